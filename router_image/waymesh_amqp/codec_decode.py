@@ -1,0 +1,349 @@
+"""Decoding of AMQP values: one function for each constructor byte. Spec: 1.6
+
+Every function takes (buf, pos, end, depth), where `pos` is behind the constructor byte and nothing at or after `end` is
+ever read, and returns (value, next position). Whatever the bytes are, the only exception is DecodeError.
+What the standard leaves open:
+- Nesting deeper than MAX_DEPTH is refused.
+- A map with two equal keys is invalid (Spec: 1.6.23); equal means equal in Python, so uint 1 and boolean true collide.
+- A list, map or array (bare or described) as map key is refused.
+- An array of more than MAX_EMPTY_ELEMENTS elements that take no bytes is refused: it would cost memory, not bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from waymesh_amqp.codec_values import (
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float32,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+from waymesh_amqp.errors import DecodeError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Decoder: TypeAlias = Callable[[Buffer, int, int, int], tuple[Any, int]]
+
+MAX_DEPTH = 64
+MAX_EMPTY_ELEMENTS = 255
+
+_U32 = Struct(">I")
+_PAIR8 = Struct(">BB")
+_PAIR32 = Struct(">II")
+
+
+def decode(buf: Buffer, pos: int = 0, end: int | None = None) -> tuple[Any, int]:
+    """Decode the value whose constructor is at `pos`, reading nothing at or after `end`; return it and what is next.
+
+    Raises DecodeError.
+    """
+    stop = len(buf) if end is None else end
+    if pos < 0 or stop > len(buf):
+        raise DecodeError("position outside of the buffer", pos)
+    return decode_value(buf, pos, stop, 0)
+
+
+def decode_value(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+    """Decode the value whose constructor is at `pos`; for callers that know `end` to be inside `buf`."""
+    if pos >= end:
+        raise _short("a constructor", pos)
+    return DECODERS[buf[pos]](buf, pos + 1, end, depth)
+
+
+def _short(what: str, pos: int) -> DecodeError:
+    return DecodeError(f"not enough bytes for {what}", pos)
+
+
+def _invalid(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+    raise DecodeError(f"invalid constructor 0x{buf[pos - 1]:02x}", pos - 1)
+
+
+def _constant(value: Any) -> Decoder:
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        return value, pos
+
+    return read
+
+
+def _number(layout: str, name: str) -> Decoder:
+    """Reader of a fixed-width number that is a plain int or float."""
+    packed = Struct(layout)
+    width, unpack = packed.size, packed.unpack_from
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        after = pos + width
+        if after > end:
+            raise _short(name, pos)
+        return unpack(buf, pos)[0], after
+
+    return read
+
+
+def _fixed(layout: str, convert: Callable[[Any], Any], name: str) -> Decoder:
+    """Reader of a fixed-width number that has a class of its own."""
+    packed = Struct(layout)
+    width, unpack = packed.size, packed.unpack_from
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        after = pos + width
+        if after > end:
+            raise _short(name, pos)
+        return convert(unpack(buf, pos)[0]), after
+
+    return read
+
+
+def _opaque(width: int, convert: Callable[[bytes], Any], name: str) -> Decoder:
+    """Reader of fixed-width bytes."""
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        after = pos + width
+        if after > end:
+            raise _short(name, pos)
+        return convert(bytes(buf[pos:after])), after
+
+    return read
+
+
+def _uuid(octets: bytes) -> UUID:
+    return UUID(bytes=octets)
+
+
+def _boolean(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+    """Boolean with its value in a byte, 0x56. Spec: 1.6.2"""
+    if pos >= end:
+        raise _short("boolean", pos)
+    octet = buf[pos]
+    if octet > 1:
+        raise DecodeError(f"boolean of value 0x{octet:02x}", pos)
+    return octet == 1, pos + 1
+
+
+def _char(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+    """char, UTF-32BE. Spec: 1.6.16"""
+    after = pos + 4
+    if after > end:
+        raise _short("char", pos)
+    (point,) = _U32.unpack_from(buf, pos)
+    if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
+        raise DecodeError(f"char 0x{point:x} is no Unicode character", pos)
+    return Char(chr(point)), after
+
+
+def _variable8(convert: Callable[[Any], Any], name: str) -> Decoder:
+    """Reader of up to 255 bytes behind a length of one byte."""
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        if pos >= end:
+            raise _short(name, pos)
+        start = pos + 1
+        after = start + buf[pos]
+        if after > end:
+            raise _short(name, pos)
+        try:
+            return convert(buf[start:after]), after
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"invalid {name}: {error.reason}", start + error.start) from None
+
+    return read
+
+
+def _variable32(convert: Callable[[Any], Any], name: str) -> Decoder:
+    """Reader of bytes behind a length of four bytes."""
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        start = pos + 4
+        if start > end:
+            raise _short(name, pos)
+        after: int = start + _U32.unpack_from(buf, pos)[0]
+        if after > end:
+            raise _short(name, pos)
+        try:
+            return convert(buf[start:after]), after
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"invalid {name}: {error.reason}", start + error.start) from None
+
+    return read
+
+
+def _string(octets: Buffer) -> str:
+    return str(octets, "utf-8")
+
+
+def _symbol(octets: Buffer) -> Symbol:
+    return Symbol(octets, "ascii")
+
+
+def compound_header(buf: Buffer, pos: int, end: int, wide: bool) -> tuple[int, int, int]:
+    """Read size and count of a list, map or array behind its constructor: (count, first byte of content, its end)."""
+    layout = _PAIR32 if wide else _PAIR8
+    start = pos + layout.size
+    if start > end:
+        raise _short("size and count", pos)
+    size, count = layout.unpack_from(buf, pos)
+    half = layout.size >> 1
+    after: int = pos + half + size  # the size counts from behind itself. Spec: 1.6.22
+    if after > end or size < half:
+        raise DecodeError(f"size {size} does not fit", pos)
+    return count, start, after
+
+
+def _items(buf: Buffer, pos: int, end: int, depth: int, wide: bool) -> tuple[list[Any], int]:
+    """Read the elements of a list or map, which must fill its size exactly."""
+    count, start, after = compound_header(buf, pos, end, wide)
+    if count > after - start:  # each element has a constructor of at least one byte
+        raise DecodeError(f"count {count} is more than fits into the size", pos)
+    if depth >= MAX_DEPTH:
+        raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
+    deeper = depth + 1
+    decoders = DECODERS
+    values: list[Any] = []
+    append = values.append
+    for _ in range(count):
+        if start >= after:
+            raise _short("an element", start)
+        value, start = decoders[buf[start]](buf, start + 1, after, deeper)
+        append(value)
+    if start != after:
+        raise DecodeError(f"{after - start} bytes too many for count {count}", start)
+    return values, after
+
+
+def _list(wide: bool) -> Decoder:
+    """list8, list32. Spec: 1.6.22"""
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        return _items(buf, pos, end, depth, wide)
+
+    return read
+
+
+def _list0(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+    return [], pos
+
+
+def _map(wide: bool) -> Decoder:
+    """map8, map32. Spec: 1.6.23"""
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        items, after = _items(buf, pos, end, depth, wide)
+        if len(items) % 2:
+            raise DecodeError("map with a key but no value", pos)
+        try:
+            result = dict(zip(items[::2], items[1::2], strict=True))
+        except TypeError:
+            raise DecodeError("map key is a list, map or array", pos) from None
+        if len(result) * 2 != len(items):
+            raise DecodeError("map has a key twice", pos)
+        return result, after
+
+    return read
+
+
+def _array(wide: bool) -> Decoder:
+    """array8, array32; one constructor serves all elements. Spec: 1.6.24"""
+
+    def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+        count, start, after = compound_header(buf, pos, end, wide)
+        if depth >= MAX_DEPTH:
+            raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
+        descriptors, start = _descriptors(buf, start, after, depth)
+        code = buf[start]
+        start += 1
+        if count > MAX_EMPTY_ELEMENTS and 0x40 <= code < 0x50:
+            raise DecodeError(f"array of {count} elements without bytes", pos)
+        decoder = DECODERS[code]
+        if decoder is _invalid:
+            raise DecodeError(f"invalid constructor 0x{code:02x}", start - 1)
+        values: list[Any] = []
+        for _ in range(count):
+            value, start = decoder(buf, start, after, depth + 1)
+            values.append(value)
+        if start != after:
+            raise DecodeError(f"{after - start} bytes too many for count {count}", start)
+        return Array(code, values, descriptors), after
+
+    return read
+
+
+def _descriptors(buf: Buffer, pos: int, end: int, depth: int) -> tuple[tuple[Any, ...], int]:
+    """Read the descriptors of an array's elements; the position returned is that of the bare constructor."""
+    found: list[Any] = []
+    while pos < end and buf[pos] == 0:
+        if depth + len(found) >= MAX_DEPTH:
+            raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
+        descriptor, pos = decode_value(buf, pos + 1, end, depth + 1)
+        found.append(descriptor)
+    if pos >= end:
+        raise _short("an array's constructor", pos)
+    return tuple(found), pos
+
+
+def _described(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
+    """0x00 descriptor value. Spec: 1.2"""
+    if depth >= MAX_DEPTH:
+        raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
+    descriptor, pos = decode_value(buf, pos, end, depth + 1)
+    value, pos = decode_value(buf, pos, end, depth + 1)
+    return Described(descriptor, value), pos
+
+
+_KNOWN: dict[int, Decoder] = {
+    0x00: _described,
+    0x40: _constant(None),
+    0x41: _constant(True),
+    0x42: _constant(False),
+    0x43: _constant(UInt(0)),
+    0x44: _constant(ULong(0)),
+    0x45: _list0,
+    0x50: _fixed(">B", UByte, "ubyte"),
+    0x51: _fixed(">b", Byte, "byte"),
+    0x52: _fixed(">B", UInt, "uint"),
+    0x53: _fixed(">B", ULong, "ulong"),
+    0x54: _fixed(">b", Int, "int"),
+    0x55: _number(">b", "long"),
+    0x56: _boolean,
+    0x60: _fixed(">H", UShort, "ushort"),
+    0x61: _fixed(">h", Short, "short"),
+    0x70: _fixed(">I", UInt, "uint"),
+    0x71: _fixed(">i", Int, "int"),
+    0x72: _fixed(">f", Float32, "float"),
+    0x73: _char,
+    0x74: _opaque(4, Decimal32, "decimal32"),
+    0x80: _fixed(">Q", ULong, "ulong"),
+    0x81: _number(">q", "long"),
+    0x82: _number(">d", "double"),
+    0x83: _fixed(">q", Timestamp, "timestamp"),
+    0x84: _opaque(8, Decimal64, "decimal64"),
+    0x94: _opaque(16, Decimal128, "decimal128"),
+    0x98: _opaque(16, _uuid, "uuid"),
+    0xA0: _variable8(bytes, "binary"),
+    0xA1: _variable8(_string, "string"),
+    0xA3: _variable8(_symbol, "symbol"),
+    0xB0: _variable32(bytes, "binary"),
+    0xB1: _variable32(_string, "string"),
+    0xB3: _variable32(_symbol, "symbol"),
+    0xC0: _list(False),
+    0xC1: _map(False),
+    0xD0: _list(True),
+    0xD1: _map(True),
+    0xE0: _array(False),
+    0xF0: _array(True),
+}
+
+DECODERS: list[Decoder] = [_KNOWN.get(code, _invalid) for code in range(256)]

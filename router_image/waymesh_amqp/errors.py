@@ -1,0 +1,74 @@
+"""Exceptions that carry the AMQP condition to answer with, and the names of all conditions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Scope = Literal["connection", "session", "link"]
+
+# Spec: 2.8.15 amqp-error
+INTERNAL_ERROR = "amqp:internal-error"
+NOT_FOUND = "amqp:not-found"
+UNAUTHORIZED_ACCESS = "amqp:unauthorized-access"
+DECODE_ERROR = "amqp:decode-error"
+RESOURCE_LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
+NOT_ALLOWED = "amqp:not-allowed"
+INVALID_FIELD = "amqp:invalid-field"
+NOT_IMPLEMENTED = "amqp:not-implemented"
+RESOURCE_LOCKED = "amqp:resource-locked"
+PRECONDITION_FAILED = "amqp:precondition-failed"
+RESOURCE_DELETED = "amqp:resource-deleted"
+ILLEGAL_STATE = "amqp:illegal-state"
+FRAME_SIZE_TOO_SMALL = "amqp:frame-size-too-small"
+
+# Spec: 2.8.16 connection-error
+CONNECTION_FORCED = "amqp:connection:forced"
+FRAMING_ERROR = "amqp:connection:framing-error"
+CONNECTION_REDIRECT = "amqp:connection:redirect"
+
+# Spec: 2.8.17 session-error
+WINDOW_VIOLATION = "amqp:session:window-violation"
+ERRANT_LINK = "amqp:session:errant-link"
+HANDLE_IN_USE = "amqp:session:handle-in-use"
+UNATTACHED_HANDLE = "amqp:session:unattached-handle"
+
+# Spec: 2.8.18 link-error
+DETACH_FORCED = "amqp:link:detach-forced"
+TRANSFER_LIMIT_EXCEEDED = "amqp:link:transfer-limit-exceeded"
+MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
+LINK_REDIRECT = "amqp:link:redirect"
+LINK_STOLEN = "amqp:link:stolen"
+
+# Spec: 4.5.8 transaction-error
+TRANSACTION_UNKNOWN_ID = "amqp:transaction:unknown-id"
+TRANSACTION_ROLLBACK = "amqp:transaction:rollback"
+TRANSACTION_TIMEOUT = "amqp:transaction:timeout"
+
+
+class AmqpError(Exception):
+    """A breach of the protocol or a refusal, with what the peer is to be told.
+
+    `condition` is one of the names above, `description` a sentence for people, `scope` what has to end because of it.
+    """
+
+    def __init__(self, condition: str, description: str = "", scope: Scope = "connection") -> None:
+        super().__init__(f"{condition}: {description}" if description else condition)
+        self.condition = condition
+        self.description = description
+        self.scope: Scope = scope
+
+
+class DecodeError(AmqpError):
+    """Bytes that are not what they should be; `position` is the offset in the buffer given, where one is known."""
+
+    def __init__(self, description: str, position: int | None = None, scope: Scope = "connection") -> None:
+        where = "" if position is None else f" (at byte {position})"
+        super().__init__(DECODE_ERROR, description + where, scope)
+        self.position = position
+
+
+class FramingError(AmqpError):
+    """A frame header that cannot be right: the connection's byte stream is lost. Spec: 2.3.1"""
+
+    def __init__(self, description: str) -> None:
+        super().__init__(FRAMING_ERROR, description, "connection")
