@@ -1,0 +1,62 @@
+# Waymesh: what a developer and CI run. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+JOBS ?= 2
+# e.g. make test ARGS="-k sasl -x"
+ARGS ?=
+
+.PHONY: help setup venv engine demo test test-interpreted test-compiled lint format bench constraints wheel clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: engine ## make .venv with waymesh, waymesh-router and the tools, and compile the engine
+
+venv: ## make .venv alone, engine not compiled
+	@tools/setup.sh
+
+engine: venv ## compile the hot modules that changed
+	@$(BIN)/python tools/build_engine.py
+
+demo: setup ## three routers, messages across them, one killed; ends by itself
+	@$(BIN)/waymesh demo
+
+test: setup ## lint, then every test on the interpreted and on the compiled engine
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test-interpreted
+	@$(MAKE) --no-print-directory test-compiled
+
+test-interpreted: venv ## every test, engine interpreted
+	@echo "test: engine interpreted"
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) $(ARGS)
+
+test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
+	@echo "test: engine compiled"
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent" $(ARGS)
+
+lint: venv ## ruff, mypy --strict and the import contracts
+	@echo "lint: ruff" && $(BIN)/ruff check .
+	@echo "lint: mypy" && $(BIN)/mypy
+	@echo "lint: imports" && $(BIN)/lint-imports
+
+format: venv ## sort imports and apply ruff's safe fixes
+	@$(BIN)/ruff check --fix .
+
+bench: setup ## measure the router beside the relay floor and compare with the committed baseline
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+constraints: ## resolve pyproject.toml anew into constraints.txt
+	@tools/constraints.sh
+
+wheel: venv ## a wheel with the compiled engine, in dist/
+	@rm -rf build/lib* build/bdist*
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+clean: ## remove .venv, what was built and what tools left behind
+	@[ ! -x $(BIN)/python ] || $(BIN)/python tools/build_engine.py --clean
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis *.egg-info
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
