@@ -1,0 +1,261 @@
+"""The performatives: dataclasses, their field tables, decoding of frame bodies and encoding of frames. Spec: 2.3, 2.7, 5.3.3"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from waymesh_amqp.codec_decode import Buffer, decode_value
+from waymesh_amqp.codec_values import Symbol, ULong
+from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.fields import (
+    BINARY,
+    BOOLEAN,
+    DELIVERY_STATE,
+    FIELDS,
+    MAP,
+    STRING,
+    SYMBOL,
+    SYMBOLS,
+    UBYTE,
+    UINT,
+    ULONG,
+    USHORT,
+    Composite,
+    Field,
+    flag,
+    limited,
+    mandatory,
+    read_fields,
+    to_plain,
+    write_composite,
+)
+from waymesh_amqp.performative_types import (
+    RECEIVER,
+    SENDER,
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Performative,
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslPerformative,
+    SaslResponse,
+    Transfer,
+)
+from waymesh_amqp.terminus import ERROR, SOURCE, TARGET, ErrorInfo, Terminus
+
+__all__ = [
+    "RECEIVER",
+    "SENDER",
+    "Attach",
+    "Begin",
+    "Close",
+    "Detach",
+    "Disposition",
+    "End",
+    "ErrorInfo",
+    "Flow",
+    "Open",
+    "Performative",
+    "SaslChallenge",
+    "SaslInit",
+    "SaslMechanisms",
+    "SaslOutcome",
+    "SaslPerformative",
+    "SaslResponse",
+    "Terminus",
+    "Transfer",
+    "decode_performative",
+    "encode_frame",
+    "encode_performative",
+]
+
+_HEADER = Struct(">IBBH")
+
+_SND_MODE = limited("sender settle mode", UBYTE, 2)
+_RCV_MODE = limited("receiver settle mode", UBYTE, 1)
+_SASL_CODE = limited("sasl code", UBYTE, 4)  # Spec: 5.3.3.6
+_CAPABILITIES = (Field("offered_capabilities", SYMBOLS), Field("desired_capabilities", SYMBOLS))
+_PROPERTIES = Field("properties", FIELDS)
+
+_TABLES: dict[type, Composite] = {
+    Open: Composite(
+        "open",
+        0x10,
+        "amqp:open:list",
+        (
+            mandatory("container_id", STRING),
+            Field("hostname", STRING),
+            Field("max_frame_size", UINT),
+            Field("channel_max", USHORT),
+            Field("idle_time_out", UINT),
+            Field("outgoing_locales", SYMBOLS),
+            Field("incoming_locales", SYMBOLS),
+            *_CAPABILITIES,
+            _PROPERTIES,
+        ),
+    ),
+    Begin: Composite(
+        "begin",
+        0x11,
+        "amqp:begin:list",
+        (
+            Field("remote_channel", USHORT),
+            mandatory("next_outgoing_id", UINT),
+            mandatory("incoming_window", UINT),
+            mandatory("outgoing_window", UINT),
+            Field("handle_max", UINT),
+            *_CAPABILITIES,
+            _PROPERTIES,
+        ),
+    ),
+    Attach: Composite(
+        "attach",
+        0x12,
+        "amqp:attach:list",
+        (
+            mandatory("name", STRING),
+            mandatory("handle", UINT),
+            mandatory("role", BOOLEAN),
+            Field("snd_settle_mode", _SND_MODE),
+            Field("rcv_settle_mode", _RCV_MODE),
+            Field("source", SOURCE),
+            Field("target", TARGET),
+            Field("unsettled", MAP),
+            flag("incomplete_unsettled"),
+            Field("initial_delivery_count", UINT),
+            Field("max_message_size", ULONG),
+            *_CAPABILITIES,
+            _PROPERTIES,
+        ),
+    ),
+    Flow: Composite(
+        "flow",
+        0x13,
+        "amqp:flow:list",
+        (
+            Field("next_incoming_id", UINT),
+            mandatory("incoming_window", UINT),
+            mandatory("next_outgoing_id", UINT),
+            mandatory("outgoing_window", UINT),
+            Field("handle", UINT),
+            Field("delivery_count", UINT),
+            Field("link_credit", UINT),
+            Field("available", UINT),
+            flag("drain"),
+            flag("echo"),
+            _PROPERTIES,
+        ),
+    ),
+    Transfer: Composite(
+        "transfer",
+        0x14,
+        "amqp:transfer:list",
+        (
+            mandatory("handle", UINT),
+            Field("delivery_id", UINT),
+            Field("delivery_tag", BINARY),
+            Field("message_format", UINT),
+            Field("settled", BOOLEAN),
+            flag("more"),
+            Field("rcv_settle_mode", _RCV_MODE),
+            Field("state", DELIVERY_STATE),
+            flag("resume"),
+            flag("aborted"),
+            flag("batchable"),
+        ),
+    ),
+    Disposition: Composite(
+        "disposition",
+        0x15,
+        "amqp:disposition:list",
+        (
+            mandatory("role", BOOLEAN),
+            mandatory("first", UINT),
+            Field("last", UINT),
+            flag("settled"),
+            Field("state", DELIVERY_STATE),
+            flag("batchable"),
+        ),
+    ),
+    Detach: Composite(
+        "detach",
+        0x16,
+        "amqp:detach:list",
+        (mandatory("handle", UINT), flag("closed"), Field("error", ERROR)),
+    ),
+    End: Composite("end", 0x17, "amqp:end:list", (Field("error", ERROR),)),
+    Close: Composite("close", 0x18, "amqp:close:list", (Field("error", ERROR),)),
+    SaslMechanisms: Composite(
+        "sasl-mechanisms", 0x40, "amqp:sasl-mechanisms:list", (mandatory("sasl_server_mechanisms", SYMBOLS),)
+    ),
+    SaslInit: Composite(
+        "sasl-init",
+        0x41,
+        "amqp:sasl-init:list",
+        (mandatory("mechanism", SYMBOL), Field("initial_response", BINARY), Field("hostname", STRING)),
+    ),
+    SaslChallenge: Composite("sasl-challenge", 0x42, "amqp:sasl-challenge:list", (mandatory("challenge", BINARY),)),
+    SaslResponse: Composite("sasl-response", 0x43, "amqp:sasl-response:list", (mandatory("response", BINARY),)),
+    SaslOutcome: Composite(
+        "sasl-outcome",
+        0x44,
+        "amqp:sasl-outcome:list",
+        (mandatory("code", _SASL_CODE), Field("additional_data", BINARY)),
+    ),
+}
+
+_BY_CODE: dict[int, type] = {table.code: kind for kind, table in _TABLES.items()}
+_BY_SYMBOL: dict[str, type] = {table.symbol: kind for kind, table in _TABLES.items()}
+
+
+def decode_performative(buf: Buffer, pos: int, end: int) -> tuple[Performative, int]:
+    """Decode the performative of the frame body `buf[pos:end]`; return it and where the payload starts.
+
+    Raises DecodeError naming performative and field.
+    """
+    if end > len(buf):
+        raise DecodeError("frame ends outside of the buffer", pos)
+    if pos >= end or buf[pos] != 0:
+        raise DecodeError("frame body is not a described value", pos)
+    descriptor, body = decode_value(buf, pos + 1, end, 1)
+    kind: Any = None
+    if type(descriptor) is ULong:
+        kind = _BY_CODE.get(descriptor)
+    elif type(descriptor) is Symbol:
+        kind = _BY_SYMBOL.get(descriptor)
+    if kind is None:
+        raise DecodeError(f"unknown performative {descriptor!r}", pos)
+    values, starts = read_fields(buf, body, end, _TABLES[kind], 1)
+    performative: Performative = kind(**to_plain(_TABLES[kind], values))
+    if isinstance(performative, Attach):
+        if performative.source is not None:
+            performative.source.raw = bytes(buf[starts[5] : starts[6]])
+        if performative.target is not None:
+            performative.target.raw = bytes(buf[starts[6] : starts[7]])
+    return performative, starts[-1]
+
+
+def encode_performative(performative: Performative) -> bytes:
+    """Encode a performative alone. Raises ValueError for values that do not fit."""
+    out = bytearray()
+    write_composite(out, _TABLES[type(performative)], performative)
+    return bytes(out)
+
+
+def encode_frame(channel: int, performative: Performative, payload: Buffer = b"", frame_type: int = 0) -> bytes:
+    """Encode a whole frame: size, doff 2, type, channel, body. SASL performatives get frame type 1. Spec: 2.3.1"""
+    table = _TABLES[type(performative)]
+    out = bytearray(_HEADER.size)
+    write_composite(out, table, performative)
+    out += payload
+    _HEADER.pack_into(out, 0, len(out), 2, 1 if table.code >= 0x40 else frame_type, channel)
+    return bytes(out)
