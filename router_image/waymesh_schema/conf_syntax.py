@@ -1,0 +1,165 @@
+"""The syntax of *.conf files: text to named sections of untyped attributes, each with its line.
+
+name {                 # opens a section; `#` starts a comment
+    attribute: value   # to the end of the line, no quotes
+    groups: {
+        ...            # JSON when it begins with a quoted key, else nested lines of the same form
+    }
+}
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import json_text
+from .errors import ConfigError
+from .model import camel_case
+
+HASH_BELONGS = frozenset(("pattern", "bindingKey", "hostname"))
+"""Attributes in whose values `#` is a character like any other."""
+JSON_VALUED = frozenset(("openProperties", "groups"))
+"""Attributes whose braces hold JSON."""
+
+_OPEN = re.compile(r"([\w.-]+)\s*\{")
+_ATTRIBUTE = re.compile(r"([^\s:{}]+)\s*:\s*(.*)", re.DOTALL)
+_JSON_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"?|#[^\n]*|[{}]')
+
+
+@dataclass(slots=True)
+class Section:
+    """One section as written: its attributes by written name, the line it opens at, and the lines of its attributes."""
+
+    name: str
+    line: int
+    attributes: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+def parse(text: str, filename: str) -> list[Section]:
+    """The sections of the text in order; raises ConfigError."""
+    return _Parser(text, filename).sections()
+
+
+def _uncommented(line: str) -> str:
+    head, colon, _ = line.partition(":")
+    if colon and "#" not in head and camel_case(head.strip()) in HASH_BELONGS:
+        return line.strip()
+    return line.partition("#")[0].strip()
+
+
+class _Parser:
+    """Reads lines one after the other; `_next` is the index of the line to read next."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        self._lines = text.removeprefix("\ufeff").split("\n")
+        self._filename = filename
+        self._next = 0
+
+    def sections(self) -> list[Section]:
+        found: list[Section] = []
+        while (line := self._content()) is not None:
+            opening = _OPEN.fullmatch(line)
+            if opening is None:
+                raise self._error(f"expected `name {{`, not {line[:60]!r}")
+            found.append(self._section(opening[1]))
+        return found
+
+    def _section(self, name: str) -> Section:
+        section = Section(name, self._next)
+        while (line := self._content()) != "}":
+            if line is None:
+                raise ConfigError(self._filename, section.line, f"{name}: is not closed by `}}`")
+            key, value = self._attribute(line, name)
+            if key in section.attributes:
+                raise self._error(f"{name} {key}: is given twice")
+            section.lines[key] = self._next
+            section.attributes[key] = self._value(key, value, name)
+        return section
+
+    def _value(self, key: str, value: str, section: str) -> Any:
+        json_valued = camel_case(key) in JSON_VALUED
+        if json_valued and value.startswith("{") and (value != "{" or self._json_follows(key)):
+            return self._json(key, section)
+        return self._nested(key, section) if value == "{" else value
+
+    def _nested(self, key: str, section: str) -> dict[str, Any]:
+        """The lines up to the brace that closes the one just read, as a map of maps and strings."""
+        first = self._next
+        stack: list[dict[str, Any]] = [{}]
+        while stack:
+            line = self._content()
+            if line is None:
+                raise ConfigError(self._filename, first, f"{section} {key}: is not closed by `}}`")
+            if line == "}":
+                last = stack.pop()
+                continue
+            name, value = self._attribute(line, section)
+            if name in stack[-1]:
+                raise self._error(f"{section} {key}: {name} is given twice")
+            stack[-1][name] = {} if value == "{" else value
+            if value == "{":
+                stack.append(stack[-1][name])
+                if len(stack) > json_text.MAX_DEPTH:
+                    raise self._error(f"{section} {key}: nested more than {json_text.MAX_DEPTH} deep")
+        return last
+
+    def _json_follows(self, key: str) -> bool:
+        """Whether the next line with content begins JSON; openProperties is never anything else."""
+        if camel_case(key) != "groups":
+            return True
+        for line in self._lines[self._next :]:
+            content = line.partition("#")[0].strip()
+            if content:
+                return content.startswith(('"', "}"))
+        return False
+
+    def _json(self, key: str, section: str) -> Any:
+        """The JSON from the brace on the line just read up to the brace that balances it."""
+        first = self._next
+        rest = "\n".join(self._lines[first - 1 :])
+        start = rest.index("{", rest.index(":"))
+        text, end = self._balanced(rest, start)
+        if text is None:
+            raise ConfigError(self._filename, first, f"{section} {key}: is not closed by `}}`")
+        self._next = first + rest.count("\n", 0, end)
+        tail = rest[end:].partition("\n")[0].partition("#")[0].strip()
+        if tail:
+            raise self._error(f"{section} {key}: {tail[:60]!r} follows the closing brace")
+        try:
+            return json_text.load(text)
+        except json_text.JsonError as error:
+            raise ConfigError(self._filename, first + error.line - 1, f"{section} {key}: {error.reason}") from None
+
+    @staticmethod
+    def _balanced(text: str, start: int) -> tuple[str | None, int]:
+        """The text from the brace at `start` to the one that balances it, without comments, and where it ends."""
+        depth, kept, position = 0, [], start
+        for token in _JSON_TOKEN.finditer(text, start):
+            comment = token[0].startswith("#")
+            kept.append(text[position : token.start() if comment else token.end()])
+            position = token.end()
+            depth += {"{": 1, "}": -1}.get(token[0], 0)
+            if depth == 0 and not comment:
+                return "".join(kept), position
+        return None, len(text)
+
+    def _attribute(self, line: str, section: str) -> tuple[str, str]:
+        match = _ATTRIBUTE.fullmatch(line)
+        if match is None:
+            raise self._error(f"{section}: expected `attribute: value` or `}}`, not {line[:60]!r}")
+        return match[1], match[2]
+
+    def _content(self) -> str | None:
+        """The next line that holds more than blanks and comments, without them; None at the end."""
+        while self._next < len(self._lines):
+            line = _uncommented(self._lines[self._next])
+            self._next += 1
+            if line:
+                return line
+        return None
+
+    def _error(self, reason: str) -> ConfigError:
+        return ConfigError(self._filename, self._next, reason)

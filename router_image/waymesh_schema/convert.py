@@ -1,0 +1,126 @@
+"""From what files and requests hold to values of an attribute's type; a refusal is a ValueError with its reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .model import BOOLEAN, ENTITY_ID, ENUM, INTEGER, LIST, MAP, NAMES, PATH, PORT, PROPERTIES, STRING, Attribute
+
+WELL_KNOWN_PORTS: Mapping[str, int] = {"amqp": 5672, "amqps": 5671, "http": 80, "https": 443}
+"""Ports of the service names that we know ourselves; other names are for the system's table, at run time."""
+
+_WORDS = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
+_DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
+_SERVICE = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_RESERVED_PROPERTIES = frozenset(
+    ("product", "version", "failover-server-list", "network-host", "port", "scheme", "hostname")
+)
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+
+
+def convert(attribute: Attribute, value: Any) -> Any:
+    """The value as one of the attribute's type; raises ValueError with the reason when it cannot be."""
+    return _CONVERTERS[attribute.type](attribute, value)
+
+
+def _show(value: Any) -> str:
+    text = repr(str(value)) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _string(attribute: Attribute, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {_show(value)}")
+    text = str(value)
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError(f"has a character that no text may hold: {_show(value)}")
+    return text
+
+
+def _integer(attribute: Attribute, value: Any) -> int:
+    number: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = int(value)
+    elif isinstance(value, str) and _DIGITS.fullmatch(value):
+        number = int(value)
+    if number is None:
+        raise ValueError(f"must be a whole number, not {_show(value)}")
+    low = _LONG_MIN if attribute.minimum is None else attribute.minimum
+    high = _LONG_MAX if attribute.maximum is None else attribute.maximum
+    if number < low:
+        raise ValueError(f"must be at least {low}, not {number}")
+    if number > high:
+        raise ValueError(f"must be at most {high}, not {_show(number)}")
+    return number
+
+
+def _boolean(attribute: Attribute, value: Any) -> bool:
+    word = str(int(value)) if isinstance(value, int) else value
+    found = _WORDS.get(word.lower()) if isinstance(word, str) else None
+    if found is None:
+        raise ValueError(f"must be yes or no (true, false, on, off, 1, 0), not {_show(value)}")
+    return found
+
+
+def _enum(attribute: Attribute, value: Any) -> str:
+    allowed = attribute.values or ()
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"must be one of {', '.join(allowed)}, not {_show(value)}")
+    return str(value)
+
+
+def _port(attribute: Attribute, value: Any) -> str:
+    if isinstance(value, str) and _SERVICE.fullmatch(value):
+        return str(value)
+    try:
+        number = _integer(attribute, value)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 65535:
+        raise ValueError(f"must be a port number from 0 to 65535 or a service name, not {_show(value)}")
+    return str(number)
+
+
+def _names(attribute: Attribute, value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ",".join(_string(attribute, item) for item in value)
+    return _string(attribute, value)
+
+
+def _list(attribute: Attribute, value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"must be a list, not {_show(value)}")
+    return list(value)
+
+
+def _map(attribute: Attribute, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a map, not {_show(value)}")
+    return {_string(attribute, key): item for key, item in value.items()}
+
+
+def _properties(attribute: Attribute, value: Any) -> dict[str, Any]:
+    properties = _map(attribute, value)
+    for key in properties:
+        if not key.isascii():
+            raise ValueError(f"key {key!r} must be ASCII")
+        if key.startswith(("qd.", "x-opt-qd.")) or key in _RESERVED_PROPERTIES:
+            raise ValueError(f"key {key!r} is the router's own")
+    return properties
+
+
+_CONVERTERS: Mapping[str, Callable[[Attribute, Any], Any]] = {
+    STRING: _string,
+    PATH: _string,
+    ENTITY_ID: _string,
+    INTEGER: _integer,
+    BOOLEAN: _boolean,
+    ENUM: _enum,
+    PORT: _port,
+    NAMES: _names,
+    LIST: _list,
+    MAP: _map,
+    PROPERTIES: _properties,
+}

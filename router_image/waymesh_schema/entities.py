@@ -1,0 +1,32 @@
+"""The table: every entity type by its short name, and the look-up by any name that users and clients write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from . import table_network, table_operational, table_router
+from .errors import SchemaError
+from .model import LONG_PREFIX, Attribute, EntityType, camel_case
+
+__all__ = ["ENTITY_TYPES", "Attribute", "EntityType", "entity_type"]
+
+_TABLES = (table_router, table_network, table_operational)
+_ALL = [value for table in _TABLES for value in vars(table).values() if isinstance(value, EntityType)]
+
+ENTITY_TYPES: Mapping[str, EntityType] = MappingProxyType({entity.name: entity for entity in _ALL})
+"""Every entity type by its short name; base types, which have no entities of their own, included."""
+
+_NAMES = {name: entity for entity in _ALL for name in (entity.name, entity.long_name, *entity.aliases)}
+
+
+def entity_type(name: str) -> EntityType:
+    """The entity type of a short or long name, an alias, or any of these written with hyphens.
+
+    Raises SchemaError when there is none.
+    """
+    for candidate in (name, name.removeprefix(LONG_PREFIX), camel_case(name.removeprefix(LONG_PREFIX))):
+        found = _NAMES.get(candidate)
+        if found is not None:
+            return found
+    raise SchemaError(name, "", "no such entity type")

@@ -1,0 +1,29 @@
+"""Errors of the schema: one for a single entity's attributes, one for a configuration file."""
+
+from __future__ import annotations
+
+
+class SchemaError(Exception):
+    """An entity type or an attribute value that the schema refuses.
+
+    `entity` is the short type name, `attribute` the attribute ("" when the error is of the entity as a whole).
+    """
+
+    def __init__(self, entity: str, attribute: str, reason: str) -> None:
+        self.entity = entity
+        self.attribute = attribute
+        self.reason = reason
+        super().__init__(f"{' '.join(part for part in (entity, attribute) if part)}: {reason}")
+
+
+class ConfigError(Exception):
+    """A configuration file that stops the start; its text is `file:line: entity attribute: reason`.
+
+    `line` counts from 1; 0 means that the error belongs to the file and not to a line (it cannot be read, say).
+    """
+
+    def __init__(self, filename: str, line: int, reason: str) -> None:
+        self.filename = filename
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{filename}:{line}: {reason}" if line else f"{filename}: {reason}")

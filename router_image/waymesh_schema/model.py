@@ -1,0 +1,145 @@
+"""What the table is made of: attributes, entity types, and short constructors for the common kinds of attribute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+LONG_PREFIX = "org.apache.qpid.dispatch."
+
+STRING, INTEGER, BOOLEAN, ENUM = "string", "integer", "boolean", "enum"
+PATH, PORT, ENTITY_ID = "path", "port", "entityId"
+LIST, MAP, PROPERTIES, NAMES = "list", "map", "properties", "names"
+
+
+def camel_case(name: str) -> str:
+    """The name with each hyphen and the letter behind it turned into a capital: `router-id` gives `routerId`."""
+    return re.sub(r"-+([A-Za-z0-9])", lambda match: match[1].upper(), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of an entity type.
+
+    `type` is one of the kinds above; `values` holds what an enum may be. `create` and `update` say whether a request or
+    a configuration file may set it at creation and afterwards; with neither it is reported only. `graph` marks numbers
+    that are worth a curve over time. `minimum` and `maximum` bound integers, both included.
+    """
+
+    name: str
+    type: str
+    default: Any = None
+    required: bool = False
+    unique: bool = False
+    create: bool = False
+    update: bool = False
+    description: str = ""
+    values: tuple[str, ...] | None = None
+    deprecated_name: str | None = None
+    hidden: bool = False
+    graph: bool = False
+    deprecated: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """One entity type: its short name, its long name on the wire, its attributes by name (inherited ones first).
+
+    `operations` holds what may be asked of one entity of the type. `extends` lists the long names of the base types,
+    nearest first. `aliases` are further short names. `configurable` types may stand in a configuration file.
+    """
+
+    name: str
+    long_name: str
+    attributes: Mapping[str, Attribute]
+    operations: tuple[str, ...]
+    singleton: bool = False
+    aliases: tuple[str, ...] = ()
+    description: str = ""
+    extends: tuple[str, ...] = ()
+    configurable: bool = False
+    deprecated_names: Mapping[str, str] = field(default_factory=dict)
+
+    def has_base(self, long_name: str) -> bool:
+        """True when this type is, or extends, the type of that long name."""
+        return long_name == self.long_name or long_name in self.extends
+
+    def attribute_name(self, written: str) -> str | None:
+        """The present name of an attribute that may be written with hyphens or by its deprecated name; None: unknown."""
+        for name in (written, camel_case(written)):
+            if name in self.attributes:
+                return name
+            if name in self.deprecated_names:
+                return self.deprecated_names[name]
+        return None
+
+
+ENTITY_ATTRIBUTES = (
+    Attribute("name", STRING, unique=True, create=True, description="Name given by the user; by default the identity."),
+    Attribute("identity", STRING, unique=True, description="Identity given by the router; never changes."),
+    Attribute("type", STRING, required=True, create=True, description="Long name of the entity type."),
+)
+
+
+def setting(name: str, kind: str | tuple[str, ...], description: str, **flags: Any) -> Attribute:
+    """An attribute that configuration may set; a tuple of values as `kind` makes an enum."""
+    values = kind if isinstance(kind, tuple) else None
+    return Attribute(
+        name, ENUM if isinstance(kind, tuple) else kind, create=True, description=description, values=values, **flags
+    )
+
+
+def changeable(name: str, kind: str | tuple[str, ...], description: str, **flags: Any) -> Attribute:
+    """An attribute that only UPDATE may set."""
+    values = kind if isinstance(kind, tuple) else None
+    return Attribute(
+        name, ENUM if isinstance(kind, tuple) else kind, update=True, description=description, values=values, **flags
+    )
+
+
+def reported(name: str, kind: str | tuple[str, ...], description: str) -> Attribute:
+    """An attribute that the router reports and nobody sets."""
+    values = kind if isinstance(kind, tuple) else None
+    return Attribute(name, ENUM if isinstance(kind, tuple) else kind, description=description, values=values)
+
+
+def count(name: str, description: str) -> Attribute:
+    """A reported number that is worth a curve."""
+    return Attribute(name, INTEGER, description=description, graph=True)
+
+
+def _build(name: str, description: str, attributes: tuple[Attribute, ...], **facts: Any) -> EntityType:
+    table = {attribute.name: attribute for attribute in (*ENTITY_ATTRIBUTES, *attributes)}
+    return EntityType(
+        name=name,
+        long_name=facts.pop("long_name", LONG_PREFIX + name),
+        attributes=MappingProxyType(table),
+        deprecated_names=MappingProxyType({a.deprecated_name: a.name for a in attributes if a.deprecated_name}),
+        description=description,
+        **facts,
+    )
+
+
+def configuration(name: str, description: str, *attributes: Attribute, **facts: Any) -> EntityType:
+    """An entity type that holds configuration; READ is added to the operations given."""
+    facts["operations"] = (*facts.get("operations", ()), "READ")
+    facts.setdefault("configurable", True)
+    extends = (LONG_PREFIX + "configurationEntity", LONG_PREFIX + "entity")
+    return _build(name, description, attributes, extends=extends, **facts)
+
+
+def operational(name: str, description: str, *attributes: Attribute, **facts: Any) -> EntityType:
+    """An entity type that reports what the router is doing; READ is added to the operations given."""
+    facts["operations"] = (*facts.get("operations", ()), "READ")
+    facts["extends"] = (*facts.get("extends", ()), LONG_PREFIX + "operationalEntity", LONG_PREFIX + "entity")
+    return _build(name, description, attributes, **facts)
+
+
+def base(name: str, description: str, *extends: str) -> EntityType:
+    """A type that others extend and that has no entities of its own."""
+    return _build(name, description, (), operations=("READ",), extends=tuple(LONG_PREFIX + e for e in extends))

@@ -1,0 +1,76 @@
+"""Rules that concern several attributes of one entity, or the text within one; applied after the types are right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .errors import SchemaError
+from .loglevels import parse_levels
+
+Values = dict[str, Any]
+
+
+def apply_rules(entity: str, values: Values) -> None:
+    """Check the values of one entity of that short type name; raises SchemaError for the first rule broken."""
+    for rule in _RULES.get(entity, ()):
+        rule(entity, values)
+
+
+def _one_address(entity: str, values: Values) -> None:
+    prefix, pattern = values["prefix"], values["pattern"]
+    if prefix and pattern:
+        raise SchemaError(entity, "pattern", "prefix and pattern cannot stand together")
+    if not prefix and not pattern:
+        raise SchemaError(entity, "prefix", "one of prefix and pattern is required")
+
+
+def _one_container(entity: str, values: Values) -> None:
+    if values["connection"] and values["containerId"]:
+        raise SchemaError(entity, "containerId", "connection and containerId cannot stand together")
+
+
+def _router_id(entity: str, values: Values) -> None:
+    identity = values["id"]
+    if identity is None:
+        if values["mode"] != "standalone":
+            raise SchemaError(entity, "id", f"is required in mode {values['mode']}")
+    elif not identity or re.search(r"\s", identity) or not identity.isprintable():
+        raise SchemaError(entity, "id", f"must be printable text without blanks, not {identity!r}")
+
+
+def _levels(entity: str, values: Values) -> None:
+    try:
+        parse_levels(values["enable"])
+    except ValueError as error:
+        raise SchemaError(entity, "enable", str(error)) from None
+
+
+def _connector_port(entity: str, values: Values) -> None:
+    if values["port"] == "0":
+        raise SchemaError(entity, "port", "0 is for listeners only")
+
+
+def _policy_dir(entity: str, values: Values) -> None:
+    folder = values["policyDir"]
+    if folder and not folder.startswith("/"):
+        raise SchemaError(entity, "policyDir", f"must be an absolute path, not {folder!r}")
+
+
+def _source_or_pattern(entity: str, values: Values) -> None:
+    for plain, pattern in (("sources", "sourcePattern"), ("targets", "targetPattern")):
+        if values[plain] and values[pattern]:
+            raise SchemaError(entity, pattern, f"{plain} and {pattern} cannot stand together")
+
+
+_RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
+    "router": (_router_id,),
+    "log": (_levels,),
+    "router.config.address": (_one_address,),
+    "router.config.linkRoute": (_one_address, _one_container),
+    "router.config.autoLink": (_one_container,),
+    "connector": (_connector_port,),
+    "policy": (_policy_dir,),
+    "vhostUserGroupSettings": (_source_or_pattern,),
+}

@@ -1,0 +1,110 @@
+"""Checking the attributes of CREATE and UPDATE, from a request or from a configuration file, against the table."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from .convert import convert
+from .entities import ENTITY_TYPES, entity_type
+from .errors import SchemaError
+from .model import Attribute, EntityType
+from .rules import apply_rules
+
+_USER_GROUP = ENTITY_TYPES["vhostUserGroupSettings"]
+
+
+def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """All attributes that creation may set, by their present names, converted and with defaults filled in.
+
+    An attribute without value and default is None. Deprecated and hyphenated names are understood, null means absent,
+    and `type` is checked and left out. Raises SchemaError(entity, attribute, reason) for the first thing wrong.
+    """
+    given = _present(entity, attrs)
+    if entity.name == "vhost" and "hostname" not in given and "name" in given:
+        given["hostname"] = given["name"]  # seed 001, 3.6.5: its examples give a vhost only a name
+    values: dict[str, Any] = {}
+    for attribute in entity.attributes.values():
+        if attribute.name in given:
+            if not attribute.create:
+                raise SchemaError(entity.name, attribute.name, "is reported by the router and cannot be set")
+            values[attribute.name] = _convert(entity, attribute, given[attribute.name])
+        elif attribute.create and attribute.name != "type":
+            if attribute.required:
+                raise SchemaError(entity.name, attribute.name, "is required")
+            values[attribute.name] = copy.copy(attribute.default)
+    apply_rules(entity.name, values)
+    return values
+
+
+def validate_update(
+    entity: EntityType, attrs: Mapping[str, Any], current: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The attributes that an UPDATE changes, converted; null puts the default back.
+
+    Attributes that cannot be updated are refused unless they only repeat what `current` has. Raises SchemaError.
+    """
+    current = current or {}
+    values: dict[str, Any] = {}
+    for name, value in _present(entity, attrs, keep_null=True).items():
+        attribute = entity.attributes[name]
+        if attribute.update:
+            values[name] = copy.copy(attribute.default) if value is None else _convert(entity, attribute, value)
+        elif name not in current or current[name] != value:
+            raise SchemaError(entity.name, name, "cannot be updated")
+    apply_rules(entity.name, {**_defaults(entity), **current, **values})
+    return values
+
+
+def _present(entity: EntityType, attrs: Mapping[str, Any], keep_null: bool = False) -> dict[str, Any]:
+    """What was given, by present attribute names, without `type` and, unless kept, without nulls."""
+    given: dict[str, Any] = {}
+    for written, value in attrs.items():
+        name = _attribute_name(entity, str(written))
+        if name == "type":
+            _check_type(entity, value)
+        elif name in given:
+            raise SchemaError(entity.name, name, f"is given twice, the second time as {str(written)!r}")
+        elif value is not None or keep_null:
+            given[name] = value
+    return given
+
+
+def _attribute_name(entity: EntityType, written: str) -> str:
+    name = entity.attribute_name(written)
+    if name is not None:
+        return name
+    near = difflib.get_close_matches(written, entity.attributes, n=1)
+    raise SchemaError(entity.name, written, "no such attribute" + (f"; is {near[0]} meant?" if near else ""))
+
+
+def _check_type(entity: EntityType, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or entity_type(str(value)) is not entity):
+        raise SchemaError(entity.name, "type", f"is {value!r}, but the entity is a {entity.name}")
+
+
+def _convert(entity: EntityType, attribute: Attribute, value: Any) -> Any:
+    try:
+        converted = convert(attribute, value)
+    except ValueError as error:
+        raise SchemaError(entity.name, attribute.name, str(error)) from None
+    if entity.name == "vhost" and attribute.name == "groups":
+        return {name: _user_group(name, settings) for name, settings in converted.items()}
+    return converted
+
+
+def _user_group(name: str, settings: Any) -> dict[str, Any]:
+    if not isinstance(settings, Mapping):
+        raise SchemaError("vhost", f"groups.{name}", "must be a map of settings")
+    try:
+        values = validate_create(_USER_GROUP, settings)
+    except SchemaError as error:
+        raise SchemaError("vhost", f"groups.{name}.{error.attribute}", error.reason) from None
+    del values["name"]
+    return values
+
+
+def _defaults(entity: EntityType) -> dict[str, Any]:
+    return {attribute.name: attribute.default for attribute in entity.attributes.values()}
