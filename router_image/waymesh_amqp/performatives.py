@@ -1,4 +1,4 @@
-"""The performatives: dataclasses, their field tables, decoding of frame bodies and encoding of frames. Spec: 2.3, 2.7, 5.3.3"""
+"""The performatives: dataclasses, their field tables, decoding and encoding of frames. Spec: 2.3, 2.7, 5.3.3"""
 
 from __future__ import annotations
 
