@@ -1,8 +1,8 @@
 """Compiles the hot modules with Cython, in place beside their sources, and only those that changed.
 
-A module is rebuilt when the hash of its source, of any `.pxd` file, of the compiler settings or of the versions of Python
-and Cython differs from the one that was noted when it was last built. Run by `make engine`; `setup.py` uses the same
-settings for a wheel.
+A module is rebuilt when the hash of its source, of any `.pxd` file, of the compiler settings or of the versions of
+Python and Cython differs from the one that was noted when it was last built. Run by `make engine`; `setup.py` uses the
+same settings for a wheel.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ DIRECTIVES: dict[str, object] = {
 def engine_module() -> ModuleType:
     """`waymesh_amqp/_engine.py` loaded by itself: its package would choose an engine while we are building one."""
     spec = importlib.util.spec_from_file_location("waymesh_engine_choice", ROOT / "waymesh_amqp" / "_engine.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -54,9 +55,8 @@ ENGINE = engine_module()
 
 def hot_modules() -> list[str]:
     """The hot modules that have a source file; the others are named on stderr."""
-    present, absent = [], []
-    for name in ENGINE.HOT:
-        (present if ENGINE.source_of(name).exists() else absent).append(name)
+    present = [name for name in ENGINE.HOT if ENGINE.source_of(name).exists()]
+    absent = [name for name in ENGINE.HOT if name not in present]
     if absent:
         print(f"engine: no source yet, skipped: {' '.join(absent)}", file=sys.stderr)
     return present
@@ -77,7 +77,7 @@ def extensions(names: Sequence[str]) -> list[Extension]:
         )
         for name in names
     ]
-    made: list[Extension] = cythonize(
+    made: list[Extension] = cythonize(  # type: ignore[no-untyped-call]
         wanted,
         build_dir=str((BUILD / "c").relative_to(REPO)),
         include_path=[str(ROOT.relative_to(REPO))],

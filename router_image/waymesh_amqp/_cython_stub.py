@@ -1,9 +1,10 @@
 """Stands in for the module `cython` where Cython is not installed.
 
-Hot modules are written in Cython's pure-Python mode: they import `cython` for decorators, type names and casts. Interpreted,
-all of these mean nothing: decorators give back what they decorate, a cast gives back its value, types exist to be named.
-Values are not wrapped to the width of a C type, so code that relies on overflow must mask by itself, as it must under the
-real module. What is not listed here is an AttributeError on purpose: add it when a hot module needs it.
+Hot modules are written in Cython's pure-Python mode: they import `cython` for decorators, type names and casts.
+Interpreted, all of these mean nothing: decorators give back what they decorate, a cast gives back its value, types
+exist to be named. Values are not wrapped to the width of a C type, so code that relies on overflow must mask by
+itself, as it must under the real module. What is not listed here is an AttributeError on purpose: add it when a hot
+module needs it.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ def _switch(subject: Any = None, /, *args: Any, **kwargs: Any) -> Any:
 
 
 cfunc = ccall = cclass = final = internal = no_gc = no_gc_clear = inline = total_ordering = _same
-exceptval = locals = returns = freelist = boundscheck = wraparound = initializedcheck = _maker
+exceptval = returns = freelist = boundscheck = wraparound = initializedcheck = _maker
 cdivision = overflowcheck = nonecheck = infer_types = profile = linetrace = binding = always_allow_keywords = _maker
 annotation_typing = embedsignature = optimize = type_version_tag = auto_pickle = ufunc = collection_type = _maker
 test_assert_path_exists = test_fail_if_path_exists = iterable_coroutine = trashcan = no_default_arguments = _maker
+globals()["locals"] = _maker
 
 
 def declare(type_: Any = None, value: Any = None, **names: Any) -> Any:

@@ -6,8 +6,8 @@
 - `interpreted`: the `.py` files, even where a compiled twin lies beside them;
 - `compiled`: as it says, and an ImportError that names the module where the twin is missing or stale.
 
-The choice holds for all hot modules together: compiled classes know each other's memory layout, so one interpreted module
-among compiled ones would not load. This file is also read by `tools/build_engine.py` and stands on its own.
+The choice holds for all hot modules together: compiled classes know each other's memory layout, so one interpreted
+module among compiled ones would not load. This file is also read by `tools/build_engine.py` and stands on its own.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_amqp.link",
     "waymesh_amqp.delivery",
     "waymesh_amqp.handler",
+    "waymesh_amqp.outgoing",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 
