@@ -32,10 +32,10 @@ def _show(value: Any) -> str:
 
 def _string(attribute: Attribute, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"must be a string, not {_show(value)}")
+        raise ValueError("must be a string" + ("" if attribute.hidden else f", not {_show(value)}"))
     text = str(value)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(f"has a character that no text may hold: {_show(value)}")
+        raise ValueError("has a character that no text may hold, NUL or half of a surrogate pair")
     return text
 
 

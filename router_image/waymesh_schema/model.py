@@ -70,7 +70,7 @@ class EntityType:
         return long_name == self.long_name or long_name in self.extends
 
     def attribute_name(self, written: str) -> str | None:
-        """The present name of an attribute that may be written with hyphens or by its deprecated name; None: unknown."""
+        """The present name of an attribute, written perhaps with hyphens or by its deprecated name; None: unknown."""
         for name in (written, camel_case(written)):
             if name in self.attributes:
                 return name

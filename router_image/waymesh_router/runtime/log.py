@@ -1,0 +1,243 @@
+"""The router's log: which module writes which levels where, the recent lines, and how many there were of each level."""
+
+from __future__ import annotations
+
+import sys
+import syslog
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from waymesh_schema.errors import SchemaError
+from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES, parse_levels
+
+RING_LINES = 1000
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f %z"
+_BUILT_IN: Mapping[str, Any] = {
+    "enable": "info+",
+    "includeTimestamp": True,
+    "includeSource": False,
+    "outputFile": "stderr",
+}
+_SYSLOG_PRIORITIES = {
+    "trace": syslog.LOG_DEBUG,
+    "debug": syslog.LOG_DEBUG,
+    "info": syslog.LOG_INFO,
+    "notice": syslog.LOG_NOTICE,
+    "warning": syslog.LOG_WARNING,
+    "error": syslog.LOG_ERR,
+    "critical": syslog.LOG_CRIT,
+}
+
+
+class Sink(Protocol):
+    """Where lines go. `write` takes one line without its end and may raise OSError."""
+
+    def write(self, level: str, line: str) -> None:
+        """Write one line of that level."""
+
+    def close(self) -> None:
+        """Write no more."""
+
+
+class _StandardSink:
+    """stderr or stdout, looked up at each line."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def write(self, level: str, line: str) -> None:
+        stream = getattr(sys, self._name)
+        if stream is not None:  # a daemon may have none
+            stream.write(line + "\n")
+            stream.flush()
+
+    def close(self) -> None:
+        """The stream is not ours."""
+
+
+class _FileSink:
+    """A file that lines are appended to."""
+
+    def __init__(self, path: str) -> None:
+        self._stream = Path(path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open until close()
+
+    def write(self, level: str, line: str) -> None:
+        self._stream.write(line + "\n")
+
+    def close(self) -> None:
+        with suppress(OSError):  # a full disk is no reason to fail at the end
+            self._stream.close()
+
+
+class _SyslogSink:
+    """The system's log, which adds the time itself."""
+
+    def write(self, level: str, line: str) -> None:
+        syslog.syslog(_SYSLOG_PRIORITIES[level], line)
+
+    def close(self) -> None:
+        """Others may use the connection."""
+
+
+def open_sink(output: str) -> Sink:
+    """The sink for a value of `outputFile`; raises OSError."""
+    if output in ("stderr", "stdout"):
+        return _StandardSink(output)
+    return _SyslogSink() if output == "syslog" else _FileSink(output)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line that was written; `timestamp` in seconds since 1970; `file` and `line` known with includeSource."""
+
+    module: str
+    level: str
+    text: str
+    file: str | None
+    line: int | None
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Effective:
+    """The settings of one module with those of DEFAULT, and the built-in ones, filled in."""
+
+    levels: frozenset[str]
+    timestamp: bool
+    source: bool
+    output: str
+
+
+class Log:
+    """All log modules. `clock` gives the present time with its zone; `opener` makes sinks.
+
+    Every module has always effective settings; a sink is open while at least one module writes to it.
+    """
+
+    def __init__(self, clock: Callable[[], datetime], opener: Callable[[str], Sink] = open_sink) -> None:
+        self._clock = clock
+        self._opener = opener
+        self._utc = False
+        self._time_format = TIME_FORMAT
+        self._settings: dict[str, dict[str, Any]] = {module: {"enable": "default"} for module in LOG_MODULES}
+        self._effective: dict[str, _Effective] = {}
+        self._sinks: dict[str, Sink] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
+        self.lost = 0
+        """Lines that a sink refused."""
+        self._apply(self._settings)
+
+    def enabled(self, module: str, level: str) -> bool:
+        """Whether a line would be written; ask before making a costly text."""
+        return level in self._effective[module].levels
+
+    def write(self, module: str, level: str, text: str, depth: int = 1) -> None:
+        """Write one line if it is enabled. `depth` counts the calls between the line's source and this one."""
+        settings = self._effective[module]
+        if level not in settings.levels:
+            return
+        now = self._clock()
+        self._counts[module, level] += 1
+        file, number = _source(depth) if settings.source else (None, None)
+        text = _one_line(text)
+        self._ring.append(LogLine(module, level, text, file, number, int(now.timestamp())))
+        line = f"{module} ({level}) {text}"
+        if settings.timestamp and settings.output != "syslog":
+            line = f"{(now.astimezone(UTC) if self._utc else now).strftime(self._time_format)} {line}"
+        if file is not None:
+            line += f" ({file}:{number})"
+        try:
+            self._sinks[settings.output].write(level, line)
+        except (OSError, ValueError):  # full disk, closed stream, encoding without the character: no reason to stop
+            self.lost += 1
+
+    def configure(self, attributes: Mapping[str, Any]) -> None:
+        """Set what the attributes of a `log` entity say for their `module`; None leaves it to DEFAULT.
+
+        Attributes that are not there keep their value. Raises SchemaError, and changes nothing, when the expression of
+        levels is wrong or the output cannot be opened.
+        """
+        module = attributes["module"]
+        known = {name: attributes[name] for name in _BUILT_IN if name in attributes}
+        self._apply({**self._settings, module: {**self._settings[module], **known}})
+
+    def set_time(self, utc: bool, time_format: str | None) -> None:
+        """Times in UTC or in the clock's zone, in a format of strftime or the usual one."""
+        self._utc = utc
+        self._time_format = time_format or TIME_FORMAT
+
+    def settings(self, module: str) -> dict[str, Any]:
+        """The attributes of a module's `log` entity as they were set."""
+        return {"module": module, **dict.fromkeys(_BUILT_IN), **self._settings[module]}
+
+    def recent(self, limit: int | None = None) -> list[LogLine]:
+        """The last lines, at most `limit`, oldest first."""
+        lines = list(self._ring)
+        return lines if limit is None else lines[max(0, len(lines) - limit) :]
+
+    def stats(self, module: str) -> dict[str, int]:
+        """The counters of a module's `logStats` entity."""
+        return {f"{level}Count": self._counts[module, level] for level in LOG_LEVELS}
+
+    def close(self) -> None:
+        """Close all sinks; nothing may be written afterwards."""
+        for sink in self._sinks.values():
+            sink.close()
+        self._sinks.clear()
+
+    def _apply(self, settings: dict[str, dict[str, Any]]) -> None:
+        effective = dict(_resolve(settings))
+        outputs = {found.output for found in effective.values()}
+        opened: dict[str, Sink] = {}
+        try:
+            for output in sorted(outputs - self._sinks.keys()):
+                opened[output] = self._opener(output)
+        except OSError as error:
+            for sink in opened.values():
+                sink.close()
+            raise SchemaError("log", "outputFile", f"{output} cannot be opened: {error.strerror}") from None
+        for output in self._sinks.keys() - outputs:
+            self._sinks.pop(output).close()
+        self._sinks.update(opened)
+        self._settings, self._effective = settings, effective
+
+
+def _resolve(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _Effective]]:
+    default = settings["DEFAULT"]
+    for module, own in settings.items():
+
+        def value(name: str, own: Mapping[str, Any] = own) -> Any:
+            return next((s[name] for s in (own, default, _BUILT_IN) if s.get(name) is not None), None)
+
+        levels = _levels(own)
+        if levels is None:
+            levels = _levels(default)
+        if levels is None:
+            levels = _levels(_BUILT_IN) or frozenset()
+        yield module, _Effective(levels, value("includeTimestamp"), value("includeSource"), value("outputFile"))
+
+
+def _levels(settings: Mapping[str, Any]) -> frozenset[str] | None:
+    try:
+        return parse_levels(settings.get("enable") or "default")
+    except ValueError as error:
+        raise SchemaError("log", "enable", str(error)) from None
+
+
+def _source(depth: int) -> tuple[str, int]:
+    frame: FrameType = sys._getframe(depth + 1)
+    return Path(frame.f_code.co_filename).name, frame.f_lineno
+
+
+def _one_line(text: str) -> str:
+    """The text with control characters escaped: an event is one line, whatever a peer has sent."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
