@@ -1,0 +1,128 @@
+"""What an authenticator knows about a user, and how it answers without telling who exists."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SCRAM_MECHANISMS: Mapping[str, int] = {"SCRAM-SHA-512": 64, "SCRAM-SHA-256": 32, "SCRAM-SHA-1": 20}
+"""Strongest first, with the size of their keys in bytes."""
+
+DEFAULT_ITERATIONS = 4096  # RFC 5802, 5.1 and RFC 7677, 4 ask for at least this
+DEFAULT_SALT_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ScramKeys:
+    """What a server stores for one SCRAM mechanism. RFC 5802, 3"""
+
+    iterations: int
+    salt: bytes
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A user's plain password, or SCRAM keys by mechanism name, or both."""
+
+    password: str | None = field(default=None, repr=False)
+    keys: Mapping[str, ScramKeys] = field(default_factory=dict)
+
+
+def prepared(text: str) -> str:
+    """Names and passwords that look the same become the same (the normalisation of SASLprep)."""
+    return unicodedata.normalize("NFKC", text)
+
+
+class Authenticator(ABC):
+    """Looks users up and checks what they present.
+
+    Unknown users are answered like wrong passwords: same messages, a stable salt of the same shape, the same work.
+    `secret` keys their salts and keys; give it a stable value if several processes answer for the same users.
+    """
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        self.secret = os.urandom(32) if secret is None else secret
+
+    @abstractmethod
+    def lookup(self, user: str) -> Credential | None:
+        """Return what is known about the user, None if unknown."""
+
+    def shape(self, mechanism: str) -> tuple[int, int]:
+        """Iterations and salt size that users without stored keys are shown; that of most users with stored keys."""
+        return DEFAULT_ITERATIONS, DEFAULT_SALT_SIZE
+
+    def stores(self) -> tuple[bool, str | None]:
+        """Whether any user has a plain password, and the mechanism of which most stored keys are (None: no keys)."""
+        return True, None
+
+    def verify_plain(self, user: str, password: str) -> bool:
+        """Check a password against the user's plain password, or else against the user's strongest stored keys."""
+        credential = self.lookup(user)
+        known, keys = self._stored(credential, user)
+        if credential is not None and credential.password is not None:
+            known = credential.password
+        same_text = hmac.compare_digest(prepared(known).encode(), prepared(password).encode())
+        same_keys = keys is not None and self._same_keys(keys, password)
+        if credential is None:
+            return False
+        return same_text if credential.password is not None else same_keys
+
+    def scram_keys(self, user: str, mechanism: str) -> ScramKeys:
+        """Return the keys to check the user's proof against; for an unknown user keys that no proof fits."""
+        credential = self.lookup(user)
+        plain, _ = self.stores()
+        made = self._made(user, mechanism, None if credential is None else credential.password, derived=plain)
+        stored = None if credential is None else credential.keys.get(mechanism)
+        return made if stored is None else stored
+
+    def _stored(self, credential: Credential | None, user: str) -> tuple[str, tuple[str, ScramKeys] | None]:
+        """Keys to check a password against, whether the user has any or not."""
+        noise = self._noise(f"password {user}", 32).hex()
+        if credential is not None:
+            for mechanism in SCRAM_MECHANISMS:
+                if mechanism in credential.keys:
+                    return noise, (mechanism, credential.keys[mechanism])
+        _, mechanism_of_most = self.stores()
+        if mechanism_of_most is None:
+            return noise, None
+        return noise, (mechanism_of_most, self._made(user, mechanism_of_most, None, derived=False))
+
+    def _same_keys(self, keys: tuple[str, ScramKeys], password: str) -> bool:
+        from waymesh_amqp.scram import ScramError, derive
+
+        mechanism, stored = keys
+        try:
+            derived = derive(mechanism, password, stored.iterations, stored.salt)
+        except ScramError:
+            return False
+        return hmac.compare_digest(derived.stored_key, stored.stored_key)
+
+    def _made(self, user: str, mechanism: str, password: str | None, derived: bool) -> ScramKeys:
+        """Keys for a user who has none stored: of the password, or of noise. `derived`: at the cost of hashing."""
+        iterations, salt_size = self.shape(mechanism)
+        salt = self._noise(f"{mechanism} salt {prepared(user)}", salt_size)
+        size = SCRAM_MECHANISMS[mechanism]
+        noise = self._noise(f"{mechanism} keys {prepared(user)}", 2 * size)
+        if derived:
+            from waymesh_amqp.scram import ScramError, derive
+
+            try:
+                keys = derive(mechanism, noise.hex() if password is None else password, iterations, salt)
+            except ScramError:
+                password = None  # SASLprep prohibits it: nobody can present it
+            if password is not None:
+                return keys
+        return ScramKeys(iterations, salt, noise[:size], noise[size:])
+
+    def _noise(self, label: str, size: int) -> bytes:
+        """Bytes that only the holder of the secret can foretell."""
+        parts = b"".join(
+            hmac.digest(self.secret, f"{index} {label}".encode(), "sha512") for index in range(-(-size // 64))
+        )
+        return parts[:size]

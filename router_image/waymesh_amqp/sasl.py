@@ -1,0 +1,267 @@
+"""SASL mechanisms ANONYMOUS, PLAIN, EXTERNAL and SCRAM as server and as client. Spec: 5.3
+
+No frames here: the connection turns steps into sasl-challenge and sasl-outcome, and the client's answers into
+sasl-init and sasl-response.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from waymesh_amqp.credentials import SCRAM_MECHANISMS, Authenticator, Credential, ScramKeys, prepared
+from waymesh_amqp.errors import ILLEGAL_STATE, UNAUTHORIZED_ACCESS, AmqpError
+from waymesh_amqp.users import UserFile, UserFileError, make_line
+
+if TYPE_CHECKING:
+    from waymesh_amqp.scram import ClientExchange
+
+__all__ = [
+    "MECHANISMS",
+    "Authenticator",
+    "Challenge",
+    "Credential",
+    "Outcome",
+    "SaslClient",
+    "SaslServer",
+    "SaslStep",
+    "ScramKeys",
+    "UserFile",
+    "UserFileError",
+    "make_line",
+]
+
+MECHANISMS: tuple[str, ...] = ("EXTERNAL", *SCRAM_MECHANISMS, "PLAIN", "ANONYMOUS")
+"""All mechanisms, the ones to prefer first."""
+
+OK, AUTH, SYS, SYS_PERM, SYS_TEMP = range(5)  # Spec: 5.3.3.6
+_CODE_NAMES = ("ok", "auth", "sys", "sys-perm", "sys-temp")
+
+ANONYMOUS_USER = "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Send a sasl-challenge with this data."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Send a sasl-outcome: code 0 for `user`, anything else is a refusal."""
+
+    code: int
+    user: str | None = None
+    data: bytes | None = None
+
+
+SaslStep: TypeAlias = Challenge | Outcome
+
+REFUSED = Outcome(AUTH)
+
+
+def _random_nonce() -> str:
+    return os.urandom(24).hex()
+
+
+def _known(mechanisms: Sequence[str]) -> tuple[str, ...]:
+    for name in mechanisms:
+        if name not in MECHANISMS:
+            raise ValueError(f"unknown SASL mechanism {name!r}, expected some of {', '.join(MECHANISMS)}")
+    return tuple(name for name in MECHANISMS if name in mechanisms)
+
+
+class SaslServer:
+    """One connection's server side. Every refusal looks the same, whatever was wrong.
+
+    `external_user` is the name that the transport vouches for (of the client certificate), if any.
+    `nonce` gives printable ASCII without commas, new on every call.
+    """
+
+    def __init__(
+        self,
+        mechanisms: Sequence[str],
+        authenticator: Authenticator | None,
+        external_user: str | None = None,
+        nonce: Callable[[], str] = _random_nonce,
+    ) -> None:
+        self._mechanisms = _known(mechanisms)
+        self._authenticator = authenticator
+        self._external_user = external_user
+        self._nonce = nonce
+        self._respond: Callable[[bytes], SaslStep] | None = None
+        self._started = False
+
+    def offer(self) -> list[str]:
+        """The mechanisms that can work on this connection, preferred first."""
+        return [name for name in self._mechanisms if self._possible(name)]
+
+    def _possible(self, name: str) -> bool:
+        if name == "EXTERNAL":
+            return self._external_user is not None
+        return name == "ANONYMOUS" or self._authenticator is not None
+
+    def init(self, mechanism: str, initial_response: bytes | None, hostname: str | None = None) -> SaslStep:
+        """Answer sasl-init. A mechanism that was not offered ends with code auth. Spec: 5.3.3.2"""
+        if self._started or mechanism not in self.offer():
+            return REFUSED
+        self._started = True
+        if mechanism == "ANONYMOUS":
+            return Outcome(OK, ANONYMOUS_USER)
+        if mechanism == "EXTERNAL":
+            return self._external(initial_response or b"")  # no challenge for an absent one: its content is optional
+        self._respond = self._plain if mechanism == "PLAIN" else self._scram(mechanism)
+        if initial_response is None:
+            return Challenge(b"")  # RFC 4422, 5.1: the client is to speak first
+        return self.response(initial_response)
+
+    def response(self, data: bytes) -> SaslStep:
+        """Answer sasl-response."""
+        respond, self._respond = self._respond, None
+        return REFUSED if respond is None else respond(data)
+
+    def _external(self, data: bytes) -> SaslStep:
+        """RFC 4422, appendix A: the data is the identity to act as, or empty."""
+        user = self._external_user
+        if user is None or data not in (b"", user.encode("utf-8")):
+            return REFUSED
+        return Outcome(OK, user)
+
+    def _plain(self, data: bytes) -> SaslStep:
+        """RFC 4616: [authzid] NUL authcid NUL passwd. Nobody may act as somebody else."""
+        try:
+            parts = data.decode("utf-8").split("\0")
+        except UnicodeDecodeError:
+            return REFUSED
+        if len(parts) != 3 or self._authenticator is None:
+            return REFUSED
+        authzid, user, password = parts
+        if not user or not password or authzid not in ("", user):
+            return REFUSED
+        return Outcome(OK, prepared(user)) if self._authenticator.verify_plain(user, password) else REFUSED
+
+    def _scram(self, mechanism: str) -> Callable[[bytes], SaslStep]:
+        from waymesh_amqp.scram import ScramError, ServerExchange
+
+        authenticator = self._authenticator
+        assert authenticator is not None
+        exchange = ServerExchange(mechanism, lambda user: authenticator.scram_keys(user, mechanism), self._nonce())
+
+        def first(data: bytes) -> SaslStep:
+            try:
+                challenge = exchange.first(data)
+            except ScramError:
+                return REFUSED
+            self._respond = final
+            return Challenge(challenge)
+
+        def final(data: bytes) -> SaslStep:
+            try:
+                signature = exchange.final(data)
+            except ScramError:
+                return REFUSED
+            return Outcome(OK, exchange.user, signature)
+
+        return first
+
+
+class SaslClient:
+    """One connection's client side.
+
+    `mechanisms` are those allowed (empty: all). `external`: a client certificate or the like speaks for us.
+    """
+
+    def __init__(
+        self,
+        mechanisms: Sequence[str],
+        username: str | None = None,
+        password: str | None = None,
+        external: bool = False,
+        nonce: Callable[[], str] = _random_nonce,
+    ) -> None:
+        if "\0" in (username or "") or "\0" in (password or ""):
+            raise ValueError("user name and password have no NULs")
+        self._mechanisms = _known(mechanisms) or MECHANISMS
+        self._username = username
+        self._password = password
+        self._external = external
+        self._nonce = nonce
+        self._mechanism: str | None = None
+        self._scram: ClientExchange | None = None
+        self._proved = False
+        self._verified = False
+
+    def select(self, offered: Sequence[str]) -> tuple[str, bytes | None]:
+        """Choose the best common mechanism: its name and the initial response.
+
+        Raises AmqpError (unauthorized-access) if there is none.
+        """
+        for name in self._mechanisms:
+            if name in offered and self._possible(name):
+                self._mechanism = name
+                return name, self._initial_response(name)
+        names = ", ".join(offered) or "nothing"
+        raise AmqpError(UNAUTHORIZED_ACCESS, f"no common SASL mechanism: the peer offers {names}")
+
+    def _possible(self, name: str) -> bool:
+        if name == "EXTERNAL":
+            return self._external
+        return name == "ANONYMOUS" or bool(self._username and self._password)
+
+    def _initial_response(self, name: str) -> bytes | None:
+        if name == "ANONYMOUS":
+            return ANONYMOUS_USER.encode()
+        if name == "EXTERNAL":
+            return b""
+        user, password = self._username or "", self._password or ""
+        if name == "PLAIN":
+            return f"\0{user}\0{password}".encode()
+        from waymesh_amqp.scram import ClientExchange, ScramError
+
+        try:
+            self._scram = ClientExchange(name, user, password, self._nonce())
+            return self._scram.first()
+        except ScramError as error:
+            raise AmqpError(UNAUTHORIZED_ACCESS, f"{name}: {error}") from None
+
+    def challenge(self, data: bytes) -> bytes:
+        """Answer sasl-challenge. Raises AmqpError if the mechanism has nothing to answer or the data is wrong."""
+        from waymesh_amqp.scram import ScramError
+
+        if self._mechanism in ("ANONYMOUS", "EXTERNAL") and not data:
+            return b""
+        if self._scram is None or self._verified:
+            raise AmqpError(ILLEGAL_STATE, f"challenge not expected with {self._mechanism}")
+        try:
+            if self._proved:  # some servers send their signature as a challenge rather than with the outcome
+                self._verify(self._scram, data)
+                return b""
+            self._proved = True
+            return self._scram.final(data)
+        except ScramError as error:
+            raise AmqpError(UNAUTHORIZED_ACCESS, f"{self._mechanism}: {error}") from None
+
+    def outcome(self, code: int, data: bytes | None = None) -> None:
+        """Take sasl-outcome. Raises AmqpError (unauthorized-access) if we are refused or the server proves nothing."""
+        if code != OK:
+            name = _CODE_NAMES[code] if 0 <= code < len(_CODE_NAMES) else str(code)
+            raise AmqpError(UNAUTHORIZED_ACCESS, f"{self._mechanism}: the peer refused us (sasl outcome {name})")
+        if self._scram is not None and not self._verified:
+            self._check_signature(self._scram, data)
+
+    def _check_signature(self, exchange: ClientExchange, data: bytes | None) -> None:
+        from waymesh_amqp.scram import ScramError
+
+        if data is None or not self._proved:
+            raise AmqpError(UNAUTHORIZED_ACCESS, f"{self._mechanism}: the server did not sign")
+        try:
+            self._verify(exchange, data)
+        except ScramError as error:
+            raise AmqpError(UNAUTHORIZED_ACCESS, f"{self._mechanism}: {error}") from None
+
+    def _verify(self, exchange: ClientExchange, data: bytes) -> None:
+        exchange.verify(data)
+        self._verified = True
