@@ -1,0 +1,72 @@
+cimport cython
+cdef class Connection
+from waymesh_amqp.buffer cimport OutputBuffer
+from waymesh_amqp.handler cimport Handler
+from waymesh_amqp.session cimport Session
+
+cdef class Connection(OutputBuffer):
+    cdef public object settings
+    cdef public Handler handler
+    cdef int phase
+    cdef public str state
+    cdef public bint receiving
+    cdef public bint done
+    cdef public bint over
+    cdef public object error
+    cdef public object remote
+    cdef public object user
+    cdef public object mechanism
+    cdef object sasl
+    cdef public Py_ssize_t peer_max
+    cdef public Py_ssize_t max_frame
+    cdef public int channel_max
+    cdef public dict sessions
+    cdef public dict remote_sessions
+    cdef int last_channel
+    cdef Session last_session
+    cdef public dict names
+    cdef list flush_sessions
+    cdef public bint dirty
+    cdef bint congested
+    cdef list held
+    cdef bint heard
+    cdef bint spoke
+    cdef double last_heard
+    cdef double last_spoke
+    cdef double deadline
+    cdef double send_every
+
+    cpdef Py_ssize_t receive(self, const unsigned char[::1] b, Py_ssize_t n) except -1
+    cdef Py_ssize_t take_frames(self, const unsigned char[::1] b, Py_ssize_t pos, Py_ssize_t n) except -1
+    cdef bad_frame_header(self, Py_ssize_t size, int doff)
+    cpdef sent(self, Py_ssize_t n)
+    cpdef flush(self)
+    cdef flush_outcomes(self)
+    cpdef eof(self, str reason)
+    cpdef double tick(self, double now) except? -1
+    cpdef mark_dirty(self)
+    cpdef bint backed_up(self)
+    cdef release_held(self)
+    cdef start_client(self)
+    cdef start_amqp(self)
+    cdef step(self, str event)
+    cpdef send_open(self)
+    cpdef close(self, str condition=*, str description=*)
+    cdef fail(self, str condition, str description)
+    cdef finish(self)
+    cdef over_now(self)
+    cdef Py_ssize_t take_preamble(self, const unsigned char[::1] b, Py_ssize_t pos, Py_ssize_t n) except -1
+    cdef check_header_start(self, bytes start)
+    cdef on_header(self, bytes header)
+    cdef on_answered_header(self, bytes header)
+    cdef turn_away(self, str why)
+    cdef on_sasl(self, frame)
+    cdef Session session_at(self, int channel)
+    cdef on_other(self, bytes frame, int channel)
+    cdef on_odd_encoding(self, performative, bytes payload, int channel)
+    cdef on_open(self, performative)
+    cdef on_close(self, performative)
+    cdef on_begin(self, performative, int channel)
+    cdef on_end(self, performative, int channel)
+    cpdef Session new_session(self)
+    cpdef Session open_session(self)

@@ -1,0 +1,27 @@
+cimport cython
+cdef class Delivery
+from waymesh_amqp.link cimport Link
+
+@cython.freelist(4096)
+cdef class Delivery:
+    cdef public Link link
+    cdef public Link out
+    cdef public object group
+    cdef public unsigned int did
+    cdef public unsigned int oid
+    cdef public bint sent
+
+@cython.final
+cdef class DeliveryRing:
+    cdef readonly bint outgoing
+    cdef unsigned int mask
+    cdef list slots
+    cdef readonly Py_ssize_t count
+    cdef dict aside
+    cdef put(self, Delivery d)
+    cdef grow(self)
+    cdef set_aside(self, unsigned int slot)
+    cpdef Delivery find(self, unsigned int i)
+    cdef drop(self, Delivery d)
+    cpdef list take_all(self)
+    cpdef list live(self)

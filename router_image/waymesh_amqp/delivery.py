@@ -1,0 +1,110 @@
+# cython: boundscheck=False
+"""Unsettled deliveries that were forwarded, and the rings that find them by delivery-id. Spec: 2.6.12."""
+
+from __future__ import annotations
+
+import cython
+
+INITIAL_SLOTS = cython.declare(cython.int, 8)
+
+
+class Delivery:
+    """One unsettled delivery on its way through this router: where it came in and where it went out.
+
+    `link`/`did`: the incoming link and its session's delivery-id (link None: sent by the router itself, or the sender is
+    gone). `out`/`oid`: the outgoing link and delivery-id. `sent`: the last frame has gone out. `group`: for a multicast
+    branch, the object that joins the outcomes of all branches.
+    """
+
+    def __init__(self) -> None:
+        self.link = None
+        self.out = None
+        self.group = None
+        self.did = 0
+        self.oid = 0
+        self.sent = True
+
+
+class DeliveryRing:
+    """Deliveries by id at slot `id & mask`; ids are serial numbers, so live ones are close together.
+
+    On collision the ring doubles while it is well filled; else the older delivery (one that its receiver never settles) moves
+    to a dict, so that one forgotten delivery does not stretch the ring without bound.
+    """
+
+    def __init__(self, outgoing: cython.bint) -> None:
+        self.outgoing = outgoing
+        self.mask = INITIAL_SLOTS - 1
+        self.slots = [None] * INITIAL_SLOTS
+        self.count = 0
+        self.aside = None
+
+    def put(self, d: Delivery) -> None:
+        """Remember d under its id. Raises KeyError where a live delivery has the same id."""
+        i: cython.uint = d.oid if self.outgoing else d.did
+        while self.slots[i & self.mask] is not None:
+            if self.find(i) is not None:
+                raise KeyError(i)
+            if self.count * 4 >= len(self.slots):
+                self.grow()
+            else:
+                self.set_aside(i & self.mask)
+        self.slots[i & self.mask] = d
+        self.count += 1
+
+    def set_aside(self, slot: cython.uint) -> None:
+        d: Delivery = self.slots[slot]
+        if self.aside is None:
+            self.aside = {}
+        self.aside[d.oid if self.outgoing else d.did] = d
+        self.slots[slot] = None
+
+    def grow(self) -> None:
+        old: list = self.slots
+        n: cython.Py_ssize_t = len(old) * 2
+        new: list = [None] * n
+        self.mask = cython.cast(cython.uint, n - 1)
+        d: Delivery
+        for e in old:
+            if e is not None:
+                d = e
+                new[(d.oid if self.outgoing else d.did) & self.mask] = d
+        self.slots = new
+
+    def find(self, i: cython.uint) -> Delivery | None:
+        e = self.slots[i & self.mask]
+        if e is not None:
+            d: Delivery = e
+            if (d.oid if self.outgoing else d.did) == i:
+                return d
+        if self.aside is not None:
+            return self.aside.get(i)
+        return None
+
+    def drop(self, d: Delivery) -> None:
+        """Forget d, if it is here."""
+        i: cython.uint = d.oid if self.outgoing else d.did
+        if self.slots[i & self.mask] is d:
+            self.slots[i & self.mask] = None
+            self.count -= 1
+        elif self.aside is not None and self.aside.get(i) is d:
+            del self.aside[i]
+            self.count -= 1
+            if not self.aside:
+                self.aside = None
+
+    def live(self) -> list:
+        """All deliveries, in no order."""
+        found: list = [e for e in self.slots if e is not None]
+        if self.aside is not None:
+            found.extend(self.aside.values())
+        return found
+
+    def take_all(self) -> list:
+        """All deliveries; the ring is empty afterwards."""
+        found: list = self.live()
+        self.mask = INITIAL_SLOTS - 1
+        self.slots = [None] * INITIAL_SLOTS
+        self.aside = None
+        self.count = 0
+        return found

@@ -1,0 +1,19 @@
+from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.link cimport Link
+from waymesh_amqp.session cimport Session
+from waymesh_amqp.connection cimport Connection
+
+cdef class Handler:
+    cdef public list dirty
+    cpdef on_open(self, Connection connection, performative)
+    cpdef on_close(self, Connection connection, error)
+    cpdef on_begin(self, Session session)
+    cpdef Link new_link(self, Session session)
+    cpdef on_attach(self, Link link, performative)
+    cpdef on_detach(self, Link link, error)
+    cpdef on_transfer(self, Link link, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cpdef on_abort(self, Link link)
+    cpdef on_outcome(self, Delivery delivery, bint settled, bytes state)
+    cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)
+    cpdef on_credit(self, Link link)
+    cpdef on_writable(self, Connection connection)

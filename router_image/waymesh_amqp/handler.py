@@ -1,0 +1,69 @@
+"""What the engine tells its owner. The router's core subclasses `Handler`; compiled, each call is a C virtual call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import cython
+
+    from waymesh_amqp.connection import Connection
+    from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.link import Link
+    from waymesh_amqp.performatives import Attach, ErrorInfo, Open
+    from waymesh_amqp.session import Session
+
+
+class Handler:
+    """Receives the events of many connections. `dirty` collects the connections that have something to flush."""
+
+    def __init__(self) -> None:
+        self.dirty: list[Connection] = []
+
+    # -- cold events
+    def on_open(self, connection: Connection, performative: Open) -> None:
+        """The peer's open arrived; answer with `connection.send_open()` or `connection.close(…)`."""
+        connection.send_open()
+
+    def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
+        """The connection is over, orderly or not; its sessions and links are detached already. Called once."""
+
+    def on_begin(self, session: Session) -> None:
+        """A session is mapped."""
+
+    def new_link(self, session: Session) -> Link:
+        """The object for a link that the peer attaches."""
+        raise NotImplementedError
+
+    def on_attach(self, link: Link, performative: Attach) -> None:
+        """The peer attached: answer with `link.accept(…)` or `link.refuse(…)`; or it answered our attach."""
+
+    def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
+        """The link is gone: detached by the peer, or lost with its session or connection. Called once."""
+
+    # -- hot events
+    def on_transfer(
+        self,
+        link: Link,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        """A transfer frame's payload b[start:end]. `link.transfer_first` tells whether it begins a delivery, whose id and settled
+        flag are `link.transfer_id` and `link.transfer_settled`."""
+
+    def on_abort(self, link: Link) -> None:
+        """The delivery that was arriving on the link was aborted. Spec: 2.7.5."""
+
+    def on_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
+        """The receiver of an outgoing delivery reported a state (encoded, b"" for none). Settled ones are out of the ring."""
+
+    def on_sender_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
+        """The sender of an incoming delivery reported a state or settled it."""
+
+    def on_credit(self, link: Link) -> None:
+        """An outgoing link may have become ready: credit, session window or a finished delivery."""
+
+    def on_writable(self, connection: Connection) -> None:
+        """A connection's output backlog fell below the low-water mark after it had been above the high one."""

@@ -1,0 +1,46 @@
+cimport cython
+cdef class Link
+from waymesh_amqp.session cimport Session
+from waymesh_amqp.connection cimport Connection
+
+cdef class Link:
+    cdef public Session session
+    cdef public Connection connection
+    cdef public str name
+    cdef public str state
+    cdef public unsigned int handle
+    cdef public unsigned int remote_handle
+    cdef public bint is_sender
+    cdef public bint attached
+    cdef public int snd_settle_mode
+    cdef public int rcv_settle_mode
+    cdef public object source
+    cdef public object target
+    cdef public unsigned long long max_message_size
+    cdef public unsigned int delivery_count
+    cdef public long long credit
+    cdef public bint drain
+    cdef public bint accepting
+    cdef public long long capacity
+    cdef public long long outstanding
+    cdef public long long replenish
+    cdef public bint flow_due
+    cdef public bint transfer_first
+    cdef public unsigned int transfer_id
+    cdef public bint transfer_settled
+    cdef public unsigned int transfer_format
+    cdef public unsigned long long transfer_bytes
+    cdef public bint mid_delivery
+    cdef public bint busy
+    cdef public bytearray backlog
+    cdef public bint backlog_more
+
+    cpdef accept(self, attach, source, target)
+    cpdef refuse(self, str condition, str description)
+    cpdef send_attach(self, attach)
+    cpdef detach(self, str condition=*, str description=*)
+    cpdef grant(self)
+    cpdef withdraw(self)
+    cpdef give_back(self)
+    cdef flow_soon(self)
+    cpdef bint ready(self)

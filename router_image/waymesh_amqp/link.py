@@ -1,0 +1,133 @@
+"""One end of a link: termini, credit, and the delivery that is passing over it. Spec: 2.6."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp import states
+from waymesh_amqp.performatives import Attach, Detach, ErrorInfo
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Terminus
+    from waymesh_amqp.session import Session
+
+SETTLED = 1
+"""snd-settle-mode settled. Spec: 2.8.2."""
+
+
+class Link:
+    """`is_sender`: deliveries leave us on it. `remote_handle` is what the peer calls it, `handle` what we call it.
+
+    `credit`: what the receiving side has granted and the sending side not used. `outstanding` (incoming links): deliveries that
+    have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several frames is under way.
+    `backlog`: its bytes that the session window did not let out yet.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.connection = session.connection
+        self.name = ""
+        self.state = "DETACHED"
+        self.handle = 0
+        self.remote_handle = 0
+        self.is_sender = False
+        self.attached = False
+        self.snd_settle_mode = 2
+        self.rcv_settle_mode = 0
+        self.source = None
+        self.target = None
+        self.max_message_size = 0
+        self.delivery_count = 0
+        self.credit = 0
+        self.drain = False
+        self.accepting = False
+        self.capacity = 0
+        self.outstanding = 0
+        self.replenish = 0
+        self.flow_due = False
+        self.transfer_first = True
+        self.transfer_id = 0
+        self.transfer_settled = False
+        self.transfer_format = 0
+        self.transfer_bytes = 0
+        self.mid_delivery = False
+        self.busy = False
+        self.backlog = None
+        self.backlog_more = False
+
+    # ---- attach and detach
+    def accept(self, attach: Attach, source: Terminus | None, target: Terminus | None) -> None:
+        """Answer the peer's attach with the settle modes that it asked for. Spec: 2.6.3."""
+        answer = Attach(name=self.name, handle=self.handle, role=not self.is_sender)
+        answer.snd_settle_mode = attach.snd_settle_mode
+        answer.rcv_settle_mode = attach.rcv_settle_mode
+        answer.source = source
+        answer.target = target
+        if self.is_sender:
+            answer.initial_delivery_count = self.delivery_count
+        if self.max_message_size:
+            answer.max_message_size = self.max_message_size
+        self.send_attach(answer)
+
+    def refuse(self, condition: str, description: str) -> None:
+        """Answer the peer's attach with one that has no terminus, and a detach that says why. Spec: 2.6.3."""
+        answer = Attach(name=self.name, handle=self.handle, role=not self.is_sender)
+        if self.is_sender:
+            answer.initial_delivery_count = 0
+        self.send_attach(answer)
+        self.detach(condition, description)
+
+    def send_attach(self, attach: Attach) -> None:
+        """Our attach, first or answering; a sender's needs its initial delivery-count."""
+        self.state = states.advance(states.LINK, "link", self.state, "attach>")
+        self.attached = self.state == "ATTACHED"
+        self.session.send_frame(attach)
+
+    def detach(self, condition: str = "", description: str = "") -> None:
+        """Close our side. The object lives until the peer has answered; its deliveries end now."""
+        if (self.state, "detach>") not in states.LINK:
+            return
+        self.state = states.advance(states.LINK, "link", self.state, "detach>")
+        self.attached = False
+        error = ErrorInfo(condition, description) if condition else None
+        self.session.send_frame(Detach(handle=self.handle, closed=True, error=error))
+        self.session.link_over(self, error)
+
+    # ---- credit of an incoming link
+    def grant(self) -> None:
+        """Open the link: credit up to its capacity, and back after each delivery from now on."""
+        self.accepting = True
+        want: cython.longlong = self.capacity - self.outstanding - self.credit
+        if want > 0 or self.drain:
+            self.drain = False
+            self.replenish = want if want > 0 else 0
+            self.flow_soon()
+
+    def withdraw(self) -> None:
+        """Take unused credit back: drain. Spec: 2.6.7."""
+        self.accepting = False
+        self.replenish = 0
+        if self.credit > 0 and not self.drain:
+            self.drain = True
+            self.flow_soon()
+
+    def give_back(self) -> None:
+        """A delivery that arrived on this link is done with: its credit may be used again."""
+        self.outstanding -= 1
+        if self.accepting:
+            self.replenish += 1
+            if self.replenish * 4 >= self.capacity and not self.flow_due:
+                self.flow_soon()
+
+    def flow_soon(self) -> None:
+        if not self.flow_due and self.attached:
+            self.flow_due = True
+            self.session.flow_links.append(self)
+            self.session.list_for_flush()
+
+    # ---- outgoing link
+    def ready(self) -> cython.bint:
+        """Whether a delivery can go out now: credit, session window, no delivery under way, no backed-up connection."""
+        return self.credit > 0 and not self.busy and self.session.remote_window > 0 and not self.connection.backed_up()

@@ -1,0 +1,83 @@
+"""Protocol headers, and the SASL layer's frames for either side. Spec: 2.2, 5.3."""
+
+from __future__ import annotations
+
+from waymesh_amqp.errors import AmqpError
+from waymesh_amqp.performatives import (
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslPerformative,
+    SaslResponse,
+    encode_frame,
+)
+from waymesh_amqp.sasl import Challenge, SaslClient, SaslServer, SaslStep
+
+AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
+SASL_HEADER = b"AMQP\x03\x01\x00\x00"
+
+
+class SaslServerExchange:
+    """The server's half: `start()` and `on_frame()` give bytes to send; `failed` or `succeeded` says how it ended."""
+
+    def __init__(self, sasl: SaslServer) -> None:
+        self.sasl = sasl
+        self.succeeded = False
+        self.failed = ""
+        self.user: str | None = None
+        self.mechanism = ""
+
+    def start(self) -> bytes:
+        """The frame that offers mechanisms."""
+        return encode_frame(0, SaslMechanisms(sasl_server_mechanisms=self.sasl.offer()))
+
+    def on_frame(self, frame: SaslPerformative) -> bytes:
+        """Answer a frame of the client; an unexpected one fails the exchange."""
+        if isinstance(frame, SaslInit) and not self.mechanism:
+            self.mechanism = frame.mechanism
+            return self._answer(self.sasl.init(frame.mechanism, frame.initial_response, frame.hostname))
+        if isinstance(frame, SaslResponse) and self.mechanism:
+            return self._answer(self.sasl.response(frame.response))
+        self.failed = f"unexpected {type(frame).__name__} in the SASL exchange"
+        return encode_frame(0, SaslOutcome(code=1))
+
+    def _answer(self, step: SaslStep) -> bytes:
+        if isinstance(step, Challenge):
+            return encode_frame(0, SaslChallenge(challenge=step.data))
+        if step.code == 0:
+            self.succeeded = True
+            self.user = step.user
+        else:
+            self.failed = f"SASL {self.mechanism} authentication failed"
+        return encode_frame(0, SaslOutcome(code=step.code, additional_data=step.data))
+
+
+class SaslClientExchange:
+    """The client's half, with the same shape."""
+
+    def __init__(self, sasl: SaslClient, hostname: str | None) -> None:
+        self.sasl = sasl
+        self.hostname = hostname
+        self.succeeded = False
+        self.failed = ""
+        self.user: str | None = None
+        self.mechanism = ""
+
+    def on_frame(self, frame: SaslPerformative) -> bytes:
+        """Answer a frame of the server; a refusal or an unexpected frame fails the exchange."""
+        try:
+            if isinstance(frame, SaslMechanisms) and not self.mechanism:
+                self.mechanism, response = self.sasl.select(frame.sasl_server_mechanisms)
+                init = SaslInit(mechanism=self.mechanism, initial_response=response, hostname=self.hostname)
+                return encode_frame(0, init)
+            if isinstance(frame, SaslChallenge) and self.mechanism:
+                return encode_frame(0, SaslResponse(response=self.sasl.challenge(frame.challenge)))
+            if isinstance(frame, SaslOutcome) and self.mechanism:
+                self.sasl.outcome(frame.code, frame.additional_data)
+                self.succeeded = True
+                return b""
+            self.failed = f"unexpected {type(frame).__name__} in the SASL exchange"
+        except AmqpError as e:
+            self.failed = e.description
+        return b""

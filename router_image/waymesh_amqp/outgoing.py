@@ -1,0 +1,210 @@
+# cython: boundscheck=False
+"""Transfer frames out: headers written in place, payload copied once, split where the peer's limits say so. Spec: 2.7.5.
+
+The payload of a first frame comes in two pieces around a rewritten message-annotations section:
+b[s0:e0] (header, delivery-annotations), `annotations`, b[s1:e1] (the rest).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp.link import Link
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.wire import copy, serial_add, write_u32  # type: ignore[import-not-found]
+else:
+    from waymesh_amqp.wire import copy, serial_add, write_u32
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_amqp.session import Session
+
+FIRST_HEADER = cython.declare(cython.Py_ssize_t, 37)
+MORE_HEADER = cython.declare(cython.Py_ssize_t, 24)
+
+
+def send_first(
+    link: Link,
+    settled: cython.bint,
+    more: cython.bint,
+    b: cython.const[cython.uchar][::1],
+    s0: cython.Py_ssize_t,
+    e0: cython.Py_ssize_t,
+    annotations: bytes,
+    s1: cython.Py_ssize_t,
+    e1: cython.Py_ssize_t,
+    form: cython.uint,
+) -> cython.uint:
+    """Begin a delivery on a link that is `ready()`; its delivery-id, which also serves as its tag."""
+    session: Session = link.session
+    conn: Connection = link.connection
+    oid: cython.uint = session.next_delivery_id
+    session.next_delivery_id = serial_add(oid, 1)
+    link.credit -= 1
+    link.delivery_count = serial_add(link.delivery_count, 1)
+    head: cython.Py_ssize_t = e0 - s0
+    ann: cython.Py_ssize_t = len(annotations)
+    n: cython.Py_ssize_t = head + ann + e1 - s1
+    room: cython.Py_ssize_t = conn.peer_max - FIRST_HEADER
+    if n > room and (ann or head):
+        joined: bytes = bytes(b[s0:e0]) + annotations + bytes(b[s1:e1])
+        jb: cython.const[cython.uchar][::1] = joined if cython.compiled else memoryview(joined)
+        write_first(link, oid, settled, True, form, room)
+        conn_put(conn, jb, 0, room)
+        link.busy = True
+        send_more(link, more, jb, room, n)
+        return oid
+    if n > room:
+        write_first(link, oid, settled, True, form, room)
+        conn_put(conn, b, s1, s1 + room)
+        link.busy = True
+        send_more(link, more, b, s1 + room, e1)
+        return oid
+    write_first(link, oid, settled, more, form, n)
+    p: cython.Py_ssize_t = conn.end
+    if head or ann:
+        copy(conn.out, p, b, s0, head)
+        if ann:
+            conn.mem[p + head : p + head + ann] = annotations
+        p += head + ann
+    copy(conn.out, p, b, s1, e1 - s1)
+    conn.end = p + e1 - s1
+    link.busy = more
+    return oid
+
+
+def write_first(
+    link: Link, oid: cython.uint, settled: cython.bint, more: cython.bint, form: cython.uint, payload: cython.Py_ssize_t
+):
+    """Header of a first transfer frame, with room reserved for its payload."""
+    session: Session = link.session
+    conn: Connection = link.connection
+    conn.reserve(FIRST_HEADER + payload)
+    o: cython.uchar[::1] = conn.out
+    p: cython.Py_ssize_t = conn.end
+    session.frame_start(o, p, FIRST_HEADER + payload, 0x14)
+    o[p + 11] = 0xC0
+    o[p + 12] = 24
+    o[p + 13] = 6
+    o[p + 14] = 0x70
+    write_u32(o, p + 15, link.handle)
+    o[p + 19] = 0x70
+    write_u32(o, p + 20, oid)
+    o[p + 24] = 0xA0
+    o[p + 25] = 4
+    write_u32(o, p + 26, oid)
+    o[p + 30] = 0x70
+    write_u32(o, p + 31, form)
+    o[p + 35] = 0x41 if settled else 0x42
+    o[p + 36] = 0x41 if more else 0x42
+    conn.end = p + FIRST_HEADER
+    session.next_outgoing_id = serial_add(session.next_outgoing_id, 1)
+    session.remote_window -= 1
+    conn.mark_dirty()
+
+
+def conn_put(
+    conn: Connection, b: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
+):
+    copy(conn.out, conn.end, b, start, end - start)
+    conn.end += end - start
+
+
+def send_more(
+    link: Link,
+    more: cython.bint,
+    b: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+):
+    """Continue the delivery under way with b[start:end]; `more`: further calls follow."""
+    session: Session = link.session
+    conn: Connection = link.connection
+    room: cython.Py_ssize_t = conn.peer_max - MORE_HEADER
+    n: cython.Py_ssize_t
+    last: cython.bint = False
+    if link.backlog is None:
+        while not last and session.remote_window > 0:
+            n = end - start
+            last = n <= room
+            if not last:
+                n = room
+            conn.reserve(MORE_HEADER + n)
+            write_more(link, more or not last, False, n)
+            conn_put(conn, b, start, start + n)
+            start += n
+        if last:
+            link.busy = more
+            return
+        link.backlog = bytearray()
+        session.blocked.append(link)
+    link.backlog += b[start:end]
+    link.backlog_more = more
+    link.busy = True
+
+
+def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cython.Py_ssize_t):
+    session: Session = link.session
+    conn: Connection = link.connection
+    o: cython.uchar[::1] = conn.out
+    p: cython.Py_ssize_t = conn.end
+    size: cython.Py_ssize_t = MORE_HEADER + payload + (4 if aborted else 0)
+    session.frame_start(o, p, size, 0x14)
+    o[p + 11] = 0xC0
+    o[p + 12] = 15 if aborted else 11
+    o[p + 13] = 10 if aborted else 6
+    o[p + 14] = 0x70
+    write_u32(o, p + 15, link.handle)
+    o[p + 19] = o[p + 20] = o[p + 21] = o[p + 22] = 0x40
+    o[p + 23] = 0x41 if more else 0x42
+    conn.end = p + MORE_HEADER
+    if aborted:
+        o[p + 24] = o[p + 25] = o[p + 26] = 0x40
+        o[p + 27] = 0x41
+        conn.end = p + MORE_HEADER + 4
+    session.next_outgoing_id = serial_add(session.next_outgoing_id, 1)
+    session.remote_window -= 1
+    conn.mark_dirty()
+
+
+def abort(link: Link):
+    """Abort the delivery under way; it counts as settled. Spec: 2.7.5."""
+    link.backlog = None
+    link.busy = False
+    if link.attached:
+        link.connection.reserve(MORE_HEADER + 4)
+        write_more(link, False, True, 0)
+
+
+def flush_backlog(link: Link):
+    """The peer's session window opened: send what was kept back."""
+    data: bytearray = link.backlog
+    if data is None:
+        return
+    session: Session = link.session
+    conn: Connection = link.connection
+    room: cython.Py_ssize_t = conn.peer_max - MORE_HEADER
+    start: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t = len(data)
+    n: cython.Py_ssize_t
+    b: cython.const[cython.uchar][::1] = bytes(data) if cython.compiled else memoryview(bytes(data))
+    while start < end and session.remote_window > 0:
+        n = end - start
+        if n > room:
+            n = room
+        conn.reserve(MORE_HEADER + n)
+        write_more(link, link.backlog_more or start + n < end, False, n)
+        conn_put(conn, b, start, start + n)
+        start += n
+    if start < end:
+        link.backlog = bytearray(b[start:end])
+        session.blocked.append(link)
+        return
+    link.backlog = None
+    link.busy = link.backlog_more
+    conn.release_held()
+    if not link.busy:
+        session.handler.on_credit(link)

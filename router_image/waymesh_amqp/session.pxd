@@ -1,0 +1,69 @@
+cimport cython
+cdef class Session
+from waymesh_amqp.connection cimport Connection
+from waymesh_amqp.delivery cimport Delivery, DeliveryRing
+from waymesh_amqp.handler cimport Handler
+from waymesh_amqp.link cimport Link
+
+@cython.final
+cdef class Session:
+    cdef public Connection connection
+    cdef Handler handler
+    cdef public int channel
+    cdef public int remote_channel
+    cdef public str state
+    cdef public bint mapped
+    cdef public list links
+    cdef public list remote_links
+    cdef public unsigned int remote_handle_max
+    cdef public unsigned int window
+    cdef public unsigned int next_incoming_id
+    cdef public unsigned int window_end
+    cdef public unsigned int next_outgoing_id
+    cdef public long long remote_window
+    cdef public unsigned int next_delivery_id
+    cdef public DeliveryRing unsettled_in
+    cdef public DeliveryRing unsettled_out
+    cdef int outcome_count
+    cdef unsigned int outcome_first
+    cdef unsigned int outcome_last
+    cdef bytes outcome_state
+    cdef list outcome_ranges
+    cdef public list flow_links
+    cdef bint window_due
+    cdef bint listed
+    cdef public Link held_by
+    cdef list blocked
+
+    cpdef begin(self)
+    cpdef on_begin(self, begin, int remote_channel)
+    cpdef end(self, str condition=*, str description=*)
+    cpdef on_end(self, end)
+    cdef over(self, error)
+    cpdef send_frame(self, performative)
+    cdef new_handle(self, Link link)
+    cpdef open_link(self, Link link, attach)
+    cpdef on_attach(self, attach)
+    cpdef on_detach(self, detach)
+    cdef link_over(self, Link link, error)
+    cdef forget(self, Link link)
+    cdef Link remote_link(self, long long handle)
+    cdef on_transfer(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
+    cdef on_flow(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
+    cdef on_link_flow(self, Link link, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
+    cdef unblock(self)
+    cdef bint flow_echo(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
+    cdef credit_everywhere(self)
+    cdef on_disposition(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
+    cdef apply_outcome(self, Delivery d, bint from_receiver, bint settled, bytes state, DeliveryRing ring)
+    cpdef settle(self, unsigned int did, bytes state)
+    cdef list_for_flush(self)
+    cdef put_outcomes(self)
+    cdef put_disposition(self, bint receiver, unsigned int first, unsigned int last, bint settled, bytes state)
+    cpdef report(self, bint receiver, unsigned int did, bint settled, bytes state)
+    cdef window_soon(self)
+    cpdef hold(self, Link link)
+    cpdef release(self)
+    cdef flush(self)
+    cdef put_flow(self, Link link)
+    cdef frame_start(self, unsigned char[::1] o, Py_ssize_t p, Py_ssize_t size, int code)

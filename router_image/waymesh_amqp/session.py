@@ -1,0 +1,666 @@
+"""Sessions: windows, transfers in and out, dispositions merged to ranges. Spec: 2.5, 2.6.12, 2.7.
+
+This module is longer than its neighbours because the hot readers and writers of transfer, flow and disposition share the
+session's counters; split, each frame would cross a module border several times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp import states
+from waymesh_amqp.delivery import Delivery, DeliveryRing
+from waymesh_amqp.errors import (
+    FRAMING_ERROR,
+    HANDLE_IN_USE,
+    INVALID_FIELD,
+    LINK_STOLEN,
+    MESSAGE_SIZE_EXCEEDED,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    TRANSFER_LIMIT_EXCEEDED,
+    UNATTACHED_HANDLE,
+    WINDOW_VIOLATION,
+    AmqpError,
+    DecodeError,
+)
+from waymesh_amqp.link import Link
+from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo, Flow, encode_frame
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.outgoing import flush_backlog  # type: ignore[import-not-found]
+    from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, serial_gap, skip, write_u32  # type: ignore[import-not-found]
+else:
+    from waymesh_amqp.outgoing import flush_backlog
+    from waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, serial_gap, skip, write_u32
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_amqp.performatives import Performative
+
+HANDLE_MAX = 65535
+MAX_TAG_BYTES = cython.declare(cython.int, 32)
+OUTGOING_WINDOW = cython.declare(cython.uint, 0x7FFFFFFF)
+
+
+class Session:
+    """`channel` is ours, `remote_channel` the peer's. `window` is the incoming window that we keep open, in frames."""
+
+    def __init__(self, connection: Connection, channel: cython.int, window: cython.uint) -> None:
+        self.connection = connection
+        self.handler = connection.handler
+        self.channel = channel
+        self.remote_channel = -1
+        self.state = "UNMAPPED"
+        self.mapped = False
+        self.links: list[Link | None] = []
+        self.remote_links: list[Link | None] = []
+        self.remote_handle_max = 0xFFFFFFFF
+        self.window = window
+        self.next_incoming_id = 0
+        self.window_end = 0
+        self.next_outgoing_id = 0
+        self.remote_window = 0
+        self.next_delivery_id = 0
+        self.unsettled_in = DeliveryRing(False)
+        self.unsettled_out = DeliveryRing(True)
+        self.outcome_count = 0
+        self.outcome_first = 0
+        self.outcome_last = 0
+        self.outcome_state = b""
+        self.outcome_ranges: list[tuple[int, int]] = []
+        self.flow_links: list[Link] = []
+        self.window_due = False
+        self.listed = False
+        self.held_by = None
+        self.blocked: list[Link] = []
+
+    # ---- begin and end
+    def begin(self) -> None:
+        """Send our begin, first or answering. Spec: 2.5.1."""
+        answering = self.state == "BEGIN_RCVD"
+        self.state = states.advance(states.SESSION, "session", self.state, "begin>")
+        self.mapped = self.state == "MAPPED"
+        self.window_end = serial_add(self.next_incoming_id, self.window)
+        self.send_frame(
+            Begin(
+                remote_channel=self.remote_channel if answering else None,
+                next_outgoing_id=self.next_outgoing_id,
+                incoming_window=self.window,
+                outgoing_window=OUTGOING_WINDOW,
+                handle_max=HANDLE_MAX,
+            )
+        )
+
+    def on_begin(self, begin: Begin, remote_channel: cython.int) -> None:
+        self.state = states.advance(states.SESSION, "session", self.state, "begin<")
+        self.mapped = self.state == "MAPPED"
+        self.remote_channel = remote_channel
+        self.next_incoming_id = begin.next_outgoing_id
+        self.window_end = serial_add(self.next_incoming_id, self.window)
+        self.remote_window = begin.incoming_window
+        if begin.handle_max is not None:
+            self.remote_handle_max = begin.handle_max
+
+    def end(self, condition: str = "", description: str = "") -> None:
+        """End the session from our side; with a condition, because of an error. Spec: 2.5.4."""
+        if (self.state, "end>") not in states.SESSION:
+            return
+        self.state = states.advance(states.SESSION, "session", self.state, "end>")
+        self.mapped = False
+        error = ErrorInfo(condition, description) if condition else None
+        self.send_frame(End(error=error))
+        self.over(error)
+
+    def on_end(self, end: End) -> None:
+        self.state = states.advance(states.SESSION, "session", self.state, "end<")
+        self.mapped = False
+        if self.state == "END_RCVD":
+            self.over(end.error)
+            self.state = states.advance(states.SESSION, "session", self.state, "end>")
+            self.send_frame(End())
+
+    def over(self, error: ErrorInfo | None) -> None:
+        """Each link of the session is gone."""
+        self.mapped = False
+        for link in list(self.links):
+            if link is not None:
+                self.link_over(link, error)
+                self.forget(link)
+        self.flow_links.clear()
+        self.outcome_ranges.clear()
+        self.outcome_count = 0
+
+    def send_frame(self, performative: Performative) -> None:
+        self.connection.flush_outcomes()
+        self.connection.put(encode_frame(self.channel, performative))
+        self.connection.mark_dirty()
+
+    # ---- links
+    def new_handle(self, link: Link) -> None:
+        links: list = self.links
+        i: cython.Py_ssize_t
+        for i in range(len(links)):
+            if links[i] is None:
+                links[i] = link
+                link.handle = i
+                return
+        link.handle = len(links)
+        links.append(link)
+
+    def open_link(self, link: Link, attach: Attach) -> None:
+        """Attach a link of ours: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3."""
+        link.name = attach.name
+        link.is_sender = not attach.role
+        self.new_handle(link)
+        if link.handle > self.remote_handle_max:
+            self.links[link.handle] = None
+            raise AmqpError(NOT_ALLOWED, f"the peer allows {self.remote_handle_max + 1} links a session", "link")
+        attach.handle = link.handle
+        if link.is_sender:
+            attach.initial_delivery_count = 0
+        link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
+        link.rcv_settle_mode = attach.rcv_settle_mode or 0
+        self.connection.names[(link.name, link.is_sender)] = link
+        link.send_attach(attach)
+
+    def on_attach(self, attach: Attach) -> None:
+        if attach.handle > HANDLE_MAX:
+            raise AmqpError(FRAMING_ERROR, f"handle {attach.handle} is over handle-max {HANDLE_MAX}")
+        if attach.handle < len(self.remote_links) and self.remote_links[attach.handle] is not None:
+            self.end(HANDLE_IN_USE, f"handle {attach.handle} is attached already")
+            return
+        is_sender: bool = bool(attach.role)
+        link: Link | None = self.connection.names.get((attach.name, is_sender))
+        if link is not None and link.state not in ("ATTACH_SENT", "DETACH_PIPE"):
+            link.detach(LINK_STOLEN, "attached again under the same name")  # Spec: 2.6.1
+            link = None
+        ours = link is not None
+        if link is None:
+            link = self.handler.new_link(self)
+            link.name = attach.name
+            link.is_sender = is_sender
+            self.new_handle(link)
+            self.connection.names[(link.name, is_sender)] = link
+        link.remote_handle = attach.handle
+        link.state = states.advance(states.LINK, "link", link.state, "attach<")
+        link.attached = link.state == "ATTACHED"
+        while len(self.remote_links) <= attach.handle:
+            self.remote_links.append(None)
+        self.remote_links[attach.handle] = link
+        if not is_sender:
+            if attach.initial_delivery_count is None:
+                link.refuse(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
+                return
+            link.delivery_count = attach.initial_delivery_count
+        if not ours:
+            link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
+            link.rcv_settle_mode = attach.rcv_settle_mode or 0
+            if attach.unsettled:
+                link.refuse(NOT_IMPLEMENTED, "links cannot be resumed here")  # Spec: 2.6.13
+                return
+        link.source = attach.source
+        link.target = attach.target
+        if link.state != "DETACH_SENT":
+            self.handler.on_attach(link, attach)
+
+    def on_detach(self, detach: Detach) -> None:
+        link = self.remote_link(detach.handle)
+        if link is None:
+            self.end(UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
+            return
+        link.state = states.advance(states.LINK, "link", link.state, "detach<")
+        link.attached = False
+        if link.state == "DETACH_RCVD":
+            self.link_over(link, detach.error)
+            link.state = states.advance(states.LINK, "link", link.state, "detach>")
+            self.send_frame(Detach(handle=link.handle, closed=detach.closed))
+        self.forget(link)
+
+    def link_over(self, link: Link, error: ErrorInfo | None) -> None:
+        """The link carries nothing any more; tells the handler, once."""
+        key = (link.name, link.is_sender)
+        if self.connection.names.get(key) is link:
+            del self.connection.names[key]
+            link.attached = False
+            link.backlog = None
+            self.handler.on_detach(link, error)
+            self.connection.release_held()
+
+    def forget(self, link: Link) -> None:
+        if link.handle < len(self.links) and self.links[link.handle] is link:
+            self.links[link.handle] = None
+        if link.remote_handle < len(self.remote_links) and self.remote_links[link.remote_handle] is link:
+            self.remote_links[link.remote_handle] = None
+
+    def remote_link(self, handle: cython.longlong) -> Link | None:
+        links: list = self.remote_links
+        if handle < 0 or handle >= len(links):
+            return None
+        return links[handle]
+
+    # ---- incoming frames
+    def on_transfer(
+        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> None:
+        """The transfer whose field list is at p, in a frame that ends at `end`. Spec: 2.7.5."""
+        n: cython.Py_ssize_t = list_count(b, p, end)
+        body: cython.Py_ssize_t = skip(b, p, end)
+        tag: cython.Py_ssize_t
+        did: cython.longlong = -1
+        form: cython.longlong = 0
+        settled: cython.bint = False
+        more: cython.bint = False
+        resume: cython.bint = False
+        aborted: cython.bint = False
+        tag_bytes: cython.Py_ssize_t = 0
+        if n < 1:
+            raise DecodeError("transfer without a handle")
+        p = list_body(b, p)
+        link: Link | None = self.remote_link(read_uint(b, p, body))
+        p = skip(b, p, body)
+        if n > 1:
+            did = read_uint(b, p, body)
+            p = skip(b, p, body)
+            if n > 2:
+                tag = p
+                p = skip(b, p, body)
+                tag_bytes = p - tag
+                if n > 3:
+                    form = read_uint(b, p, body)
+                    p = skip(b, p, body)
+                    if n > 4:
+                        settled = read_uint(b, p, body) == 1
+                        p = skip(b, p, body)
+                        if n > 5:
+                            more = read_uint(b, p, body) == 1
+                            if n > 8:
+                                p = skip(b, skip(b, skip(b, p, body), body), body)
+                                resume = read_uint(b, p, body) == 1
+                                if n > 9:
+                                    aborted = read_uint(b, skip(b, p, body), body) == 1
+        self.next_incoming_id = serial_add(self.next_incoming_id, 1)
+        left: cython.int = serial_gap(self.window_end, self.next_incoming_id)
+        if left < 0:
+            self.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
+            return
+        if left * 2 < cython.cast(cython.int, self.window) and self.held_by is None:
+            self.window_soon()
+        if link is None:
+            self.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
+            return
+        if not link.attached:
+            if link.state != "DETACH_SENT":
+                self.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
+            return  # Spec: 2.6.5: what arrives after our detach is discarded
+        if link.is_sender:
+            link.detach(NOT_ALLOWED, "transfer from the receiver of the link")
+            return
+        if not link.mid_delivery:
+            if did < 0 or tag_bytes == 0:
+                link.detach(INVALID_FIELD, "a delivery's first transfer needs delivery-id and delivery-tag")
+                return
+            if tag_bytes > MAX_TAG_BYTES + 5:
+                link.detach(INVALID_FIELD, "delivery-tag of over 32 octets")
+                return
+            if resume:
+                link.detach(NOT_IMPLEMENTED, "deliveries cannot be resumed here")
+                return
+            if link.credit <= 0:
+                link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
+                return
+            link.credit -= 1
+            link.delivery_count = serial_add(link.delivery_count, 1)
+            link.outstanding += 1
+            link.transfer_first = True
+            link.transfer_id = cython.cast(cython.uint, did)
+            link.transfer_settled = settled
+            link.transfer_format = cython.cast(cython.uint, form) if form >= 0 else 0
+            link.transfer_bytes = 0
+        else:
+            link.transfer_first = False
+            if did >= 0 and cython.cast(cython.uint, did) != link.transfer_id:
+                link.detach(INVALID_FIELD, "another delivery-id inside a delivery")
+                return
+            if settled:
+                link.transfer_settled = True
+        if aborted:
+            link.mid_delivery = False
+            self.handler.on_abort(link)
+            return
+        link.mid_delivery = more
+        if link.max_message_size:
+            link.transfer_bytes += cython.cast(cython.ulonglong, end - body)
+            if link.transfer_bytes > link.max_message_size:
+                link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
+                return
+        self.handler.on_transfer(link, more, b, body, end)
+
+    def on_flow(self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+        """The flow whose field list is at p. Spec: 2.7.4."""
+        n: cython.Py_ssize_t = list_count(b, p, end)
+        v: cython.longlong
+        if n < 4:
+            raise DecodeError("flow without its session fields")
+        end = skip(b, p, end)
+        p = list_body(b, p)
+        v = read_uint(b, p, end)
+        seen: cython.uint = cython.cast(cython.uint, v) if v >= 0 else 0
+        p = skip(b, p, end)
+        v = read_uint(b, p, end)
+        if v < 0:
+            raise DecodeError("flow without incoming-window")
+        # serial arithmetic: what the peer can still take is its window less what is on the way. Spec: 2.5.6
+        self.remote_window = serial_gap(serial_add(seen, cython.cast(cython.uint, v)), self.next_outgoing_id)
+        p = skip(b, skip(b, skip(b, p, end), end), end)
+        handle: cython.longlong = read_uint(b, p, end) if n > 4 else -1
+        if self.blocked:
+            self.unblock()
+        if handle < 0:
+            echo: cython.bint = n > 9 and self.flow_echo(b, p, end)
+            if echo:
+                self.window_soon()
+            self.credit_everywhere()
+            return
+        link: Link | None = self.remote_link(handle)
+        if link is None or not link.attached:
+            if link is None or link.state != "DETACH_SENT":
+                self.end(UNATTACHED_HANDLE, f"flow for handle {handle}, which is not attached")
+            return
+        self.on_link_flow(link, b, p, end, n)
+
+    def on_link_flow(
+        self,
+        link: Link,
+        b: cython.const[cython.uchar][::1],
+        p: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        n: cython.Py_ssize_t,
+    ) -> None:
+        """The link's part of a flow: p is at its handle field. Spec: 2.6.7."""
+        count: cython.longlong = -1
+        credit: cython.longlong = -1
+        drain: cython.bint = False
+        echo: cython.bint = False
+        q: cython.Py_ssize_t = skip(b, p, end)
+        if n > 5:
+            count = read_uint(b, q, end)
+            q = skip(b, q, end)
+            if n > 6:
+                credit = read_uint(b, q, end)
+                q = skip(b, q, end)
+                if n > 8:
+                    q = skip(b, q, end)
+                    drain = read_uint(b, q, end) == 1
+                    echo = n > 9 and read_uint(b, skip(b, q, end), end) == 1
+        if link.is_sender:
+            if credit >= 0:
+                base: cython.uint = cython.cast(cython.uint, count) if count >= 0 else 0
+                link.credit = serial_gap(serial_add(base, cython.cast(cython.uint, credit)), link.delivery_count)
+            link.drain = drain
+            self.handler.on_credit(link)
+            if drain and link.credit > 0 and not link.busy and link.attached:
+                link.delivery_count = serial_add(link.delivery_count, cython.cast(cython.uint, link.credit))
+                link.credit = 0
+                echo = True
+        elif count >= 0:
+            skipped: cython.int = serial_gap(cython.cast(cython.uint, count), link.delivery_count)
+            if skipped > 0:
+                link.delivery_count = cython.cast(cython.uint, count)
+                link.credit -= skipped
+                if link.credit < 0:
+                    link.credit = 0
+                if link.accepting:
+                    link.grant()
+            if link.credit == 0:
+                link.drain = False
+        if echo and link.attached:
+            link.flow_soon()
+
+    def unblock(self) -> None:
+        """The peer's window opened: write what deliveries under way had to keep back."""
+        links = self.blocked
+        self.blocked = []
+        for link in links:
+            if link.attached:
+                flush_backlog(link)
+
+    def flow_echo(self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        i: cython.int
+        for i in range(5):
+            p = skip(b, p, end)
+        return read_uint(b, p, end) == 1
+
+    def credit_everywhere(self) -> None:
+        """The session window moved: any outgoing link may have become ready."""
+        link: Link
+        for e in list(self.links):
+            if e is not None:
+                link = e
+                if link.is_sender and link.attached and link.credit > 0:
+                    self.handler.on_credit(link)
+
+    def on_disposition(
+        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> None:
+        """The disposition whose field list is at p. Spec: 2.7.6."""
+        n: cython.Py_ssize_t = list_count(b, p, end)
+        settled: cython.bint = False
+        state: bytes = b""
+        v: cython.longlong
+        q: cython.Py_ssize_t
+        if n < 2:
+            raise DecodeError("disposition without role and first")
+        end = skip(b, p, end)
+        p = list_body(b, p)
+        from_receiver: cython.bint = read_uint(b, p, end) == 1
+        p = skip(b, p, end)
+        v = read_uint(b, p, end)
+        if v < 0:
+            raise DecodeError("disposition without first")
+        first: cython.uint = cython.cast(cython.uint, v)
+        last: cython.uint = first
+        if n > 2:
+            p = skip(b, p, end)
+            v = read_uint(b, p, end)
+            if v >= 0:
+                last = cython.cast(cython.uint, v)
+            if n > 3:
+                p = skip(b, p, end)
+                settled = read_uint(b, p, end) == 1
+                if n > 4:
+                    p = skip(b, p, end)
+                    q = skip(b, p, end)
+                    if b[p] != 0x40:
+                        state = bytes(b[p:q])
+        ring: DeliveryRing = self.unsettled_out if from_receiver else self.unsettled_in
+        d: Delivery
+        count: cython.longlong = serial_gap(last, first)
+        if count < 0:
+            raise DecodeError("disposition whose last is before its first")
+        if count < len(ring.slots):
+            did: cython.uint = first
+            while True:
+                f = ring.find(did)
+                if f is not None:
+                    self.apply_outcome(f, from_receiver, settled, state, ring)
+                if did == last:
+                    break
+                did = serial_add(did, 1)
+            return
+        for e in ring.live():  # a range wider than what is unsettled: look at what there is
+            d = e
+            if 0 <= serial_gap(d.oid if from_receiver else d.did, first) <= count:
+                self.apply_outcome(d, from_receiver, settled, state, ring)
+
+    def apply_outcome(
+        self, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes, ring: DeliveryRing
+    ) -> None:
+        if settled:
+            ring.drop(d)
+        if from_receiver:
+            self.handler.on_outcome(d, settled, state)
+        else:
+            self.handler.on_sender_outcome(d, settled, state)
+
+    # ---- outgoing outcomes
+    def settle(self, did: cython.uint, state: bytes) -> None:
+        """An incoming delivery is settled with this outcome: reported at the next flush, neighbours merged."""
+        if self.outcome_count:
+            if serial_add(self.outcome_last, 1) == did and self.outcome_state == state:
+                self.outcome_last = did
+                return
+            if self.outcome_state == state:
+                self.outcome_ranges.append((self.outcome_first, self.outcome_last))
+            else:
+                self.put_outcomes()
+        self.outcome_count = 1
+        self.outcome_first = did
+        self.outcome_last = did
+        self.outcome_state = state
+        self.list_for_flush()
+
+    def list_for_flush(self) -> None:
+        if not self.listed:
+            self.listed = True
+            self.connection.flush_sessions.append(self)
+            self.connection.mark_dirty()
+
+    def put_outcomes(self) -> None:
+        first: cython.uint
+        last: cython.uint
+        if self.outcome_ranges:
+            self.outcome_ranges.append((self.outcome_first, self.outcome_last))
+            self.outcome_ranges.sort()
+            first, last = self.outcome_ranges[0]
+            for a, z in self.outcome_ranges:
+                if a > last + 1:
+                    self.put_disposition(True, first, last, True, self.outcome_state)
+                    first = a
+                if z > last:
+                    last = z
+            self.put_disposition(True, first, last, True, self.outcome_state)
+            self.outcome_ranges.clear()
+        elif self.outcome_count:
+            self.put_disposition(True, self.outcome_first, self.outcome_last, True, self.outcome_state)
+        self.outcome_count = 0
+
+    def put_disposition(
+        self, receiver: cython.bint, first: cython.uint, last: cython.uint, settled: cython.bint, state: bytes
+    ) -> None:
+        """A disposition frame; `receiver`: in our role as receiver of the deliveries. `state` may be empty (null)."""
+        conn: Connection = self.connection
+        n: cython.Py_ssize_t = len(state)
+        size: cython.Py_ssize_t = n if n else 1
+        conn.reserve(32 + size)
+        o: cython.uchar[::1] = conn.out
+        p: cython.Py_ssize_t = conn.end
+        self.frame_start(o, p, 32 + size, 0x15)
+        o[p + 11] = 0xD0
+        write_u32(o, p + 12, cython.cast(cython.uint, 16 + size))
+        write_u32(o, p + 16, 5)
+        o[p + 20] = 0x41 if receiver else 0x42
+        o[p + 21] = 0x70
+        write_u32(o, p + 22, first)
+        o[p + 26] = 0x70
+        write_u32(o, p + 27, last)
+        o[p + 31] = 0x41 if settled else 0x42
+        if n:
+            conn.mem[p + 32 : p + 32 + n] = state
+        else:
+            o[p + 32] = 0x40
+        conn.end = p + 32 + size
+
+    def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
+        """One disposition at once, behind the outcomes that were collected before it."""
+        if self.outcome_count or self.outcome_ranges:
+            self.put_outcomes()
+        self.put_disposition(receiver, did, did, settled, state)
+        self.connection.mark_dirty()
+
+    # ---- flow out
+    def window_soon(self) -> None:
+        if not self.window_due:
+            self.window_due = True
+            self.list_for_flush()
+
+    def hold(self, link: Link) -> None:
+        """Keep the incoming window closed while `link`, on another connection, cannot get rid of what it was given."""
+        if self.held_by is None:
+            self.held_by = link
+            link.connection.held.append(self)
+
+    def release(self) -> None:
+        self.held_by = None
+        if self.mapped:
+            self.window_soon()
+
+    def flush(self) -> None:
+        """Write what was collected: outcomes first, since they free the peer's memory, then credit."""
+        self.listed = False
+        if not self.mapped:
+            return
+        if self.outcome_count:
+            self.put_outcomes()
+        link: Link
+        if self.flow_links:
+            links = self.flow_links
+            self.flow_links = []
+            for e in links:
+                link = e
+                link.flow_due = False
+                if link.attached:
+                    link.credit += link.replenish
+                    link.replenish = 0
+                    self.put_flow(link)
+        if self.window_due:
+            self.put_flow(None)
+
+    def put_flow(self, link: Link | None) -> None:
+        """A flow frame, with the link's part if one is given."""
+        conn: Connection = self.connection
+        conn.reserve(64)
+        o: cython.uchar[::1] = conn.out
+        p: cython.Py_ssize_t = conn.end
+        size: cython.int = 34 if link is None else 52
+        self.frame_start(o, p, size, 0x13)
+        if self.held_by is None:
+            self.window_end = serial_add(self.next_incoming_id, self.window)
+            self.window_due = False
+        o[p + 11] = 0xC0
+        o[p + 12] = size - 13
+        o[p + 13] = 4 if link is None else 10
+        o[p + 14] = 0x70
+        write_u32(o, p + 15, self.next_incoming_id)
+        o[p + 19] = 0x70
+        write_u32(o, p + 20, serial_gap(self.window_end, self.next_incoming_id))
+        o[p + 24] = 0x70
+        write_u32(o, p + 25, self.next_outgoing_id)
+        o[p + 29] = 0x70
+        write_u32(o, p + 30, OUTGOING_WINDOW)
+        if link is not None:
+            o[p + 34] = 0x70
+            write_u32(o, p + 35, link.handle)
+            o[p + 39] = 0x70
+            write_u32(o, p + 40, link.delivery_count)
+            o[p + 44] = 0x70
+            write_u32(o, p + 45, cython.cast(cython.uint, link.credit if link.credit > 0 else 0))
+            o[p + 49] = 0x43
+            o[p + 50] = 0x41 if link.drain else 0x42
+            o[p + 51] = 0x40
+        conn.end = p + size
+
+    def frame_start(
+        self, o: cython.uchar[::1], p: cython.Py_ssize_t, size: cython.Py_ssize_t, code: cython.int
+    ) -> None:
+        """Frame header and descriptor of a performative, 11 octets. Spec: 2.3.1."""
+        write_u32(o, p, cython.cast(cython.uint, size))
+        o[p + 4] = 2
+        o[p + 5] = 0
+        o[p + 6] = self.channel >> 8
+        o[p + 7] = self.channel & 255
+        o[p + 8] = 0
+        o[p + 9] = 0x53
+        o[p + 10] = code

@@ -1,0 +1,32 @@
+"""What a connection says of itself in its open, and how it behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from waymesh_amqp.sasl import SaslClient, SaslServer
+
+
+@dataclass(slots=True)
+class ConnectionSettings:
+    """`client`: we opened the transport, so we speak first.
+
+    `sasl`: our side of the SASL exchange, None for plain AMQP. `require_sasl` (servers): a peer that skips SASL is turned
+    away. `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
+    """
+
+    container_id: str
+    client: bool = False
+    hostname: str | None = None
+    max_frame_size: int = 16384
+    channel_max: int = 32767
+    idle_timeout_s: float = 16.0
+    handshake_timeout_s: float = 15.0
+    close_timeout_s: float = 2.0
+    window: int = 256
+    offered_capabilities: list[str] = field(default_factory=list)
+    desired_capabilities: list[str] = field(default_factory=list)
+    properties: dict[str, Any] = field(default_factory=dict)
+    sasl: SaslServer | SaslClient | None = None
+    require_sasl: bool = False

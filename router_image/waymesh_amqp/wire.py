@@ -1,0 +1,193 @@
+# cython: boundscheck=False
+"""Byte-level reading and writing for the hot path: no Python object is made for a value that is only looked at.
+
+Positions are offsets into a buffer that holds at least one whole frame; every reader takes the frame's end and raises
+`DecodeError` rather than look past it. Spec: 1.6.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import cython
+
+from waymesh_amqp.errors import DecodeError
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcmp, memcpy  # type: ignore[import-not-found]
+
+_U32 = struct.Struct(">I")
+_unpack_u32 = _U32.unpack_from
+_pack_u32 = _U32.pack_into
+
+MAX_DESCRIPTOR_DEPTH = 4
+"""Described descriptors of described values: legal, never seen, and a stack overflow if unbounded."""
+
+
+
+def truncated(what: str) -> DecodeError:
+    return DecodeError(f"truncated {what}")
+
+
+def read_u32(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.uint:
+    """The four octets at p; the caller has checked that they are there."""
+    if cython.compiled:
+        return (
+            cython.cast(cython.uint, b[p]) << 24
+            | cython.cast(cython.uint, b[p + 1]) << 16
+            | cython.cast(cython.uint, b[p + 2]) << 8
+            | b[p + 3]
+        )
+    return _unpack_u32(b, p)[0]
+
+
+def serial_gap(a: cython.uint, b: cython.uint) -> cython.int:
+    """How far serial number a is ahead of b, negative if it is behind. Spec: 2.8.10 (RFC 1982)."""
+    if cython.compiled:
+        return cython.cast(cython.int, a - b)
+    return ((a - b + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+def serial_add(a: cython.uint, n: cython.uint) -> cython.uint:
+    """Serial number a + n, wrapped."""
+    return (a + n) & 0xFFFFFFFF
+
+
+def write_u32(b: cython.uchar[::1], p: cython.Py_ssize_t, v: cython.uint) -> cython.void:
+    if cython.compiled:
+        b[p] = v >> 24 & 255
+        b[p + 1] = v >> 16 & 255
+        b[p + 2] = v >> 8 & 255
+        b[p + 3] = v & 255
+    else:
+        _pack_u32(b, p, v)
+
+
+def copy(
+    dst: cython.uchar[::1],
+    d: cython.Py_ssize_t,
+    src: cython.const[cython.uchar][::1],
+    s: cython.Py_ssize_t,
+    n: cython.Py_ssize_t,
+) -> cython.void:
+    """dst[d:d+n] = src[s:s+n]; both ranges exist."""
+    if n <= 0:
+        return
+    if cython.compiled:
+        memcpy(cython.address(dst[d]), cython.address(src[s]), n)
+    else:
+        dst[d : d + n] = src[s : s + n]
+
+
+def same(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t, what: bytes) -> cython.bint:
+    """Whether b[p:end] == what."""
+    n: cython.Py_ssize_t = len(what)
+    if end - p != n:
+        return False
+    if cython.compiled:
+        w: cython.const[cython.uchar][::1] = what
+        return n == 0 or memcmp(cython.address(b[p]), cython.address(w[0]), n) == 0
+    return bytes(b[p:end]) == what
+
+
+def skip(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Position after the value at p."""
+    return _skip(b, p, end, 0)
+
+
+def _skip(
+    b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
+) -> cython.Py_ssize_t:
+    if p >= end:
+        raise truncated("value")
+    k: cython.int = b[p]
+    h: cython.int = k >> 4
+    n: cython.Py_ssize_t
+    if h == 0:
+        if k != 0 or depth >= MAX_DESCRIPTOR_DEPTH:
+            raise DecodeError(f"constructor 0x{k:02x} is not a type")
+        p = _skip(b, p + 1, end, depth + 1)
+        return _skip(b, p, end, depth + 1)
+    p += 1
+    if h == 4:
+        return p
+    if h == 5:
+        n = p + 1
+    elif h == 7:
+        n = p + 4
+    elif h == 0xA or h == 0xC or h == 0xE:
+        if p >= end:
+            raise truncated("value")
+        n = p + 1 + b[p]
+    elif h == 0xB or h == 0xD or h == 0xF:
+        if end - p < 4:
+            raise truncated("value")
+        n = p + 4 + read_u32(b, p)
+    elif h == 6:
+        n = p + 2
+    elif h == 8:
+        n = p + 8
+    elif h == 9:
+        n = p + 16
+    else:
+        raise DecodeError(f"constructor 0x{k:02x} is not a type")
+    if n > end:
+        raise truncated("value")
+    return n
+
+
+def read_uint(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+    """The uint, ubyte, ushort or boolean at p as a number; -1 for null."""
+    if p >= end:
+        raise truncated("integer")
+    k: cython.int = b[p]
+    if k == 0x43 or k == 0x42:
+        return 0
+    if k == 0x41:
+        return 1
+    if k == 0x40:
+        return -1
+    if k == 0x52 or k == 0x50 or k == 0x56:
+        if end - p < 2:
+            raise truncated("integer")
+        return b[p + 1]
+    if k == 0x70:
+        if end - p < 5:
+            raise truncated("integer")
+        return read_u32(b, p + 1)
+    if k == 0x60:
+        if end - p < 3:
+            raise truncated("integer")
+        return b[p + 1] << 8 | b[p + 2]
+    raise DecodeError(f"constructor 0x{k:02x} where an unsigned integer or boolean is due")
+
+
+def list_count(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Number of elements of the list at p."""
+    n: cython.Py_ssize_t
+    if p >= end:
+        raise truncated("list")
+    k: cython.int = b[p]
+    if k == 0x45:
+        return 0
+    if k == 0xC0:
+        if end - p < 3:
+            raise truncated("list")
+        n = b[p + 2]
+    elif k == 0xD0:
+        if end - p < 9:
+            raise truncated("list")
+        n = read_u32(b, p + 5)
+    else:
+        raise DecodeError(f"constructor 0x{k:02x} where a list is due")
+    if n > end - p:
+        raise DecodeError(f"a list of {n} elements in {end - p} octets")
+    return n
+
+
+def list_body(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Position of the first element of the list at p (`list_count` has checked it)."""
+    k: cython.int = b[p]
+    if k == 0x45:
+        return p + 1
+    return p + 3 if k == 0xC0 else p + 9
