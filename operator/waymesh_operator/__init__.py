@@ -1,0 +1,1 @@
+"""The operator: resources → desired state → plan → actions, in a cluster or as local processes."""

@@ -1,0 +1,145 @@
+"""The steps that a plan is made of. Each says in plain words what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from waymesh_operator.desired import DesiredRouter
+from waymesh_operator.entities import ADDRESS, CONNECTOR, LISTENER, Entity
+
+
+@dataclass(frozen=True)
+class CreateRouter:
+    """Start a router that does not exist. It boots with all its configuration."""
+
+    sign: ClassVar[str] = "+"
+    router: DesiredRouter
+    seed: str
+
+    @property
+    def router_id(self) -> str:
+        """The router concerned."""
+        return self.router.id
+
+    def describe(self) -> str:
+        """What the step does."""
+        ports = _join(e.attributes["port"] for e in self.router.entities if "/listener/" in e.name)
+        peers = _join(e.name.rpartition("/")[2] for e in self.router.entities if e.type == CONNECTOR)
+        details = [f"listens on {ports}"] if ports else []
+        details += [f"connects to {peers}"] if peers else []
+        return f"create router {self.router_id}" + (f" ({'; '.join(details)})" if details else "")
+
+
+@dataclass(frozen=True)
+class RestartRouter:
+    """Start a router again that ended without being asked to."""
+
+    sign: ClassVar[str] = "+"
+    router: DesiredRouter
+    seed: str
+    reason: str
+
+    @property
+    def router_id(self) -> str:
+        """The router concerned."""
+        return self.router.id
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"restart router {self.router_id}" + (f" ({self.reason})" if self.reason else "")
+
+
+@dataclass(frozen=True)
+class StopRouter:
+    """Drain a router and end it."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    drain_timeout_s: int
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"drain and stop router {self.router_id} (at most {self.drain_timeout_s} s)"
+
+
+@dataclass(frozen=True)
+class WriteSeed:
+    """Bring what a running router boots with next time up to date. Changes nothing live."""
+
+    sign: ClassVar[str] = "~"
+    router_id: str
+    seed: str
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"{self.router_id}: save the configuration for its next start"
+
+
+@dataclass(frozen=True)
+class CreateEntity:
+    """Make an entity on a running router. `replaces` says that one with other values makes room for it."""
+
+    sign: ClassVar[str] = "+"
+    router_id: str
+    entity: Entity
+    replaces: bool = False
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"{self.router_id}: {'replace' if self.replaces else 'create'} {describe_entity(self.entity)}"
+
+
+@dataclass(frozen=True)
+class UpdateEntity:
+    """Change attributes of an entity on a running router. `changes` is name → (present, wanted)."""
+
+    sign: ClassVar[str] = "~"
+    router_id: str
+    entity: Entity
+    changes: Mapping[str, tuple[Any, Any]]
+
+    def describe(self) -> str:
+        """What the step does."""
+        changes = ", ".join(f"{name} {old} → {new}" for name, (old, new) in self.changes.items())
+        return f"{self.router_id}: update {self.entity.type} {short_name(self.entity)}: {changes}"
+
+
+@dataclass(frozen=True)
+class DeleteEntity:
+    """Remove an entity from a running router."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    entity: Entity
+    replaced: bool = False
+
+    def describe(self) -> str:
+        """What the step does."""
+        what = "remove the former" if self.replaced else "delete"
+        return f"{self.router_id}: {what} {describe_entity(self.entity)}"
+
+
+EntityAction = CreateEntity | UpdateEntity | DeleteEntity
+Action = CreateRouter | RestartRouter | StopRouter | WriteSeed | EntityAction
+
+
+def short_name(entity: Entity) -> str:
+    """The name for a person: without the prefix that says which resource it stands for."""
+    return entity.base_name.split("/", 3)[-1] if entity.owned else entity.name.removeprefix(f"{entity.type}/")
+
+
+def describe_entity(entity: Entity) -> str:
+    """Type, name and what matters most of an entity."""
+    attributes = entity.attributes
+    if entity.type == ADDRESS:
+        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
+        return f"address {short_name(entity)} ({kind} {attributes.get(kind)}, {attributes.get('distribution')})"
+    if entity.type in (LISTENER, CONNECTOR):
+        return f"{entity.type} {short_name(entity)} ({attributes.get('host')}:{attributes.get('port')})"
+    return f"{entity.type} {short_name(entity)}"
+
+
+def _join(values: Any) -> str:
+    return ", ".join(str(value) for value in values)

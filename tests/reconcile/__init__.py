@@ -1,0 +1,1 @@
+"""Reconciling: the plan, and what carries it out, against models of routers."""

@@ -1,0 +1,117 @@
+"""A mesh in memory that carries out plans: it refuses what a real router would refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from waymesh_operator.desired import DesiredMesh, Place, desired_mesh
+from waymesh_operator.entities import LOG, Entity, exclusive_key
+from waymesh_operator.plan import (
+    Action,
+    CreateEntity,
+    CreateRouter,
+    DeleteEntity,
+    ObservedMesh,
+    ObservedRouter,
+    RestartRouter,
+    RouterState,
+    StopRouter,
+    UpdateEntity,
+    WriteSeed,
+    plan,
+)
+from waymesh_operator.specs import Address, Ref, Router
+
+MESH = Ref("default", "mesh")
+
+
+def places(router: Router) -> list[Place]:
+    """Made-up places: no two ports are the same."""
+    return [
+        Place("127.0.0.1", "127.0.0.1", 20000 + k, 30000 + k, {li.name: li.port + k for li in router.listeners})
+        for k in range(router.size)
+    ]
+
+
+def desire(router: Router, *addresses: Address) -> DesiredMesh:
+    """The desired mesh of a Router with made-up places."""
+    return desired_mesh(router, addresses, places(router))
+
+
+def address(name: str, **spec: object) -> Address:
+    """An Address of the mesh; its prefix is its name unless said."""
+    if "pattern" not in spec:
+        spec.setdefault("prefix", name)
+    return Address(ref=Ref("default", name), router=MESH, **spec)  # type: ignore[arg-type]
+
+
+class ModelMesh:
+    """Applies actions to an ObservedMesh. `log` holds what was done; running routers have the default log modules."""
+
+    def __init__(self) -> None:
+        self.routers: dict[str, ObservedRouter] = {}
+        self.log: list[Action] = []
+
+    @property
+    def observed(self) -> ObservedMesh:
+        return ObservedMesh(dict(self.routers))
+
+    def reconcile(self, desired: DesiredMesh) -> tuple[Action, ...]:
+        """Plan and carry out; returns the plan."""
+        actions = plan(desired, self.observed)
+        for action in actions:
+            self.apply(action)
+        return actions
+
+    def apply(self, action: Action) -> None:
+        """Carry out one action."""
+        self.log.append(action)
+        match action:
+            case CreateRouter() | RestartRouter():
+                router = action.router
+                self.routers[router.id] = ObservedRouter(
+                    router.id, router.ordinal, RouterState.RUNNING, action.seed, router.entities
+                )
+            case StopRouter():
+                assert action.router_id == max(self.routers.values(), key=lambda r: r.ordinal).id
+                del self.routers[action.router_id]
+            case WriteSeed():
+                self._change(action.router_id, seed=action.seed)
+            case CreateEntity():
+                self._create(action.router_id, action.entity)
+            case DeleteEntity():
+                live = self._entities(action.router_id)
+                assert any((e.type, e.name) == (action.entity.type, action.entity.name) for e in live)
+                kept = [e for e in live if (e.type, e.name) != (action.entity.type, action.entity.name)]
+                self._change(action.router_id, entities=tuple(kept))
+            case UpdateEntity():
+                self._update(action)
+
+    def _create(self, router_id: str, entity: Entity) -> None:
+        live = self._entities(router_id)
+        assert entity.type != LOG
+        assert all((e.type, e.name) != (entity.type, entity.name) for e in live), f"name taken: {entity}"
+        assert all(exclusive_key(e) != exclusive_key(entity) for e in live), f"conflict: {entity}"
+        self._change(router_id, entities=(*live, entity))
+
+    def _update(self, action: UpdateEntity) -> None:
+        new = {name: wanted for name, (_, wanted) in action.changes.items()}
+        entities = [
+            Entity(e.type, e.name, {**e.attributes, **new}) if e is action.entity else e
+            for e in self._entities(action.router_id)
+        ]
+        self._change(action.router_id, entities=tuple(entities))
+
+    def _entities(self, router_id: str) -> tuple[Entity, ...]:
+        return self.routers[router_id].entities
+
+    def _change(self, router_id: str, **fields: object) -> None:
+        self.routers[router_id] = replace(self.routers[router_id], **fields)  # type: ignore[arg-type]
+
+    def set(self, router_id: str, **fields: object) -> None:
+        """Something happens behind the operator's back."""
+        self._change(router_id, **fields)
+
+    def put(self, router_id: str, entity: Entity) -> None:
+        """Somebody else makes an entity."""
+        self._create(router_id, entity)
