@@ -1,0 +1,1 @@
+"""Management client and command-line tools, on python-qpid-proton."""

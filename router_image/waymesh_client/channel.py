@@ -1,0 +1,154 @@
+"""A blocking request-reply channel to one router, on proton: connection, links, and errors in words of our own."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+import proton
+from proton.utils import BlockingConnection, LinkDetached, SendException, SyncRequestResponse
+
+from waymesh_client.errors import ConnectionFailed, NoRoute, RequestTimeout
+
+_CONDITION = re.compile(r"Condition\('([^']*)',\s*(?:'([^']*)'|\"([^\"]*)\")")
+_CLOSE_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS of a connection: PEM file paths; `verify_name` False accepts any name in the certificate."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify: bool = True
+    verify_name: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """SASL of a connection; `mechanisms` are separated by blanks, None means all we know."""
+
+    mechanisms: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a router listens."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str | None
+    user: str | None
+    password: str | None = field(repr=False)
+
+    @classmethod
+    def parse(cls, url: str) -> Endpoint:
+        """Read `host`, `host:port` or `amqp[s]://user:password@host:port/address`. Raises ValueError."""
+        parts = urlsplit(url if "://" in url else f"amqp://{url}")
+        if parts.scheme not in ("amqp", "amqps"):
+            raise ValueError(f"{url}: the scheme must be amqp or amqps")
+        try:
+            port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
+        except ValueError:
+            raise ValueError(f"{url}: the port must be a number up to 65535") from None
+        user, password = (None if text is None else unquote(text) for text in (parts.username, parts.password))
+        return cls(parts.scheme, parts.hostname or "127.0.0.1", port, parts.path[1:] or None, user, password)
+
+
+class Channel:
+    """Connects when first used, and again after a failure or a time-out."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float, tls: Tls | None, sasl: Sasl) -> None:
+        self.endpoint = endpoint
+        self._timeout_s = timeout_s
+        self._tls = tls if tls is not None or endpoint.scheme == "amqp" else Tls()
+        self._sasl = sasl
+        self._connection: BlockingConnection | None = None
+        self._links: dict[str, SyncRequestResponse] = {}
+
+    def call(self, address: str, request: proton.Message) -> proton.Message:
+        """Send a request to an address and wait for its reply. Raises ClientError."""
+        try:
+            return self._link(address).call(request)
+        except proton.Timeout:
+            # A late reply would take the credit of the next one: start afresh.
+            self.close()
+            raise RequestTimeout(f"no answer from {address} within {self._timeout_s:g} s") from None
+        except (LinkDetached, SendException) as error:
+            self._links.pop(address, None)
+            raise NoRoute(f"{address}: {_reason(error)}") from None
+        except (proton.ProtonException, OSError) as error:
+            self.close()
+            raise self._failed(error) from None
+
+    def close(self) -> None:
+        """Close the connection; never raises and takes a second at most."""
+        connection, self._connection = self._connection, None
+        self._links = {}
+        if connection is not None:
+            connection.timeout = _CLOSE_TIMEOUT_S
+            with contextlib.suppress(proton.ProtonException, OSError):
+                connection.close()
+
+    def connect(self) -> BlockingConnection:
+        """The open connection, made when there is none yet. Raises ConnectionFailed."""
+        if self._connection is None:
+            try:
+                self._connection = self._open()
+            except proton.Timeout:
+                raise self._failed(f"no answer within {self._timeout_s:g} s") from None
+            except (proton.ProtonException, OSError) as error:
+                raise self._failed(error) from None
+        return self._connection
+
+    def _link(self, address: str) -> SyncRequestResponse:
+        link = self._links.get(address)
+        if link is None:
+            link = self._links[address] = SyncRequestResponse(self.connect(), address)
+        return link
+
+    def _open(self) -> BlockingConnection:
+        where = self.endpoint
+        host = f"[{where.host}]" if ":" in where.host else where.host
+        return BlockingConnection(
+            f"{'amqps' if self._tls else 'amqp'}://{host}:{where.port}",
+            timeout=self._timeout_s,
+            ssl_domain=None if self._tls is None else _domain(self._tls),
+            sasl_enabled=True,
+            allowed_mechs=self._sasl.mechanisms,
+            user=self._sasl.user or where.user,
+            password=self._sasl.password or where.password,
+        )
+
+    def _failed(self, error: Exception | str) -> ConnectionFailed:
+        return ConnectionFailed(self.endpoint.host, self.endpoint.port, _reason(error))
+
+
+def _domain(tls: Tls) -> proton.SSLDomain:
+    domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
+    if tls.certificate is not None:
+        domain.set_credentials(tls.certificate, tls.key or tls.certificate, tls.key_password)
+    if tls.ca is not None:
+        domain.set_trusted_ca_db(tls.ca)
+    if not tls.verify:
+        domain.set_peer_authentication(proton.SSLDomain.ANONYMOUS_PEER)
+    elif tls.ca is not None:
+        mode = proton.SSLDomain.VERIFY_PEER_NAME if tls.verify_name else proton.SSLDomain.VERIFY_PEER
+        domain.set_peer_authentication(mode, tls.ca)
+    return domain
+
+
+def _reason(error: Exception | str) -> str:
+    """The text of the peer's or proton's condition, or the whole text where there is no condition."""
+    text = str(error)
+    condition = _CONDITION.search(text)
+    if condition is None:
+        return text or type(error).__name__
+    return condition[2] or condition[3] or condition[1]

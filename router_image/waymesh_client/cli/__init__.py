@@ -1,0 +1,1 @@
+"""Command-line tools that look at routers and change them."""

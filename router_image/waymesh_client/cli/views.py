@@ -1,0 +1,277 @@
+"""What `waymesh stat` shows: each view is an entity type and columns, named and ordered as qdstat's (seed 001)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_client.cli.cells import (
+    address_class,
+    address_phase,
+    address_text,
+    authentication,
+    clock,
+    commas,
+    duration,
+    plain,
+    security,
+    size,
+    text_list,
+    without_slash,
+)
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading, the attributes it needs, and its text for one entity."""
+
+    heading: str
+    needs: tuple[str, ...]
+    text: Callable[[Row], str]
+    verbose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One table. `sort` is the heading to sort by; `empty` is printed when there are no entities."""
+
+    title: str
+    entity_type: str
+    columns: tuple[Column, ...]
+    sort: str | None = None
+    empty: str | None = None
+    headline: Callable[[Sequence[Row]], str] | None = None
+
+    def shown(self, verbose: bool) -> list[Column]:
+        """The columns to show."""
+        return [column for column in self.columns if verbose or not column.verbose]
+
+    def attributes(self, verbose: bool) -> list[str]:
+        """The attributes to ask for, each once."""
+        return list(dict.fromkeys(name for column in self.shown(verbose) for name in column.needs))
+
+    def table(self, rows: Sequence[Row], verbose: bool) -> tuple[str, list[str], list[list[str]]]:
+        """Title, headings and cells of the table."""
+        columns = self.shown(verbose)
+        headings = [column.heading for column in columns]
+        cells = [[column.text(row) for column in columns] for row in rows]
+        if self.sort is not None:
+            place = headings.index(self.sort)
+            cells.sort(key=lambda line: line[place])
+        title = self.title + (self.headline(rows) if self.headline is not None else "")
+        return title, headings, cells
+
+
+def _value(heading: str, name: str, text: Callable[[Any], str] = plain, *, verbose: bool = False) -> Column:
+    return Column(heading, (name,), lambda row: text(row.get(name)), verbose)
+
+
+def _whole(heading: str, needs: tuple[str, ...], text: Callable[[Row], str]) -> Column:
+    return Column(heading, needs, text)
+
+
+def _either(first: str, second: str) -> Callable[[Row], str]:
+    return lambda row: plain(row.get(first) or row.get(second))
+
+
+def _delayed(row: Row) -> str:
+    return plain((row.get("deliveriesDelayed1Sec") or 0) + (row.get("deliveriesDelayed10Sec") or 0))
+
+
+def _route(row: Row) -> str:
+    return plain(row.get("routerLink")) if row.get("nextHop") in (None, "") else "-"
+
+
+def _last_change(rows: Iterable[Row]) -> str:
+    latest = max((float(row.get("lastTopoChange") or 0) for row in rows), default=0.0)
+    if latest <= 1.0:
+        return ""
+    return time.strftime("\nLast Topology Change: %A %b %d %H:%M:%S %Y GMT", time.gmtime(latest))
+
+
+CONNECTIONS = View(
+    "Connections",
+    "connection",
+    (
+        _value("id", "identity"),
+        _value("host", "host"),
+        _value("container", "container"),
+        _value("role", "role"),
+        _value("dir", "dir"),
+        _whole("security", ("isEncrypted", "sasl", "sslProto", "sslCipher"), security),
+        _whole("authentication", ("isAuthenticated", "sasl", "user"), authentication),
+        _value("tenant", "tenant", without_slash),
+        _value("last dlv", "lastDlvSeconds", duration),
+        _value("uptime", "uptimeSeconds", duration),
+    ),
+)
+
+LINKS = View(
+    "Router Links",
+    "router.link",
+    (
+        _value("type", "linkType"),
+        _value("dir", "linkDir"),
+        _value("conn id", "connectionId"),
+        _value("id", "identity"),
+        _value("peer", "peer"),
+        _value("class", "owningAddr", address_class),
+        _value("addr", "owningAddr", address_text),
+        _value("phs", "owningAddr", address_phase),
+        _value("cap", "capacity"),
+        _value("pri", "priority"),
+        _value("undel", "undeliveredCount"),
+        _value("unsett", "unsettledCount"),
+        _value("deliv", "deliveryCount"),
+        _value("presett", "presettledCount"),
+        _value("psdrop", "droppedPresettledCount"),
+        _value("acc", "acceptedCount"),
+        _value("rej", "rejectedCount"),
+        _value("rel", "releasedCount"),
+        _value("mod", "modifiedCount"),
+        _whole("delay", ("deliveriesDelayed1Sec", "deliveriesDelayed10Sec"), _delayed),
+        _value("rate", "settleRate"),
+        _value("stuck", "deliveriesStuck"),
+        _value("cred", "creditAvailable"),
+        _value("blkd", "zeroCreditSeconds", clock),
+        _value("admin", "adminStatus", verbose=True),
+        _value("oper", "operStatus", verbose=True),
+        _value("name", "linkName", verbose=True),
+    ),
+)
+
+NODES = View(
+    "Routers in the Network",
+    "router.node",
+    (
+        _value("router-id", "id"),
+        _value("next-hop", "nextHop", lambda value: plain(value or "-")),
+        _whole("link", ("nextHop", "routerLink", "lastTopoChange"), _route),
+        _value("ver", "protocolVersion", verbose=True),
+        _value("cost", "cost", verbose=True),
+        _value("neighbors", "linkState", text_list, verbose=True),
+        _value("valid-origins", "validOrigins", text_list, verbose=True),
+    ),
+    sort="router-id",
+    empty="Router is Standalone - No Router List",
+    headline=_last_change,
+)
+
+ADDRESSES = View(
+    "Router Addresses",
+    "router.address",
+    (
+        _value("class", "name", address_class),
+        _value("addr", "name", address_text),
+        _value("phs", "name", address_phase),
+        _value("distrib", "distribution"),
+        _value("pri", "priority", lambda value: "-" if value is None or value < 0 else plain(value), verbose=True),
+        _value("in-proc", "inProcess", commas),
+        _value("local", "subscriberCount", commas),
+        _value("remote", "remoteCount", commas),
+        _value("cntnr", "containerCount", commas),
+        _value("in", "deliveriesIngress", commas),
+        _value("out", "deliveriesEgress", commas),
+        _value("thru", "deliveriesTransit", commas),
+        _value("fallback", "deliveriesRedirectedToFallback", commas, verbose=True),
+        _value("to-proc", "deliveriesToContainer", commas),
+        _value("from-proc", "deliveriesFromContainer", commas),
+    ),
+    sort="addr",
+)
+
+AUTOLINKS = View(
+    "AutoLinks",
+    "router.config.autoLink",
+    (
+        _value("addr", "address"),
+        _value("dir", "direction"),
+        _value("phs", "phase"),
+        _value("extAddr", "externalAddress"),
+        _value("link", "linkRef"),
+        _value("status", "operStatus"),
+        _value("lastErr", "lastError"),
+    ),
+    sort="addr",
+    empty="AutoLinks\nNo AutoLinks found",
+)
+
+LINK_ROUTES = View(
+    "Link Routes",
+    "router.config.linkRoute",
+    (
+        _whole("address", ("prefix", "pattern"), _either("prefix", "pattern")),
+        _value("dir", "direction"),
+        _value("distrib", "distribution"),
+        _value("status", "operStatus"),
+        _value("add-ext-prefix", "addExternalPrefix", verbose=True),
+        _value("del-ext-prefix", "delExternalPrefix", verbose=True),
+    ),
+    sort="address",
+    empty="Link Routes\nNo Link Routes found",
+)
+
+VHOSTS = View(
+    "Vhosts",
+    "vhost",
+    tuple(
+        _value(name, name)
+        for name in (
+            "hostname",
+            "maxConnections",
+            "maxConnectionsPerUser",
+            "maxConnectionsPerHost",
+            "maxMessageSize",
+            "allowUnknownUser",
+        )
+    ),
+    sort="hostname",
+    empty="Vhosts\nNo Vhosts found",
+)
+
+MEMORY = View("Memory", "router", (_value("VmSize", "memoryUsage", size),))
+
+GENERAL: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("Version", "version", plain),
+    ("Mode", "mode", plain),
+    ("Router Id", "id", plain),
+    ("Worker Threads", "workerThreads", plain),
+    ("Uptime", "uptimeSeconds", duration),
+    ("VmSize", "memoryUsage", size),
+    ("Area", "area", plain),
+    ("Link Routes", "linkRouteCount", plain),
+    ("Auto Links", "autoLinkCount", plain),
+    ("Links", "linkCount", plain),
+    ("Nodes", "nodeCount", plain),
+    ("Addresses", "addrCount", plain),
+    ("Connections", "connectionCount", plain),
+    ("Presettled Count", "presettledDeliveries", plain),
+    ("Dropped Presettled Count", "droppedPresettledDeliveries", plain),
+    ("Accepted Count", "acceptedDeliveries", plain),
+    ("Rejected Count", "rejectedDeliveries", plain),
+    ("Released Count", "releasedDeliveries", plain),
+    ("Modified Count", "modifiedDeliveries", plain),
+    ("Deliveries Delayed > 1sec", "deliveriesDelayed1Sec", plain),
+    ("Deliveries Delayed > 10sec", "deliveriesDelayed10Sec", plain),
+    ("Deliveries Stuck > 10sec", "deliveriesStuck", plain),
+    ("Deliveries to Fallback", "deliveriesRedirectedToFallback", plain),
+    ("Links Blocked", "linksBlocked", plain),
+    ("Ingress Count", "deliveriesIngress", plain),
+    ("Egress Count", "deliveriesEgress", plain),
+    ("Transit Count", "deliveriesTransit", plain),
+    ("Deliveries from Route Container", "deliveriesIngressRouteContainer", plain),
+    ("Deliveries to Route Container", "deliveriesEgressRouteContainer", plain),
+)
+"""Rows of the general view: label, attribute of the router entity, format."""
+
+GENERAL_TITLE = "Router Statistics"
+
+
+def general_table(router: Row) -> tuple[str, list[str], list[list[str]]]:
+    """Title, headings and cells of the general view; attributes a router does not have are left out."""
+    rows = [[label, text(router[name])] for label, name, text in GENERAL if router.get(name) is not None]
+    return GENERAL_TITLE, ["attr", "value"], rows

@@ -1,0 +1,190 @@
+"""Management of routers from the outside: AMQP Management (draft 9) over `$management`.
+
+```python
+with ManagementClient("amqp://127.0.0.1:5672") as client:
+    for link in client.query("router.link", ["identity", "unsettledCount"]):
+        ...
+```
+Type names may be short (`listener`) or long (`org.apache.qpid.dispatch.listener`) against our routers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import proton
+
+from waymesh_client.channel import Channel, Endpoint, Sasl, Tls
+from waymesh_client.errors import BadReply, ManagementError
+
+PAGE = 1000
+"""Rows asked for in one QUERY, so that neither side builds one huge message."""
+
+_LONG_PREFIX = "org.apache.qpid.dispatch."
+_NODE = {"type": "org.amqp.management", "name": "self"}
+
+
+class ManagementClient:
+    """Blocking client of one router's management agent, or of another router's through it (`router`, `at`).
+
+    All methods raise `ClientError`: `ConnectionFailed`, `NoRoute`, `RequestTimeout`, `BadReply`, `ManagementError`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        router: str | None = None,
+        timeout_s: float = 10.0,
+        tls: Tls | None = None,
+        sasl: Sasl | None = None,
+    ) -> None:
+        endpoint = Endpoint.parse(url)
+        self._channel = Channel(endpoint, timeout_s, tls, sasl or Sasl())
+        self._address = endpoint.path or management_address(router)
+
+    def __enter__(self) -> ManagementClient:
+        self._channel.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection (of all clients made with `at`, too)."""
+        self._channel.close()
+
+    def at(self, router: str) -> ManagementClient:
+        """A client of another router of the network, over the same connection."""
+        other = copy.copy(self)
+        other._address = management_address(router)
+        return other
+
+    def query(
+        self, entity_type: str | None = None, attributes: Sequence[str] = (), *, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Entities of a type (all entities for None) with the named attributes (all for none), in pages."""
+        rows: list[dict[str, Any]] = []
+        previous: list[Any] = []
+        while limit is None or len(rows) < limit:
+            count = PAGE if limit is None else min(PAGE, limit - len(rows))
+            names, page = self._page(entity_type, attributes, len(rows), count)
+            if page == previous:  # a router that does not page gives the same again
+                break
+            rows.extend(dict(zip(names, values)) for values in page)
+            if len(page) != count:
+                break
+            previous = page
+        return rows if limit is None else rows[:limit]
+
+    def read(
+        self, entity_type: str | None = None, *, name: str | None = None, identity: str | None = None
+    ) -> dict[str, Any]:
+        """Attributes of one entity."""
+        return _map(self.operation("READ", type=long_type(entity_type), name=name, identity=identity))
+
+    def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
+        """Create an entity; returns its attributes."""
+        kind = long_type(entity_type)
+        body = {**attributes, "type": kind}
+        return _map(self.operation("CREATE", body, type=kind, name=name))
+
+    def update(
+        self,
+        attributes: Mapping[str, Any],
+        entity_type: str | None = None,
+        *,
+        name: str | None = None,
+        identity: str | None = None,
+    ) -> dict[str, Any]:
+        """Change attributes of an entity; returns all its attributes."""
+        reply = self.operation("UPDATE", dict(attributes), type=long_type(entity_type), name=name, identity=identity)
+        return _map(reply)
+
+    def delete(self, entity_type: str | None = None, *, name: str | None = None, identity: str | None = None) -> None:
+        """Delete an entity."""
+        self.operation("DELETE", type=long_type(entity_type), name=name, identity=identity)
+
+    def nodes(self) -> list[str]:
+        """Management addresses of all routers of the network, this one too; empty for a standalone router."""
+        reply = self.node_operation("GET-MGMT-NODES")
+        if not isinstance(reply, list):
+            raise BadReply("the list of management nodes is no list")
+        return [str(node) for node in reply]
+
+    def node_operation(self, operation: str, **properties: Any) -> Any:
+        """Call an operation of the management node itself (GET-TYPES, GET-LOG …); returns the body of the reply."""
+        return self.operation(operation, **_NODE, **properties)
+
+    def operation(self, operation: str, body: Any = None, **properties: Any) -> Any:
+        """Call any operation with application properties; None properties are left out. Returns the reply's body."""
+        sent = {name: value for name, value in properties.items() if value is not None}
+        message = proton.Message(properties={"operation": operation, **sent}, body={} if body is None else body)
+        return _body(self._channel.call(self._address, message))
+
+    def _page(
+        self, entity_type: str | None, attributes: Sequence[str], offset: int, count: int
+    ) -> tuple[list[str], list[list[Any]]]:
+        reply = self.operation(
+            "QUERY",
+            {"attributeNames": list(attributes)},
+            **_NODE,
+            entityType=long_type(entity_type),
+            offset=offset,
+            count=count,
+        )
+        names, results = _map(reply).get("attributeNames"), reply.get("results")
+        if not isinstance(names, list) or not isinstance(results, list):
+            raise BadReply("a reply to QUERY without attributeNames and results")
+        return names, results
+
+
+def management_address(router: str | None) -> str:
+    """Address of a router's management agent; None is the router we are connected to (seed 002)."""
+    return "$management" if router is None else f"_topo/0/{router}/$management"
+
+
+def long_type(entity_type: str | None) -> str | None:
+    """The long name of an entity type, which every version of the agent understands."""
+    if not entity_type or entity_type.startswith("org."):
+        return entity_type or None
+    if entity_type in ("link", "node"):
+        return f"{_LONG_PREFIX}router.{entity_type}"
+    if entity_type in ("address", "autoLink", "linkRoute"):
+        return f"{_LONG_PREFIX}router.config.{entity_type}"
+    return _LONG_PREFIX + entity_type
+
+
+def _body(reply: proton.Message) -> Any:
+    sent: dict[str, Any] | None = reply.properties
+    properties = {} if sent is None else sent
+    status = properties.get("statusCode")
+    if not isinstance(status, int):
+        raise BadReply("a reply without statusCode")
+    if not 200 <= status <= 299:
+        raise ManagementError(int(status), str(properties.get("statusDescription") or "no description"))
+    return _plain(reply.body)
+
+
+def _map(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadReply("the body of the reply is no map")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Values without proton's types for AMQP's many integers and symbols."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    return str(value)

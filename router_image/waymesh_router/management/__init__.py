@@ -1,0 +1,1 @@
+"""Server side of AMQP Management: requests in, replies out. Pure: no input or output happens here."""

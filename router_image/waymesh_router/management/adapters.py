@@ -1,0 +1,200 @@
+"""What the management agent knows of the entities behind it: adapters that read and change one entity type each.
+
+Three kinds: `ConfiguredEntities` keeps what was configured (listener, connector, address, sslProfile, log, router …)
+and tells its callbacks; `TableEntities` shows live objects of the core (connection, router.link, router.address,
+router.node); anything else subclasses `EntityAdapter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from waymesh_router.management.errors import bad_request, forbidden, not_found
+from waymesh_router.management.identity import make_identity
+from waymesh_schema.entities import EntityType
+
+Attributes = dict[str, Any]
+T = TypeVar("T")
+
+IDENTIFYING = ("name", "identity", "type")
+"""Attributes of every entity, set by the router and never by an UPDATE."""
+
+
+class EntityAdapter:
+    """Reads and changes the entities of one type. `rows` is all a read-only type needs."""
+
+    def __init__(self, entity_type: EntityType) -> None:
+        self.entity_type = entity_type
+
+    def rows(self, now: float) -> Iterable[Attributes]:
+        """Every entity with all its attributes, `name`, `identity` and `type` among them."""
+        raise NotImplementedError
+
+    def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
+        """Values of the named attributes, None where an entity has none, of entities `start` to `stop`."""
+        for row in islice(self.rows(now), start, stop):
+            yield [row.get(name) for name in names]
+
+    def find(self, key: str, value: str, now: float) -> Attributes | None:
+        """The entity whose `key` ("name" or "identity") is `value`."""
+        return next((row for row in self.rows(now) if row.get(key) == value), None)
+
+    def create(self, attributes: Attributes) -> str:
+        """Create an entity of validated attributes; returns its identity."""
+        raise forbidden(f"{self.entity_type.name} cannot be created")
+
+    def update(self, identity: str, attributes: Attributes) -> None:
+        """Change the given (validated) attributes of an entity."""
+        raise forbidden(f"{self.entity_type.name} cannot be updated")
+
+    def delete(self, identity: str) -> None:
+        """Delete an entity."""
+        raise forbidden(f"{self.entity_type.name} cannot be deleted")
+
+
+class ConfiguredEntities(EntityAdapter):
+    """Entities that exist because somebody configured them.
+
+    `on_create(attributes)`, `on_update(attributes, changed)` and `on_delete(attributes)` act; each may raise
+    `ManagementError`, and then nothing is stored. `live(attributes, now)` adds operational attributes when read.
+    """
+
+    def __init__(
+        self,
+        entity_type: EntityType,
+        *,
+        on_create: Callable[[Attributes], None] | None = None,
+        on_update: Callable[[Attributes, Attributes], None] | None = None,
+        on_delete: Callable[[Attributes], None] | None = None,
+        live: Callable[[Attributes, float], Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(entity_type)
+        self.entities: dict[str, Attributes] = {}
+        self._on_create = on_create
+        self._on_update = on_update
+        self._on_delete = on_delete
+        self._live = live
+        self._unique = [name for name, attribute in entity_type.attributes.items() if attribute.unique]
+
+    def rows(self, now: float) -> Iterable[Attributes]:
+        return [self._row(attributes, now) for attributes in self.entities.values()]
+
+    def find(self, key: str, value: str, now: float) -> Attributes | None:
+        if key == "identity":
+            found = self.entities.get(value)
+        else:
+            found = next((entity for entity in self.entities.values() if entity["name"] == value), None)
+        return None if found is None else self._row(found, now)
+
+    def create(self, attributes: Attributes) -> str:
+        short = self.entity_type.name
+        if self.entity_type.singleton and self.entities:
+            raise bad_request(f"there is already a {short} and there can be only one")
+        identity = make_identity(short, attributes, self.entities)
+        entity = attributes | {"identity": identity, "type": self.entity_type.long_name}
+        entity["name"] = attributes.get("name") or identity
+        self._check_unique(entity, self.entities.values())
+        if self._on_create is not None:
+            self._on_create(entity)
+        self.entities[identity] = entity
+        return identity
+
+    def update(self, identity: str, attributes: Attributes) -> None:
+        old = self._get(identity)
+        entity = old | attributes
+        self._check_unique(entity, (other for other in self.entities.values() if other is not old))
+        if self._on_update is not None:
+            self._on_update(entity, attributes)
+        self.entities[identity] = entity
+
+    def delete(self, identity: str) -> None:
+        entity = self._get(identity)
+        if self._on_delete is not None:
+            self._on_delete(entity)
+        del self.entities[identity]
+
+    def _get(self, identity: str) -> Attributes:
+        entity = self.entities.get(identity)
+        if entity is None:
+            raise not_found(f"no entity with identity={identity}")
+        return entity
+
+    def _row(self, entity: Attributes, now: float) -> Attributes:
+        return dict(entity) if self._live is None else {**entity, **self._live(entity, now)}
+
+    def _check_unique(self, entity: Attributes, others: Iterable[Attributes]) -> None:
+        for other in others:
+            for name in self._unique:
+                value = entity.get(name)
+                if value is not None and other.get(name) == value:
+                    raise bad_request(f"{self.entity_type.name}: there is already one with {name}={value}")
+
+
+class TableEntities(EntityAdapter, Generic[T]):
+    """Live objects shown through one function a column; a QUERY calls only the functions of the attributes it asks for.
+
+    `columns` must hold `identity`; `name` stands for the identity where it is left out.
+    `on_update(object, changed)` and `on_delete(object)` may be given.
+    """
+
+    def __init__(
+        self,
+        entity_type: EntityType,
+        objects: Callable[[], Iterable[T]],
+        columns: Mapping[str, Callable[[T, float], Any]],
+        *,
+        on_update: Callable[[T, Attributes], None] | None = None,
+        on_delete: Callable[[T], None] | None = None,
+    ) -> None:
+        super().__init__(entity_type)
+        unknown = set(columns) - set(entity_type.attributes) - set(IDENTIFYING)
+        if unknown:
+            raise ValueError(f"{entity_type.name} has no attributes {sorted(unknown)}")
+        self._objects = objects
+        self._columns: dict[str, Callable[[T, float], Any]] = {"name": columns["identity"], **columns}
+        self._columns["type"] = lambda _object, _now: entity_type.long_name
+        self._on_update = on_update
+        self._on_delete = on_delete
+
+    def rows(self, now: float) -> Iterable[Attributes]:
+        return (self._row(item, now) for item in self._objects())
+
+    def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
+        columns = [self._columns.get(name, _absent) for name in names]
+        for item in islice(self._objects(), start, stop):
+            yield [column(item, now) for column in columns]
+
+    def find(self, key: str, value: str, now: float) -> Attributes | None:
+        item = self._item(key, value, now)
+        return None if item is None else self._row(item, now)
+
+    def update(self, identity: str, attributes: Attributes) -> None:
+        if self._on_update is None:
+            super().update(identity, attributes)
+        else:
+            self._on_update(self._existing(identity), attributes)
+
+    def delete(self, identity: str) -> None:
+        if self._on_delete is None:
+            super().delete(identity)
+        else:
+            self._on_delete(self._existing(identity))
+
+    def _row(self, item: T, now: float) -> Attributes:
+        return {name: column(item, now) for name, column in self._columns.items()}
+
+    def _item(self, key: str, value: str, now: float) -> T | None:
+        column = self._columns[key]
+        return next((item for item in self._objects() if column(item, now) == value), None)
+
+    def _existing(self, identity: str) -> T:
+        item = self._item("identity", identity, 0.0)
+        if item is None:
+            raise not_found(f"no entity with identity={identity}")
+        return item
+
+
+def _absent(_item: object, _now: float) -> None:
+    return None

@@ -1,0 +1,295 @@
+"""The management agent: AMQP Management (draft 9, with the differences of seed 002) over entity adapters.
+
+A request goes: message -> `Request` -> operation of the management node, or of the entity it names -> check against the
+schema -> adapter -> reply. Errors of any kind become a status code; the router is never disturbed by a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from waymesh_amqp.message import Message
+from waymesh_amqp.types import Int
+from waymesh_router.management import description
+from waymesh_router.management.adapters import Attributes, EntityAdapter
+from waymesh_router.management.errors import (
+    BAD_REQUEST,
+    CREATED,
+    INTERNAL_ERROR,
+    NO_CONTENT,
+    OK,
+    STATUS_TEXT,
+    ManagementError,
+    bad_request,
+    forbidden,
+    not_found,
+    not_implemented,
+)
+from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
+from waymesh_schema.entities import EntityType, entity_type
+from waymesh_schema.errors import SchemaError
+from waymesh_schema.validate import validate_create, validate_update
+
+Log = Callable[[str, str], None]
+"""Called with a level ("debug", "error") and a text."""
+RecentLog = Callable[["int | None"], Sequence[Sequence[Any]]]
+"""Recent log lines, the last `limit` of them: [module, level, text, file, line, epoch seconds]."""
+
+_HIDDEN = "*******"
+_NODE = {"name": "self", "identity": "self", "type": MANAGEMENT_TYPE}
+
+
+def _silent(_level: str, _text: str) -> None:
+    return None
+
+
+def _no_log(_limit: int | None) -> Sequence[Sequence[Any]]:
+    return ()
+
+
+class Agent:
+    """Answers management requests. `adapters` maps short type names to adapters; more may be added to the map later."""
+
+    def __init__(
+        self, adapters: Mapping[str, EntityAdapter], *, log: Log = _silent, recent_log: RecentLog = _no_log
+    ) -> None:
+        self._adapters = adapters
+        self._log = log
+        self._recent_log = recent_log
+        self._node_operations: Mapping[str, Callable[[Request, float], Any]] = {
+            "READ": lambda _request, _now: dict(_NODE),
+            "QUERY": self._query,
+            "GET-TYPES": lambda request, _now: description.types(self._described(request)),
+            "GET-ATTRIBUTES": lambda request, _now: description.attributes(self._described(request)),
+            "GET-OPERATIONS": lambda request, _now: description.operations(self._described(request)),
+            "GET-ANNOTATIONS": lambda _request, _now: {},
+            "GET-SCHEMA": lambda _request, _now: description.schema(),
+            "GET-JSON-SCHEMA": lambda request, _now: description.json_schema(request.integer("indent")),
+            "GET-MGMT-NODES": self._nodes,
+            "DISCOVER-MGMT-NODES": self._nodes,  # the name used in seed 001
+            "GET-LOG": self._recent,
+        }
+        self._entity_operations: Mapping[str, Callable[[Request, float], tuple[int, Any]]] = {
+            "READ": self._read,
+            "UPDATE": self._update,
+            "DELETE": self._delete,
+        }
+
+    def handle(self, request: Message, now: float) -> Message | None:
+        """Answer a request; None when it asks for no reply, and then nothing is done either, as in Dispatch."""
+        if not request.reply_to:
+            return None
+        try:
+            status, body = self._perform(read_request(request), now)
+        except ManagementError as error:
+            return self._failure(request, error.status, error.description)
+        except SchemaError as error:
+            return self._failure(request, BAD_REQUEST, str(error))
+        except Exception as error:  # noqa: BLE001 - the edge: a faulty adapter must not disturb the router
+            return self._failure(request, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+        return _reply(request, status, STATUS_TEXT[status], body)
+
+    def configure(self, type_name: str, attributes: Mapping[str, Any]) -> str:
+        """Check and create an entity of the configuration; returns its identity. CREATE takes the same path.
+
+        Raises ManagementError or SchemaError, and then nothing has changed.
+        """
+        kind = entity_type(type_name)
+        adapter = self._adapter(kind)
+        if adapter is None:
+            raise forbidden(f"{kind.name} cannot be created")
+        if attributes.get("identity") is not None:
+            raise bad_request("'identity' is given by the router and cannot be set")
+        plain = {name: value for name, value in attributes.items() if name != "identity"}
+        return adapter.create(validate_create(kind, plain))
+
+    def _perform(self, request: Request, now: float) -> tuple[int, Any]:
+        self._log("debug", f"request {request.operation} type={request.type} {request.ids or ''}")
+        if request.operation == "CREATE":
+            return self._create(request, now)
+        if request.for_node:
+            operation = self._node_operations.get(request.operation)
+            if operation is not None:
+                return OK, operation(request, now)
+            if request.operation in self._entity_operations and request.ids:
+                raise forbidden(f"{request.operation} is not allowed on the management node")
+        entity_operation = self._entity_operations.get(request.operation)
+        if entity_operation is None:
+            raise not_implemented(f"operation '{request.operation}' is not implemented")
+        return entity_operation(request, now)
+
+    # Operations on one entity.
+
+    def _create(self, request: Request, now: float) -> tuple[int, Any]:
+        attributes = dict(request.body)
+        if request.name is not None and attributes.setdefault("name", request.name) != request.name:
+            raise bad_request("conflicting values for 'name'")
+        type_name = request.type or attributes.get("type")
+        if not isinstance(type_name, str):
+            raise bad_request("no 'type' given")
+        kind = entity_type(type_name)
+        if "CREATE" not in kind.operations:
+            raise forbidden(f"{kind.name} cannot be created")
+        identity = self.configure(kind.name, attributes)
+        return CREATED, self._shown(self._adapters[kind.name], identity, now)
+
+    def _read(self, request: Request, now: float) -> tuple[int, Any]:
+        adapter, row = self._find(request, now)
+        return OK, _without_secrets(adapter.entity_type, row)
+
+    def _update(self, request: Request, now: float) -> tuple[int, Any]:
+        adapter, row = self._find(request, now)
+        kind = adapter.entity_type
+        if "UPDATE" not in kind.operations:
+            raise forbidden(f"{kind.name} cannot be updated")
+        shown = _without_secrets(kind, row)
+        # Clients send back all they have read: an attribute that keeps its value is no change (and no error).
+        values = validate_update(kind, request.body, shown)
+        changed = {name: value for name, value in values.items() if shown.get(name) != value}
+        if changed:
+            adapter.update(row["identity"], changed)
+        return OK, self._shown(adapter, row["identity"], now)
+
+    def _delete(self, request: Request, now: float) -> tuple[int, Any]:
+        adapter, row = self._find(request, now)
+        if "DELETE" not in adapter.entity_type.operations:
+            raise forbidden(f"{adapter.entity_type.name} cannot be deleted")
+        adapter.delete(row["identity"])
+        return NO_CONTENT, {}
+
+    def _shown(self, adapter: EntityAdapter, identity: str, now: float) -> Attributes:
+        row = adapter.find("identity", identity, now)
+        if row is None:
+            raise not_found(f"no entity with identity={identity}")
+        return _without_secrets(adapter.entity_type, row)
+
+    def _find(self, request: Request, now: float) -> tuple[EntityAdapter, Attributes]:
+        """The one entity that the request names."""
+        if not request.ids:
+            return self._find_singleton(request, now)
+        kind = None if request.type is None else entity_type(request.type)
+        key, value = next(iter(request.ids.items()))
+        found = [
+            (adapter, row)
+            for adapter in self._candidates(kind, request.identity)
+            if (row := adapter.find(key, value, now)) is not None
+        ]
+        if not found:
+            raise not_found(f"no entity with {_text_of(request.ids)}" + (f" of type {kind.name}" if kind else ""))
+        if len(found) > 1:
+            raise bad_request(f"several entities with {_text_of(request.ids)}: give a type")
+        adapter, row = found[0]
+        if any(row.get(name) != wanted for name, wanted in request.ids.items()):
+            raise bad_request(f"conflicting {_text_of(request.ids)}")
+        return adapter, row
+
+    def _find_singleton(self, request: Request, now: float) -> tuple[EntityAdapter, Attributes]:
+        if request.type is None:
+            raise bad_request("no name or identity given")
+        adapter = self._adapter(entity_type(request.type))
+        if adapter is None or not adapter.entity_type.singleton:
+            raise bad_request(f"{request.type}: no name or identity given")
+        row = next(iter(adapter.rows(now)), None)
+        if row is None:
+            raise not_found(f"there is no {request.type}")
+        return adapter, row
+
+    def _candidates(self, kind: EntityType | None, identity: str | None) -> Iterable[EntityAdapter]:
+        if kind is not None:
+            return self._of_type(kind)
+        if identity is not None:
+            adapter = self._adapters.get(identity.partition("/")[0])
+            if adapter is not None:
+                return (adapter,)
+        return self._adapters.values()
+
+    def _of_type(self, kind: EntityType) -> list[EntityAdapter]:
+        """Adapters of the type or of types that extend it."""
+        return [adapter for adapter in self._adapters.values() if adapter.entity_type.has_base(kind.long_name)]
+
+    def _adapter(self, kind: EntityType) -> EntityAdapter | None:
+        return self._adapters.get(kind.name)
+
+    # Operations on the management node.
+
+    def _query(self, request: Request, now: float) -> Any:
+        kind = None if request.entity_type is None else entity_type(request.entity_type)
+        adapters = list(self._adapters.values()) if kind is None else self._of_type(kind)
+        names = _query_names(request, kind, adapters)
+        stop = None if request.count is None else request.offset + request.count
+        if len(adapters) == 1:
+            results = _select(adapters[0], names, now, request.offset, stop)
+        else:
+            parts = (_select(adapter, names, now, 0, None) for adapter in adapters)
+            results = list(chain.from_iterable(parts))[request.offset : stop]
+        return {"attributeNames": names, "results": results}
+
+    def _described(self, request: Request) -> EntityType | None:
+        return None if request.entity_type is None else entity_type(request.entity_type)
+
+    def _nodes(self, _request: Request, now: float) -> Any:
+        adapter = self._adapters.get("router.node")
+        if adapter is None:
+            return []
+        return [f"amqp:/_topo/0/{name}/$management" for (name,) in adapter.select(["id"], now, 0, None)]
+
+    def _recent(self, request: Request, _now: float) -> Any:
+        return [list(line) for line in self._recent_log(request.integer("limit"))]
+
+    def _failure(self, request: Message, status: int, text: str) -> Message:
+        self._log("error" if status == INTERNAL_ERROR else "info", f"request failed: {status} {text}")
+        return _reply(request, status, text, {})
+
+
+def _reply(request: Message, status: int, text: str, body: Any) -> Message:
+    correlation = request.correlation_id if request.correlation_id is not None else request.message_id
+    properties = {"statusCode": Int(status), "statusDescription": text}
+    return Message(
+        to=request.reply_to,
+        correlation_id=correlation,
+        application_properties=properties,
+        body=body,
+        body_kind="value",
+    )
+
+
+def _query_names(request: Request, kind: EntityType | None, adapters: Sequence[EntityAdapter]) -> list[str]:
+    """Names asked for, or all there are. Raises 404 for a name that no queried type has, as Dispatch does."""
+    asked = request.body.get("attributeNames") or []
+    if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
+        raise bad_request("'attributeNames' must be a list of strings")
+    types = [adapter.entity_type for adapter in adapters]
+    if kind is not None:
+        types.append(kind)
+    known = dict.fromkeys(name for one in types for name in one.attributes)
+    renamed = {old: new for one in types for old, new in one.deprecated_names.items()}
+    unknown = [str(name) for name in asked if name not in known and name not in renamed]
+    if unknown:
+        raise not_found(f"unknown attributes {unknown}" + (f" for type {kind.name}" if kind else ""))
+    return [str(name) for name in asked] or list(known)
+
+
+def _select(adapter: EntityAdapter, names: list[str], now: float, start: int, stop: int | None) -> list[list[Any]]:
+    """Rows of values in the order of `names`, which may be former names of attributes. Secrets are not shown."""
+    kind = adapter.entity_type
+    current = [kind.deprecated_names.get(name, name) for name in names]
+    rows = list(adapter.select(current, now, start, stop))
+    hidden = [n for n, name in enumerate(current) if name in kind.attributes and kind.attributes[name].hidden]
+    for row in rows if hidden else ():
+        for position in hidden:
+            if row[position] is not None:
+                row[position] = _HIDDEN
+    return rows
+
+
+def _without_secrets(kind: EntityType, row: Attributes) -> Attributes:
+    return {
+        name: _HIDDEN if value is not None and name in kind.attributes and kind.attributes[name].hidden else value
+        for name, value in row.items()
+    }
+
+
+def _text_of(ids: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in ids.items())

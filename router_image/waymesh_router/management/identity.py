@@ -1,0 +1,43 @@
+"""How the router names the entities it manages: `identity` is `<type>/<identifier>` (seed 002: name defaults to it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from itertools import count
+from typing import Any
+
+Identify = Callable[[Mapping[str, Any]], "str | None"]
+"""From attributes to the identifier part of an identity; None when the attributes give none."""
+
+
+def _host_port_name(attributes: Mapping[str, Any]) -> str | None:
+    """Listeners and connectors: `host:port`, with `:name` behind it when they have a name."""
+    parts = [attributes.get("host"), attributes.get("port"), attributes.get("name")]
+    return ":".join(str(part) for part in parts if part not in (None, ""))
+
+
+def _attribute(name: str) -> Identify:
+    def identify(attributes: Mapping[str, Any]) -> str | None:
+        value = attributes.get(name)
+        return None if value in (None, "") else str(value)
+
+    return identify
+
+
+_BY_TYPE: Mapping[str, Identify] = {
+    "listener": _host_port_name,
+    "connector": _host_port_name,
+    "router": _attribute("id"),
+    "log": _attribute("module"),
+    "vhost": _attribute("hostname"),
+    "router.node": _attribute("id"),
+}
+_BY_NAME = _attribute("name")
+
+
+def make_identity(type_name: str, attributes: Mapping[str, Any], taken: Container[str]) -> str:
+    """Identity of a new entity of the short type name; a number stands in where the attributes identify nothing."""
+    identifier = _BY_TYPE.get(type_name, _BY_NAME)(attributes)
+    if identifier is not None:
+        return f"{type_name}/{identifier}"
+    return next(identity for n in count() if (identity := f"{type_name}/{n}") not in taken)

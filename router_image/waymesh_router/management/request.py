@@ -1,0 +1,100 @@
+"""A management request, read out of an AMQP message and checked for form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_amqp.message import Message
+from waymesh_router.management.errors import bad_request
+
+MANAGEMENT_TYPE = "org.amqp.management"
+"""Type of the management node itself; its name and identity are `self`."""
+_NODE_TYPES = (None, MANAGEMENT_TYPE, "management", "org.apache.qpid.dispatch.management")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The parts of a request every operation reads. Texts are plain strings; `count` None means all."""
+
+    operation: str
+    type: str | None
+    name: str | None
+    identity: str | None
+    entity_type: str | None
+    offset: int
+    count: int | None
+    properties: Mapping[str, Any]
+    body: Mapping[str, Any]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The identifying values that were sent."""
+        pairs = (("identity", self.identity), ("name", self.name))
+        return {key: value for key, value in pairs if value is not None}
+
+    @property
+    def for_node(self) -> bool:
+        """True when the request is for the management node and not for one of the entities behind it."""
+        if self.type not in _NODE_TYPES:
+            return False
+        return all(value == "self" for value in self.ids.values())
+
+    def integer(self, name: str) -> int | None:
+        """A whole number of the properties, None when it is absent."""
+        return _whole(self.properties.get(name), name)
+
+
+def read_request(message: Message) -> Request:
+    """Read a request; raises `ManagementError` 400 when it has no operation or a part is of the wrong type."""
+    properties = _string_keys(message.application_properties or {})
+    body = {} if message.body is None else message.body
+    if not isinstance(body, dict):
+        raise bad_request("the body of a request must be a map")
+    body = _string_keys(body)
+    operation = _text(properties.get("operation"), "operation")
+    if operation is None:
+        raise bad_request("no 'operation' property")
+    return Request(
+        operation=operation.upper(),
+        type=_text(properties.get("type"), "type"),
+        name=_text(properties.get("name"), "name"),
+        identity=_text(properties.get("identity"), "identity"),
+        entity_type=_text(properties.get("entityType", body.get("entityType")), "entityType"),
+        offset=_whole(properties.get("offset", body.get("offset")), "offset") or 0,
+        # Clients of Dispatch send 0 for "no limit".
+        count=_whole(properties.get("count", body.get("count")), "count") or None,
+        properties=properties,
+        body=body,
+    )
+
+
+def _string_keys(values: Mapping[Any, Any]) -> dict[str, Any]:
+    if not all(isinstance(key, str) for key in values):
+        raise bad_request("keys must be strings")
+    return {str(key): value for key, value in values.items()}
+
+
+def _text(value: Any, name: str) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bytes):
+        # Old Python 2 clients send native strings as binary.
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise bad_request(f"'{name}' must be a string") from None
+    if not isinstance(value, str):
+        raise bad_request(f"'{name}' must be a string")
+    return str(value)
+
+
+def _whole(value: Any, name: str) -> int | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise bad_request(f"'{name}' must be a whole number of at least 0")
