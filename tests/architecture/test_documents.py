@@ -1,0 +1,58 @@
+"""What the documents say can be done: their links lead somewhere, their commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import REPO, make_targets, markdown_files, pyproject, text_of, tracked
+
+pytestmark = pytest.mark.engine_independent
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
+MAKE = re.compile(r"(?:`|^\s*\$?\s*)make ([a-z-]+)", re.MULTILINE)
+COMMAND = re.compile(r"\.venv/bin/([\w.-]+)")
+TOOLS = {"python", "pytest", "ruff", "mypy", "lint-imports", "qdstat", "qdmanage"}
+
+
+def test_links_resolve() -> None:
+    broken = []
+    for document in markdown_files():
+        for target in LINK.findall(CODE_BLOCK.sub("", text_of(document))):
+            if re.match(r"[a-z]+:", target) or target.startswith("#"):
+                continue
+            if not (REPO / document.parent / target.partition("#")[0]).exists():
+                broken.append(f"{document}: {target}")
+    assert not broken, "\n".join(broken)
+
+
+def test_make_targets_in_documents_exist() -> None:
+    targets = make_targets()
+    unknown = [f"{d}: make {t}" for d in markdown_files() for t in MAKE.findall(text_of(d)) if t not in targets]
+    assert not unknown, "\n".join(unknown)
+
+
+def test_commands_in_documents_exist() -> None:
+    known = TOOLS | set(pyproject()["project"]["scripts"])
+    unknown = [f"{d}: {c}" for d in markdown_files() for c in COMMAND.findall(text_of(d)) if c not in known]
+    assert not unknown, "\n".join(unknown)
+
+
+def test_every_phony_target_is_explained() -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", text_of(Path("Makefile")), flags=re.MULTILINE)
+    assert phony
+    assert set(phony[1].split()) == make_targets()
+
+
+def test_readme_is_short() -> None:
+    assert text_of(Path("README.md")).count("\n") <= 150
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    names = [path.name for path in tracked() if path.parent == Path("docs/decisions") and path.name != "README.md"]
+    assert [int(name[:4]) for name in sorted(names)] == list(range(1, len(names) + 1))
+    for name in names:
+        assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", name), name
