@@ -14,8 +14,9 @@ _HEAD = """\
 
 What a router is configured with and what it reports. In a `*.conf` file a section `listener { … }` makes one entity;
 by management the same attributes go into CREATE. Long type names have `org.apache.qpid.dispatch.` before the name given
-here. Every entity also has `name`, `identity` and `type`. **C**: may be set at creation; **U**: may be updated; neither:
-reported. A port is a number from 0 to 65535 or a service name; a boolean is yes or no, true or false, on or off, 1 or 0.
+here. Every entity also has `name`, `identity` and `type`. **C**: may be set at creation; **U**: may be updated;
+neither: reported. A port is a number from 0 to 65535 or a service name; a boolean is yes or no, true or false, on or
+off, 1 or 0.
 """
 
 
@@ -40,7 +41,8 @@ def _section(entity: EntityType) -> str:
 def _row(attribute: Attribute) -> str:
     kind = ", ".join(attribute.values or ()) if attribute.type == ENUM else attribute.type
     if attribute.minimum is not None or attribute.maximum is not None:
-        kind += f" {attribute.minimum}…{'' if attribute.maximum is None else attribute.maximum}"
+        low, high = ("" if bound is None else bound for bound in (attribute.minimum, attribute.maximum))
+        kind += f" {low}…{high}"
     default = "required" if attribute.required else _default(attribute)
     flags = ("C" if attribute.create else "") + ("U" if attribute.update else "")
     meaning = attribute.description.replace("|", "\\|")
