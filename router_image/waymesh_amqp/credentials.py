@@ -53,6 +53,10 @@ class Authenticator(ABC):
     def lookup(self, user: str) -> Credential | None:
         """Return what is known about the user, None if unknown."""
 
+    def serves(self, mechanism: str) -> bool:
+        """Whether any user can succeed with this SCRAM mechanism: if not, offering it leads clients astray."""
+        return True
+
     def shape(self, mechanism: str) -> tuple[int, int]:
         """Iterations and salt size that users without stored keys are shown; that of most users with stored keys."""
         return DEFAULT_ITERATIONS, DEFAULT_SALT_SIZE

@@ -102,7 +102,9 @@ class SaslServer:
     def _possible(self, name: str) -> bool:
         if name == "EXTERNAL":
             return self._external_user is not None
-        return name == "ANONYMOUS" or self._authenticator is not None
+        if name == "ANONYMOUS" or self._authenticator is None:
+            return name == "ANONYMOUS"
+        return name == "PLAIN" or self._authenticator.serves(name)
 
     def init(self, mechanism: str, initial_response: bytes | None, hostname: str | None = None) -> SaslStep:
         """Answer sasl-init. A mechanism that was not offered ends with code auth. Spec: 5.3.3.2"""

@@ -6,7 +6,8 @@ alice:{plain}the password, to the end of the line
 bob:{SCRAM-SHA-256}4096,<salt>,<stored key>,<server key>
 ```
 Salt and keys are base64. A user may have one line for each scheme. `{plain}` serves every mechanism; stored keys serve
-their own SCRAM mechanism and PLAIN, and do not give the password away. `make_line` makes such a line.
+their own SCRAM mechanism and PLAIN, and do not give the password away. Clients take the strongest mechanism offered, so
+give users with stored keys a line for each SCRAM mechanism that the listener offers. `make_line` makes such a line.
 """
 
 from __future__ import annotations
@@ -69,6 +70,10 @@ class UserFile(Authenticator):
     def lookup(self, user: str) -> Credential | None:
         """Return the user's credential, None if the file has no such user."""
         return self._users.get(prepared(user))
+
+    def serves(self, mechanism: str) -> bool:
+        """Whether the file has a plain password, or keys of this SCRAM mechanism."""
+        return self._has_plain or mechanism in self._shapes
 
     def shape(self, mechanism: str) -> tuple[int, int]:
         """Iterations and salt size of most users with keys of this mechanism."""
