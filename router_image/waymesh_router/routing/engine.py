@@ -1,0 +1,334 @@
+"""The control plane of one router: link and message events in, effects out.
+
+`RoutingEngine` reacts to each event at once and holds back only what would otherwise come in storms; each such spacing
+is a named constant beside its reason. It knows no connection, no bytes and no clock. Source of the protocol:
+protocol/inter-router.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from waymesh_router.routing import messages
+from waymesh_router.routing.effects import SUFFIX_CONTROL, SUFFIX_MOBILE, Effect, LogEvent, SendAll, SendTo
+from waymesh_router.routing.messages import BadBody, Hello, Lsr, Lsu, Mar, Mau, Ra
+from waymesh_router.routing.mobile import LocalMobiles, flush_node, take_update
+from waymesh_router.routing.neighbours import Neighbours
+from waymesh_router.routing.nodes import Node, NodeView
+from waymesh_router.routing.requests import Kind, Requests
+from waymesh_router.routing.settings import RoutingSettings
+from waymesh_router.routing.topology import Topology
+
+# An RA goes out at once when there is news, then again not before this time: one RA speaks for all news before it.
+RA_SPACING_S = 0.010
+# A flood runs along trees that the very change it tells of may have broken. It is repeated when they have settled.
+RA_REPEAT_S = 0.1
+# When only one end of a link has told of its change, the other end is asked unless its own news comes in this time.
+ONE_SIDED_S = 0.02
+# A router that comes back into reach is taken as it was remembered, and asked when no RA of it comes in this time.
+REMEMBERED_S = 0.25
+
+
+class RoutingEngine:
+    """Control plane of the router `settings.router_id`; `now` is in seconds of any clock that never goes back.
+
+    Each method returns the effects of its event, to be applied in order. `deadline()` is when `tick` is next needed.
+    """
+
+    def __init__(self, settings: RoutingSettings, now: float) -> None:
+        self._settings = settings
+        self._neighbours = Neighbours(settings)
+        self._topology = Topology(settings, now)
+        self._requests = Requests()
+        self._mobiles = LocalMobiles()
+        self._ra_last = -math.inf
+        self._ra_due = now + settings.ra_interval_s
+        self._ra_repeat = math.inf
+        self._expire_due = now + settings.hello_interval_s
+        self._strange_versions: set[str] = set()
+
+    # Events
+
+    def link_up(self, link_id: int, cost: int, now: float) -> list[Effect]:
+        """A pair of control links of an inter-router connection is attached; `link_id` is the core's id for it."""
+        out: list[Effect] = []
+        self._neighbours.add(link_id, max(1, cost), now)
+        self._finish(now, out)
+        return out
+
+    def link_lost(self, link_id: int, now: float) -> list[Effect]:
+        """The control links of a connection are gone; the neighbour is dropped at once unless it has another link."""
+        out: list[Effect] = []
+        self._neighbours.remove(link_id)
+        self._neighbours_changed(now, out)
+        self._finish(now, out)
+        return out
+
+    def on_control(self, link_id: int, opcode: str, body: Mapping[str, object], now: float) -> list[Effect]:
+        """A control message reached this router, over this link. A malformed one is logged and changes nothing."""
+        out: list[Effect] = []
+        try:
+            if not self._speaks_our_version(opcode, body, out):
+                return out
+            message = messages.parse(opcode, body)
+        except BadBody as bad:
+            out.append(LogEvent("warning", "ROUTER", f"Malformed {opcode} ignored: {bad}"))
+            return out
+        if isinstance(message, Hello):
+            self._on_hello(link_id, message, now, out)
+        elif message.id == self._settings.router_id:
+            return out
+        elif isinstance(message, Ra):
+            self._on_ra(message, now, out)
+        elif isinstance(message, Lsu):
+            self._on_lsu(message, now, out)
+        elif isinstance(message, Lsr):
+            self._on_lsr(message, now)
+        elif isinstance(message, Mau):
+            self._on_mau(message, now, out)
+        else:
+            self._on_mar(message, now)
+        self._finish(now, out)
+        return out
+
+    def mobile_added(self, key: str, treatment: int, now: float) -> list[Effect]:
+        """An address (key with class, as `M0orders`) became reachable here, or got another treatment.
+
+        It is told by the next `tick`, together with all other changes of the same instant.
+        """
+        if messages.travels(key):
+            self._mobiles.add(key, treatment, now)
+        return []
+
+    def mobile_removed(self, key: str, now: float) -> list[Effect]:
+        """An address is no longer reachable here; told by the next `tick`."""
+        self._mobiles.remove(key, now)
+        return []
+
+    def tick(self, now: float) -> list[Effect]:
+        """Do what is due."""
+        out: list[Effect] = []
+        self._finish(now, out)
+        return out
+
+    def deadline(self) -> float:
+        """When `tick` is next needed; never later than something is due, at times earlier. Cheap to call."""
+        messages_at = min(self._neighbours.wake, self._requests.wake, self._mobiles.wake, self._ra_at())
+        return min(messages_at, self._topology.wake, self._expire_due)
+
+    # Views
+
+    @property
+    def nodes(self) -> Mapping[str, NodeView]:
+        """The reachable routers, without this one."""
+        return {node.id: node.view() for node in self._topology.nodes.values() if node.up}
+
+    @property
+    def local(self) -> NodeView:
+        """This router, as a node."""
+        topology = self._topology
+        return NodeView(
+            id=self._settings.router_id,
+            cost=0,
+            next_hop=None,
+            link_id=None,
+            valid_origins=frozenset(),
+            instance=self._settings.instance,
+            link_state=tuple(sorted(topology.peers)),
+            last_topo_change=topology.changed_at,
+            protocol_version=messages.PROTOCOL_VERSION,
+            mobile_seq=self._mobiles.seq,
+            index=0,
+        )
+
+    # Messages
+
+    def _speaks_our_version(self, opcode: str, body: Mapping[str, object], out: list[Effect]) -> bool:
+        if not isinstance(body, Mapping):
+            raise BadBody(f"the body is not a map: {body!r}")
+        router_id, version = messages.sender(body)
+        if version <= messages.PROTOCOL_VERSION:
+            return True
+        if router_id not in self._strange_versions:
+            self._strange_versions.add(router_id)
+            text = f"Received {opcode} at protocol version {version} from {router_id}: ignored from now on"
+            out.append(LogEvent("warning", "ROUTER", text))
+        return False
+
+    def _on_hello(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> None:
+        if self._neighbours.hello(link_id, hello, now, out):
+            self._meet(hello, now, out)
+        self._neighbours_changed(now, out)
+
+    def _on_ra(self, ra: Ra, now: float, out: list[Effect]) -> None:
+        node = self._meet(ra, now, out)
+        node.last_seen = now
+        node.ra_ls_seq, node.ra_mobile_seq = ra.ls_seq, ra.mobile_seq
+        self._compare(node.id, Kind.LSR, ra.ls_seq == node.ls_seq, now)
+        self._compare(node.id, Kind.MAR, ra.mobile_seq == node.mobile_seq, now)
+
+    def _compare(self, router_id: str, kind: Kind, equal: bool, now: float) -> None:
+        if equal:
+            self._requests.answered(router_id, kind, now, complete=True)
+        else:
+            self._requests.want(router_id, kind, now)
+
+    def _on_lsu(self, lsu: Lsu, now: float, out: list[Effect]) -> None:
+        known = self._topology.nodes.get(lsu.id)
+        if known is not None and known.instance is not None and lsu.instance < known.instance:
+            return  # Sent before it restarted, overtaken by what it sent since.
+        node = self._meet(lsu, now, out)
+        # A lower sequence is news only when the router itself said so: it restarted within one second of its clock.
+        if lsu.ls_seq > node.ls_seq or (lsu.ls_seq < node.ls_seq and lsu.ls_seq == node.ra_ls_seq):
+            node.last_seen = now
+            self._doubt_one_sided(node, lsu.peers, now)
+            self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now)
+            if node.ra_mobile_seq is None:
+                self._requests.want(node.id, Kind.MAR, now)
+        complete = node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq
+        self._requests.answered(node.id, Kind.LSR, now, complete)
+
+    def _doubt_one_sided(self, node: Node, peers: Mapping[str, int], now: float) -> None:
+        """Ask the other ends of links of which this router tells news while they told the contrary."""
+        for peer in node.peers.keys() ^ peers.keys():
+            other = self._topology.nodes.get(peer)
+            if other is not None and other.ls_seq and (node.id in other.peers) != (peer in peers):
+                self._requests.want(peer, Kind.LSR, now + ONE_SIDED_S)
+
+    def _on_lsr(self, lsr: Lsr, now: float) -> None:
+        self._topology.node(lsr.id, now).version = lsr.version
+        self._requests.want(lsr.id, Kind.LSU, now)
+
+    def _on_mau(self, mau: Mau, now: float, out: list[Effect]) -> None:
+        node = self._topology.nodes.get(mau.id)
+        if node is None:
+            return  # Its table is asked for with its link state.
+        if node.ra_mobile_seq is None or mau.mobile_seq > node.ra_mobile_seq:
+            node.ra_mobile_seq = mau.mobile_seq
+        if take_update(node, mau, out):
+            complete = node.mobile_seq >= node.ra_mobile_seq
+            self._requests.answered(node.id, Kind.MAR, now, complete)
+        else:
+            self._requests.want(node.id, Kind.MAR, now)
+
+    def _on_mar(self, mar: Mar, now: float) -> None:
+        self._topology.node(mar.id, now)
+        if mar.have_seq != self._mobiles.seq:
+            self._requests.want(mar.id, Kind.MAU, now)
+
+    def _meet(self, message: Hello | Ra | Lsu, now: float, out: list[Effect]) -> Node:
+        """Record of a router that says its instance; with another one than before it restarted: forget what it said."""
+        node = self._topology.node(message.id, now)
+        node.version = message.version
+        if node.instance is not None and node.instance != message.instance:
+            out.append(LogEvent("info", "ROUTER", f"Detected restart of router {node.id}"))
+            flush_node(node, out)
+            self._topology.set_link_state(node, 0, {}, now)
+            node.forget()
+            self._requests.forget(node.id)
+            self._requests.want(node.id, Kind.LSR, now)
+        node.instance = message.instance
+        return node
+
+    # Consequences
+
+    def _neighbours_changed(self, now: float, out: list[Effect]) -> None:
+        chosen = self._neighbours.chosen()
+        before = self._topology.peers
+        costs = {peer: link.cost for peer, link in chosen.items()}
+        if not self._topology.set_neighbours(costs, {peer: link.id for peer, link in chosen.items()}, now, out):
+            return
+        for peer in sorted(before.keys() - costs.keys()):
+            out.append(LogEvent("info", "ROUTER_LS", f"Neighbour {peer} lost"))
+        for peer in sorted(costs.keys() - before.keys()):
+            out.append(LogEvent("info", "ROUTER_LS", f"Neighbour {peer} found"))
+            self._requests.want(peer, Kind.LSR, now)
+        self._announce(now)
+        self._ra_repeat = now + RA_REPEAT_S
+
+    def _announce(self, now: float) -> None:
+        self._ra_due = min(self._ra_due, max(now, self._ra_last + RA_SPACING_S))
+
+    def _ra_at(self) -> float:
+        """When an RA is due; not while paths are to be computed first, which decide where it is flooded to."""
+        return min(self._ra_due, self._ra_repeat) if self._topology.wake == math.inf else math.inf
+
+    def _finish(self, now: float, out: list[Effect]) -> None:
+        """Do what is due: each step can make a later one due, so their order matters."""
+        if self._neighbours.wake <= now:
+            self._neighbours.tick(now, out)
+            self._neighbours_changed(now, out)
+        if self._expire_due <= now:
+            self._expire_due = now + self._settings.hello_interval_s
+            for router_id in self._topology.expire(now):
+                self._requests.want(router_id, Kind.LSR, now)
+        if self._topology.wake <= now:
+            self._compute(now, out)
+        if self._mobiles.wake <= now:
+            # Before the RA that tells its sequence, or everybody would ask for it.
+            out.append(SendAll("MAU", self._mobile_body(self._mobiles.flush(now)), SUFFIX_MOBILE))
+            self._announce(now)
+        if self._ra_at() <= now:
+            self._send_ra(now, out)
+        if self._requests.wake <= now:
+            self._send_requests(now, out)
+
+    def _compute(self, now: float, out: list[Effect]) -> None:
+        change_id = self._topology.change_id
+        for node in self._topology.compute(now, out):
+            if node.ls_seq:
+                self._requests.want(node.id, Kind.LSR, now + REMEMBERED_S)
+                self._requests.want(node.id, Kind.MAR, now + REMEMBERED_S)
+            else:
+                self._requests.want(node.id, Kind.LSR, now)
+            self._requests.release(node.id, now)
+        if self._topology.change_id != change_id:
+            flux_due = max(now + RA_REPEAT_S, self._ra_last + self._settings.ra_interval_flux_s)
+            self._ra_due = min(self._ra_due, flux_due)
+
+    def _send_ra(self, now: float, out: list[Effect]) -> None:
+        settings = self._settings
+        self._ra_last = now
+        if self._ra_repeat <= now:
+            self._ra_repeat = math.inf
+        flux = now - self._topology.changed_at <= 2 * settings.ra_interval_flux_s and self._topology.change_id > 0
+        self._ra_due = now + (settings.ra_interval_flux_s if flux else settings.ra_interval_s)
+        body = self._body() | {
+            "instance": settings.instance,
+            "ls_seq": self._topology.ls_seq,
+            "mobile_seq": self._mobiles.seq,
+        }
+        out.append(SendAll("RA", body, SUFFIX_CONTROL))
+
+    def _send_requests(self, now: float, out: list[Effect]) -> None:
+        for router_id, kind in self._requests.due(now):
+            node = self._topology.nodes.get(router_id)
+            if node is None:
+                self._requests.forget(router_id)
+            elif not node.up:
+                self._requests.park(router_id, kind)
+            else:
+                out.append(self._request(node, kind))
+                # A router with nothing new does not answer a MAR: only a table known to be behind is asked for again.
+                behind = node.ra_mobile_seq is not None and node.ra_mobile_seq > node.mobile_seq
+                self._requests.sent(router_id, kind, now, repeat=kind is Kind.LSR or (kind is Kind.MAR and behind))
+        self._requests.rearm()
+
+    def _request(self, node: Node, kind: Kind) -> SendTo:
+        if kind is Kind.LSR:
+            return SendTo(node.id, "LSR", self._body(), SUFFIX_CONTROL)
+        if kind is Kind.MAR:
+            return SendTo(node.id, "MAR", self._body() | {"have_seq": node.mobile_seq}, SUFFIX_MOBILE)
+        if kind is Kind.MAU:
+            return SendTo(node.id, "MAU", self._mobile_body(self._mobiles.table()), SUFFIX_MOBILE)
+        seq = self._topology.ls_seq
+        state = messages.link_state_map(self._settings.router_id, self._settings.area, seq, self._topology.peers)
+        body = self._body() | {"instance": self._settings.instance, "ls_seq": seq, "ls": state}
+        return SendTo(node.id, "LSU", body, SUFFIX_CONTROL)
+
+    def _mobile_body(self, part: Mapping[str, object]) -> dict[str, object]:
+        return self._body() | {"mobile_seq": self._mobiles.seq, **part}
+
+    def _body(self) -> dict[str, object]:
+        return messages.base_body(self._settings.router_id, self._settings.area)

@@ -1,0 +1,96 @@
+"""Mobile addresses: those of this router, told to all, and those that another router told.
+
+Source: protocol/inter-router.md: a differential MAU after local subscriptions change, sequence +1 each; an absolute one
+as answer to a MAR; a MAR when an RA or MAU shows a gap in the sequence.
+"""
+
+from __future__ import annotations
+
+import math
+
+from waymesh_router.routing import messages
+from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, MobileFlush
+from waymesh_router.routing.messages import Mau
+from waymesh_router.routing.nodes import Node
+
+# Changes of one turn of the loop go out in one MAU at the end of the turn; the next MAU not before this time, so that
+# a thousand consumers that attach one by one cost some MAUs and not a thousand floods.
+MAU_SPACING_S = 0.002
+
+
+class LocalMobiles:
+    """Addresses reachable at this router. `wake` is when `flush` is next needed."""
+
+    def __init__(self) -> None:
+        self.wake = math.inf
+        self.seq = 0
+        self._told: dict[str, int] = {}
+        self._add: dict[str, int] = {}
+        self._delete: dict[str, None] = {}
+        self._last = -math.inf
+
+    def add(self, key: str, treatment: int, now: float) -> None:
+        """An address became reachable here, or has another treatment."""
+        self._delete.pop(key, None)
+        self._add.pop(key, None)
+        if self._told.get(key) != treatment:
+            self._add[key] = treatment
+        self._schedule(now)
+
+    def remove(self, key: str, now: float) -> None:
+        """An address is no longer reachable here."""
+        self._add.pop(key, None)
+        if key in self._told:
+            self._delete[key] = None
+        self._schedule(now)
+
+    def _schedule(self, now: float) -> None:
+        pending = self._add or self._delete
+        self.wake = max(now, self._last + MAU_SPACING_S) if pending else math.inf
+
+    def flush(self, now: float) -> dict[str, object]:
+        """Count the pending changes as told; returns the body part of their MAU."""
+        part = messages.differential(self._add, self._delete)
+        for key in self._delete:
+            del self._told[key]
+        self._told.update(self._add)
+        self._add, self._delete = {}, {}
+        self.seq += 1
+        self._last = now
+        self.wake = math.inf
+        return part
+
+    def table(self) -> dict[str, object]:
+        """Body part of an absolute MAU: what was told up to `seq`."""
+        return messages.absolute(self._told)
+
+
+def take_update(node: Node, mau: Mau, out: list[Effect]) -> bool:
+    """Take another router's MAU; False: it does not fit the sequence, a MAR is needed.
+
+    Effects are emitted only while the router is reachable; otherwise the table is just kept.
+    """
+    if mau.exist is None:
+        if mau.mobile_seq == node.mobile_seq:
+            return True
+        if mau.mobile_seq != node.mobile_seq + 1:
+            return False
+        added, removed = mau.add, [key for key in mau.delete if key not in mau.add]
+    else:
+        added, removed = mau.exist, [key for key in node.mobiles if key not in mau.exist]
+    node.mobile_seq = mau.mobile_seq
+    for key in removed:
+        if node.mobiles.pop(key, None) is not None and node.up:
+            out.append(MobileDel(node.id, key))
+    for key, treatment in added.items():
+        if node.mobiles.get(key) != treatment:
+            node.mobiles[key] = treatment
+            if node.up:
+                out.append(MobileAdd(node.id, key, treatment))
+    return True
+
+
+def flush_node(node: Node, out: list[Effect]) -> None:
+    """The core is to forget the addresses of a router that goes or restarted."""
+    if node.up and node.mobiles:
+        out.append(MobileFlush(node.id))

@@ -1,0 +1,140 @@
+"""The HELLO protocol: with whom is there a two-way connection, and over which link.
+
+Sources: protocol/inter-router.md, "Control messages": a HELLO goes out every helloInterval, a peer is dropped after
+helloMaxAge or at once when its control link drops, a neighbour counts only when the HELLO that comes from it names us.
+"""
+
+from __future__ import annotations
+
+import math
+
+from waymesh_router.routing.effects import Effect, LogEvent, SendHello
+from waymesh_router.routing.messages import Hello, base_body, seen_list
+from waymesh_router.routing.settings import RoutingSettings
+
+# News in a HELLO is answered by one at once, which makes a link two-way in one round trip instead of one interval. Two
+# peers with odd clocks or a flapping state must not make that a storm: at most one such extra HELLO in this time.
+EXTRA_HELLO_SPACING_S = 0.010
+
+
+class Link:
+    """A control link: one inter-router connection."""
+
+    __slots__ = (
+        "cost",
+        "extra_at",
+        "heard_at",
+        "id",
+        "instance",
+        "last_extra",
+        "next_hello",
+        "order",
+        "peer",
+        "two_way",
+    )
+
+    def __init__(self, link_id: int, cost: int, order: int, now: float) -> None:
+        self.id = link_id
+        self.cost = cost
+        self.order = order
+        self.peer: str | None = None
+        self.instance = 0
+        self.two_way = False
+        self.heard_at = now
+        self.next_hello = now
+        self.extra_at = math.inf
+        self.last_extra = -math.inf
+
+
+class Neighbours:
+    """All control links. `wake` is when `tick` is next needed (or a little before)."""
+
+    def __init__(self, settings: RoutingSettings) -> None:
+        self.wake = math.inf
+        self._settings = settings
+        self._links: dict[int, Link] = {}
+        self._order = 0
+        self._duplicates: set[int] = set()
+
+    def add(self, link_id: int, cost: int, now: float) -> None:
+        """A control link is attached; its first HELLO is due now."""
+        self._order += 1
+        self._links[link_id] = Link(link_id, cost, self._order, now)
+        self.wake = now
+
+    def remove(self, link_id: int) -> None:
+        """A control link is gone."""
+        self._links.pop(link_id, None)
+
+    def chosen(self) -> dict[str, Link]:
+        """The link to use for each neighbour: of several the one of lowest cost, then the oldest."""
+        best: dict[str, Link] = {}
+        for link in self._links.values():
+            if link.peer is not None and link.two_way:
+                other = best.get(link.peer)
+                if other is None or (link.cost, link.order) < (other.cost, other.order):
+                    best[link.peer] = link
+        return best
+
+    def hello(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> bool:
+        """Take a HELLO; says whether it came from a neighbour (another router that hears us)."""
+        link = self._links.get(link_id)
+        if link is None:
+            out.append(LogEvent("debug", "ROUTER_HELLO", f"HELLO from {hello.id} on unknown link {link_id} ignored"))
+            return False
+        if hello.id == self._settings.router_id:
+            self._own_id(hello, out)
+            return False
+        two_way = self._settings.router_id in hello.seen
+        if (link.peer, link.instance, link.two_way) != (hello.id, hello.instance, two_way):
+            self._drop_former_instance(hello)
+            link.peer, link.instance, link.two_way = hello.id, hello.instance, two_way
+            link.extra_at = max(now, link.last_extra + EXTRA_HELLO_SPACING_S)
+            self.wake = min(self.wake, link.extra_at)
+        link.heard_at = now
+        return two_way
+
+    def _own_id(self, hello: Hello, out: list[Effect]) -> None:
+        if hello.instance != self._settings.instance and hello.instance not in self._duplicates:
+            self._duplicates.add(hello.instance)
+            text = f"Detected neighbour router with a duplicate id: {hello.id} (instance {hello.instance})"
+            out.append(LogEvent("critical", "ROUTER_HELLO", text))
+
+    def _drop_former_instance(self, hello: Hello) -> None:
+        """Links to a peer that has restarted lead nowhere, even if their connections are not known to be lost yet."""
+        for link in self._links.values():
+            if link.peer == hello.id and link.instance != hello.instance:
+                link.peer = None
+                link.two_way = False
+
+    def tick(self, now: float, out: list[Effect]) -> None:
+        """Drop silent peers, send the HELLOs that are due."""
+        late = now - self.wake
+        for link in self._links.values():
+            if late > self._settings.hello_interval_s:
+                # We were stopped for a while; what peers sent meanwhile waits in our sockets. Their silence is ours.
+                link.heard_at = min(now, link.heard_at + late)
+            if link.peer is not None and now - link.heard_at >= self._settings.hello_max_age_s:
+                out.append(LogEvent("info", "ROUTER_HELLO", f"No HELLO from {link.peer} on link {link.id}: dropped"))
+                link.peer = None
+                link.two_way = False
+            if min(link.extra_at, link.next_hello) <= now:
+                self._send(link, now, out)
+        self.wake = min((self._deadline(link) for link in self._links.values()), default=math.inf)
+
+    def _deadline(self, link: Link) -> float:
+        silence = math.inf if link.peer is None else link.heard_at + self._settings.hello_max_age_s
+        return min(link.next_hello, link.extra_at, silence)
+
+    def _send(self, link: Link, now: float, out: list[Effect]) -> None:
+        """Send a HELLO. `seen` has who is heard on this very link: a router heard only on a parallel link would take
+        this one for two-way although nothing comes through it.
+        """
+        if link.extra_at <= now:
+            link.last_extra = now
+            link.extra_at = math.inf
+        link.next_hello = now + self._settings.hello_interval_s
+        body = base_body(self._settings.router_id, self._settings.area)
+        body["instance"] = self._settings.instance
+        body["seen"] = seen_list([] if link.peer is None else [link.peer])
+        out.append(SendHello(link.id, body))

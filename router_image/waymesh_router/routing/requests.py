@@ -1,0 +1,101 @@
+"""Questions and answers that are still to be sent to single routers, with the repetition of unanswered questions.
+
+An LSR or MAR, or the answer to one, can only be sent when there is a path; until then it waits. In a changing mesh a
+question or its answer can get lost, and the next RA may be 30 s away, therefore questions are repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+# First repetition after this; then doubled each time. A C router answers at once but acts on news once a second.
+RETRY_FIRST_S = 0.25
+RETRY_MAX_S = 8.0
+
+
+class Kind(Enum):
+    """What is to be sent."""
+
+    LSR = "LSR"
+    LSU = "LSU"
+    MAR = "MAR"
+    MAU = "MAU"
+
+
+class _Request:
+    __slots__ = ("again", "due", "retry", "sent")
+
+    def __init__(self, due: float) -> None:
+        self.due = due
+        self.retry = RETRY_FIRST_S
+        self.sent = False
+        self.again = False
+
+
+class Requests:
+    """`wake` is when `due` is next needed (or a little before)."""
+
+    def __init__(self) -> None:
+        self.wake = math.inf
+        self._waiting: dict[tuple[str, Kind], _Request] = {}
+
+    def want(self, router_id: str, kind: Kind, at: float) -> None:
+        """Send this at the given time. If it was sent and is not answered, only note that there is a newer reason."""
+        request = self._waiting.get((router_id, kind))
+        if request is None:
+            request = self._waiting[router_id, kind] = _Request(at)
+        elif request.sent:
+            request.again = True
+        else:
+            request.due = min(request.due, at)
+        self.wake = min(self.wake, request.due)
+
+    def answered(self, router_id: str, kind: Kind, now: float, complete: bool) -> None:
+        """An answer came. An incomplete one makes the question due again if something newer was heard since it was
+        asked (else its repetition does).
+        """
+        request = self._waiting.get((router_id, kind))
+        if request is None:
+            return
+        if complete:
+            del self._waiting[router_id, kind]
+        elif request.again:
+            request.again = False
+            request.due = now
+            self.wake = min(self.wake, now)
+
+    def forget(self, router_id: str) -> None:
+        """Drop everything for a router."""
+        for kind in Kind:
+            self._waiting.pop((router_id, kind), None)
+
+    def release(self, router_id: str, now: float) -> None:
+        """The router became reachable: what waited for that is due."""
+        for kind in Kind:
+            request = self._waiting.get((router_id, kind))
+            if request is not None and request.due == math.inf:
+                request.due = now
+                self.wake = min(self.wake, now)
+
+    def due(self, now: float) -> list[tuple[str, Kind]]:
+        """What is to be sent now, in the order in which it was first wanted."""
+        return [key for key, request in self._waiting.items() if request.due <= now]
+
+    def park(self, router_id: str, kind: Kind) -> None:
+        """There is no path: keep it until `release`."""
+        self._waiting[router_id, kind].due = math.inf
+
+    def sent(self, router_id: str, kind: Kind, now: float, repeat: bool) -> None:
+        """It was sent; with `repeat` it is sent again until it is answered."""
+        if not repeat:
+            del self._waiting[router_id, kind]
+            return
+        request = self._waiting[router_id, kind]
+        request.sent = True
+        request.due = now + request.retry
+        request.retry = min(2 * request.retry, RETRY_MAX_S)
+
+    def rearm(self) -> None:
+        """Compute `wake` anew, after what was due has been handled."""
+        self.wake = min((request.due for request in self._waiting.values()), default=math.inf)

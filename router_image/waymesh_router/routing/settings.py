@@ -1,0 +1,22 @@
+"""What the control plane is told of its router."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    """Identity and intervals of one router; the intervals are those of the `router` entity, in seconds.
+
+    `instance` is the boot time in whole seconds: peers tell a restart by it.
+    """
+
+    router_id: str
+    area: str = "0"
+    instance: int = 0
+    hello_interval_s: float = 1.0
+    hello_max_age_s: float = 3.0
+    ra_interval_s: float = 30.0
+    ra_interval_flux_s: float = 4.0
+    remote_ls_max_age_s: float = 60.0
