@@ -37,6 +37,7 @@ DIRECTIVES: dict[str, object] = {
     "cdivision": True,
     "infer_types": True,
     "embedsignature": True,
+    "warn.unreachable": False,  # the branches that `cython.compiled` switches off
 }
 
 

@@ -73,7 +73,7 @@ if ! $VENV/bin/python -c "import sys; sys.exit(sys.prefix != '$PWD/$VENV')" 2>/d
     rm -rf $VENV
     "$PY" -m venv $VENV
 fi
-PIP="$VENV/bin/python -m pip --disable-pip-version-check --quiet"
+PIP="$VENV/bin/python -W ignore -m pip --disable-pip-version-check --quiet"
 say "installing the tools and libraries of constraints.txt into $VENV (a few minutes the first time)"
 $PIP install -c constraints.txt pip setuptools wheel cython
 $PIP install -c constraints.txt --no-build-isolation -e ".[$EXTRAS]"
