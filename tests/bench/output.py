@@ -1,0 +1,105 @@
+"""What a person sees: the table on the terminal, the tables of docs/performance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tests.bench.errors import BenchError
+from tests.bench.figures import FIGURES, FLOOR, Figure, Results, Spread
+
+BEGIN: Final = "<!-- bench: begin -->"
+END: Final = "<!-- bench: end -->"
+_HEAD: Final = ("| | unit | target | min / median / max | × floor | C router |", "|---|---|--:|--:|--:|--:|")
+_COLUMNS: Final = ("scenario", "", "unit", "target", "min", "median", "max", "× floor", "× baseline", "C router")
+
+
+def show(results: Results, baseline: Results, console: Console) -> None:
+    """Prints one table for each engine, then what failed."""
+    for engine in results.engines():
+        table = Table(title=f"engine: {engine}", title_justify="left")
+        for n, head in enumerate(_COLUMNS):
+            table.add_column(head, justify="left" if n < 3 else "right", no_wrap=head != "")
+        for figure, spread in _measured(results, engine):
+            table.add_row(*_cells(results, baseline, engine, figure, spread))
+        console.print(table)
+    for failure in results.failures:
+        console.print(Text(f"failed: {failure}", style="bold red"))
+    for note in results.notes:
+        console.print(Text(note, style="yellow"))
+
+
+def _measured(results: Results, engine: str) -> Iterator[tuple[Figure, Spread]]:
+    for figure in FIGURES.values():
+        spread = results.spread(engine, figure.name)
+        if spread:
+            yield figure, spread
+
+
+def _cells(results: Results, baseline: Results, engine: str, figure: Figure, spread: Spread) -> list[str | Text]:
+    target = figure.targets.get(engine)
+    style = "" if target is None else "green" if spread.median <= target else "red"
+    return [
+        figure.name,
+        figure.title,
+        figure.unit,
+        "" if target is None else f"≤ {target:g}",
+        _number(figure, spread.low),
+        Text(_number(figure, spread.median), style=style),
+        _number(figure, spread.high),
+        _ratio(spread, results.spread(FLOOR, figure.name)),
+        _ratio(spread, baseline.spread(engine, figure.name)),
+        "" if figure.c_router is None else f"{figure.c_router:g}",
+    ]
+
+
+def _number(figure: Figure, value: float) -> str:
+    return f"{value:.{figure.digits}f}"
+
+
+def _ratio(spread: Spread, other: Spread | None) -> str:
+    return f"{spread.median / other.median:.2f}" if other and other.median > 0 else ""
+
+
+def markdown(results: Results) -> str:
+    """The tables of docs/performance.md."""
+    meta = results.meta
+    lines = [
+        f"Measured on {meta.get('date', '?')}: {meta.get('cpu', '?')}, {meta.get('cores', '?')} cores, "
+        f"Linux {meta.get('kernel', '?')}, Python {meta.get('python', '?')}, load average at the start "
+        f"{meta.get('load_average', '?')}, commit {meta.get('commit', '?')}"
+        + (", one short repetition (`--quick`)." if meta.get("quick") else ", 3 repetitions."),
+        "",
+    ]
+    for engine in results.engines():
+        lines += [f"### {engine}", "", *_HEAD]
+        for figure, spread in _measured(results, engine):
+            target = figure.targets.get(engine)
+            values = " / ".join(_number(figure, v) for v in (spread.low, spread.median, spread.high))
+            missed = " (missed)" if target is not None and spread.median > target else ""
+            cells = [
+                f"{figure.title} (`{figure.name}`)",
+                figure.unit,
+                "" if target is None else f"≤ {target:g}",
+                values + missed,
+                _ratio(spread, results.spread(FLOOR, figure.name)),
+                "" if figure.c_router is None else f"{figure.c_router:g}",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
+    lines += [f"Failed: {failure}" for failure in results.failures]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def replace_between_marks(page: Path, text: str) -> None:
+    """Puts the text between the marks of a page. Raises BenchError when they are not there."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise BenchError(f"{page}: no {BEGIN} … {END}")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
