@@ -195,8 +195,6 @@ def test_descriptions_are_for_people() -> None:
     assert "drain and stop router mesh-2 (at most 30 s)" in said
 
 
-# --- any sequence of manifests -----------------------------------------------------------------------------------------
-
 MATCHES = st.one_of(
     st.sampled_from("xyz").map(lambda m: {"prefix": m}), st.sampled_from(["x/#", "*.y"]).map(lambda m: {"pattern": m})
 )

@@ -1,0 +1,9 @@
+"""Manifest files: YAML with line numbers, validated against the CRDs (structural schema and CEL rules)."""
+
+from __future__ import annotations
+
+from .check import Resources, check
+from .crds import Crd, load_crds
+from .source import Document, read_files
+
+__all__ = ["Crd", "Document", "Resources", "check", "load_crds", "read_files"]

@@ -1,0 +1,158 @@
+"""YAML files to plain values, keeping the line of every field so that a message can point at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from waymesh_operator.errors import Problem
+
+Path_ = tuple[str | int, ...]
+_DEEPEST = 64
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One manifest: its file as the user wrote it, its value, and the line of each field by path."""
+
+    file: str
+    data: Any
+    lines: Mapping[Path_, int]
+
+    def line(self, path: Path_) -> int:
+        """The line of a field, or of the nearest thing around it when it is not written in the file."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: dates are strings."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def manifest_files(paths: Iterable[Path]) -> tuple[list[Path], list[Problem]]:
+    """The files meant by files and folders (not their sub-folders), sorted within a folder, each once."""
+    files: list[Path] = []
+    problems = []
+    for path in paths:
+        if path.is_dir():
+            found = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES and p.is_file())
+            if not found:
+                problems.append(Problem(str(path), 0, "", "", "no *.yaml, *.yml or *.json file in this folder"))
+            files.extend(found)
+        else:
+            files.append(path)
+    return list(dict.fromkeys(files)), problems
+
+
+def read_files(paths: Iterable[Path]) -> tuple[list[Document], list[Problem]]:
+    """All documents of the files and folders, and what could not be read."""
+    files, problems = manifest_files(paths)
+    documents: list[Document] = []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except OSError as error:
+            problems.append(Problem(str(file), 0, "", "", f"cannot be read: {error.strerror}"))
+        except UnicodeDecodeError:
+            problems.append(Problem(str(file), 0, "", "", "is not UTF-8 text"))
+        else:
+            found, wrong = parse_text(text, str(file))
+            documents.extend(found)
+            problems.extend(wrong)
+    if not documents and not problems:
+        problems.append(Problem(", ".join(map(str, files)) or "no file", 0, "", "", "holds no manifest"))
+    return documents, problems
+
+
+def parse_text(text: str, file: str) -> tuple[list[Document], list[Problem]]:
+    """The documents of one text; the items of a `List` count as documents."""
+    documents: list[Document] = []
+    reader = _Reader(file)
+    try:
+        for node in yaml.compose_all(text, Loader=_Loader):
+            if node is not None:
+                documents.extend(reader.documents(node))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 0
+        why = ", ".join(part for part in (error.context, error.problem) if part)
+        reader.problems.append(Problem(file, line, "", "", f"not valid YAML: {why}"))
+    except yaml.YAMLError as error:
+        reader.problems.append(Problem(file, 0, "", "", f"not valid YAML: {error}"))
+    return documents, reader.problems
+
+
+class _Reader:
+    """Turns YAML nodes into values and notes where they stand."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+        self._constructor = _Loader("")
+
+    def documents(self, node: yaml.Node) -> list[Document]:
+        lines: dict[Path_, int] = {}
+        data = self._value(node, (), lines)
+        if data is None:
+            return []
+        if isinstance(data, dict) and data.get("kind") == "List" and isinstance(data.get("items"), list):
+            return [Document(self.file, item, _below(lines, ("items", i))) for i, item in enumerate(data["items"])]
+        return [Document(self.file, data, lines)]
+
+    def _value(self, node: yaml.Node, path: Path_, lines: dict[Path_, int]) -> Any:
+        lines.setdefault(path, node.start_mark.line + 1)
+        if len(path) > _DEEPEST:
+            raise yaml.MarkedYAMLError(problem="too many levels, or an alias of itself", problem_mark=node.start_mark)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, lines)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(item, (*path, i), lines) for i, item in enumerate(node.value)]
+        try:
+            return self._constructor.construct_object(node)
+        except ValueError as error:
+            raise yaml.MarkedYAMLError(problem=str(error), problem_mark=node.start_mark) from None
+
+    def _mapping(self, node: yaml.MappingNode, path: Path_, lines: dict[Path_, int]) -> dict[str, Any]:
+        written = {id(key) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"}
+        own: set[str] = set()
+        self._constructor.flatten_mapping(node)
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            key = self._constructor.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                self.problems.append(Problem(self.file, line, "", "", f"the name of a field must be text, not {key!r}"))
+                continue
+            if key in own:
+                message = f"is given twice (first in line {lines[(*path, key)]})"
+                self.problems.append(Problem(self.file, line, "", show_path((*path, key)), message))
+            if id(key_node) in written:
+                own.add(key)
+            lines[(*path, key)] = line
+            result[key] = self._value(value_node, (*path, key), lines)
+        return result
+
+
+def show_path(path: Path_) -> str:
+    """A path as people write it: `spec.listeners[1].port`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+def _below(lines: Mapping[Path_, int], prefix: Path_) -> dict[Path_, int]:
+    size = len(prefix)
+    return {path[size:]: line for path, line in lines.items() if path[:size] == prefix}

@@ -1,0 +1,229 @@
+"""Manifests: what is accepted, and the message for everything that is not."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from waymesh_operator.errors import ManifestError
+from waymesh_operator.manifests import Resources, check, load_crds, read_files
+from waymesh_operator.manifests.source import parse_text
+from waymesh_operator.specs import Listener, Ref
+
+pytestmark = pytest.mark.engine_independent
+
+CRDS = load_crds()
+EXAMPLES = Path(__file__).parents[3] / "examples"
+ROUTER = "apiVersion: waymesh.io/v1alpha1\nkind: Router\nmetadata: {name: mesh}\n"
+ADDRESS = "apiVersion: waymesh.io/v1alpha1\nkind: Address\nmetadata: {name: orders}\n"
+
+
+def accept(text: str, before: Resources | None = None) -> Resources:
+    documents, problems = parse_text(text, "m.yaml")
+    assert problems == []
+    return check(documents, CRDS, before)
+
+
+def refuse(text: str, before: Resources | None = None) -> list[str]:
+    documents, problems = parse_text(text, "m.yaml")
+    try:
+        check(documents, CRDS, before)
+    except ManifestError as error:
+        problems.extend(error.problems)
+    assert problems
+    return [str(problem) for problem in problems]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_examples_are_valid(path: Path) -> None:
+    documents, problems = read_files([path])
+    assert problems == []
+    assert check(documents, CRDS).routers
+
+
+def test_defaults_are_applied() -> None:
+    (router,) = accept(ROUTER + "spec: {}\n").routers
+    assert (router.ref, router.size, router.role, router.topology) == (Ref("default", "mesh"), 1, "interior", "Auto")
+    assert router.listeners == (Listener("amqp", 5672),)
+    assert (router.drain_timeout_s, router.log_level, router.drift, router.paused) == (30, "info", "Repair", False)
+
+
+def test_nested_defaults_and_lists() -> None:
+    text = (
+        ROUTER
+        + "spec: {listeners: [{name: a, port: 1, tls: true}], logging: {modules: [{module: HTTP, level: none}]}}\n"
+    )
+    (router,) = accept(text).routers
+    assert router.listeners == (Listener("a", 1, tls=True, auth="none"),)
+    assert (router.log_level, router.log_levels) == ("info", (("HTTP", "none"),))
+
+
+def test_an_address() -> None:
+    spec = "spec: {routerRef: {name: mesh}, pattern: 'a.*.#', distribution: multicast, waypoint: true, priority: 7}\n"
+    (address,) = accept(ROUTER + "spec: {}\n---\n" + ADDRESS + spec).addresses
+    assert (address.pattern, address.prefix, address.distribution) == ("a.*.#", None, "multicast")
+    assert (address.waypoint, address.priority, address.ingress_phase) == (True, 7, None)
+
+
+def test_other_kinds_are_validated_and_idle() -> None:
+    spec = "spec: {routerRef: {name: mesh}, containerId: broker, address: q, direction: in}\n"
+    text = ROUTER + "spec: {}\n---\n" + ADDRESS.replace("Address", "AutoLink") + spec
+    assert accept(text).idle == (("AutoLink", Ref("default", "orders")),)
+    bad = text.replace("containerId: broker", "containerId: broker, brokerRef: {name: b}")
+    assert refuse(bad) == ["m.yaml:9: AutoLink/orders spec: give exactly one of brokerRef and containerId"]
+
+
+SPEC_ERRORS = [
+    ("size: 99", 5, "spec.size", "must be between 0 and 64 (got 99)"),
+    ("size: -1", 5, "spec.size", "must be between 0 and 64 (got -1)"),
+    ("size: three", 5, "spec.size", "must be a whole number (got 'three')"),
+    ("size: true", 5, "spec.size", "must be a whole number (got true)"),
+    ("size: 2.5", 5, "spec.size", "must be a whole number (got 2.5)"),
+    ("sizes: 3", 5, "spec.sizes", "unknown field; did you mean size?"),
+    ("nonsense: 3", 5, "spec.nonsense", "unknown field"),
+    ("topology: full", 5, "spec.topology",
+     "must be one of Auto, Full, Chordal (got 'full'); did you mean Full?"),
+    ("role: edge", 5, "spec.role", "must be one of interior, standalone (got 'edge')"),
+    ("paused: 'yes'", 5, "spec.paused", "must be true or false (got 'yes')"),
+    ("listeners: {}", 5, "spec.listeners", "must be a list (got a map)"),
+    ("listeners:\n  - name: a", 6, "spec.listeners[0].port", "is required"),
+    ("listeners:\n  - name: a\n    port: 70000", 7, "spec.listeners[0].port",
+     "must be between 1 and 65535 (got 70000)"),
+    ("listeners:\n  - name: A b\n    port: 7", 6, "spec.listeners[0].name",
+     "must match ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ (got 'A b')"),
+    ("listeners:\n  - {name: a, port: 7}\n  - {name: a, port: 8}", 7, "spec.listeners[1].name",
+     "'a' is there already, as item [0]"),
+    ("listeners:\n  - {name: a, port: 7}\n  - {name: b, port: 7}", 5, "spec.listeners",
+     "two listeners have the same port"),
+    ("listeners:\n  - name: a\n    port: 7\n    auth: plain", 8, "spec.listeners[0].auth",
+     "auth plain would send passwords in clear text; set tls: true or use auth scram"),
+    ("listeners:\n  - name: a\n    port: 7\n    auth: mtls", 8, "spec.listeners[0].auth",
+     "auth mtls reads the client's certificate; set tls: true"),
+    ("drain:\n    timeoutSeconds: -5", 6, "spec.drain.timeoutSeconds", "must be between 0 and 3600 (got -5)"),
+    ("pod: {labels: {a: 1}}", 5, "spec.pod.labels.a", "must be text (got 1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "line", "path", "message"), SPEC_ERRORS, ids=[row[0][:30] for row in SPEC_ERRORS])
+def test_a_wrong_field_of_a_router(field: str, line: int, path: str, message: str) -> None:
+    assert refuse(ROUTER + f"spec:\n  {field}\n") == [f"m.yaml:{line}: Router/mesh {path}: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("{routerRef: {name: mesh}}", "spec: give exactly one of prefix and pattern"),
+        ("{routerRef: {name: mesh}, prefix: a, pattern: b}", "spec: give exactly one of prefix and pattern"),
+        ("{routerRef: {name: mesh}, prefix: ''}", "spec.prefix: must be between 1 and 1024 characters long"),
+        ("{prefix: a}", "spec.routerRef: is required"),
+        ("{routerRef: {name: other}, prefix: a}", "spec.routerRef.name: there is no Router other in namespace default"),
+        ("{routerRef: {name: mesh}, prefix: a, waypoint: true, enableFallback: true}",
+         "spec: a waypoint cannot have a fallback"),
+    ],
+)  # fmt: skip
+def test_a_wrong_address(spec: str, expected: str) -> None:
+    found = refuse(ROUTER + "spec: {}\n---\n" + ADDRESS + f"spec: {spec}\n")
+    assert found == [f"m.yaml:9: Address/orders {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("just text", "m.yaml:1: is no manifest: apiVersion, kind, metadata and spec are expected"),
+        ("kind: Router\n", "m.yaml:1: apiVersion: is required"),
+        (ROUTER.replace("Router", "Rooter"), "m.yaml:2: kind: unknown kind Rooter; did you mean Router?"),
+        (ROUTER.replace("Router", "Pizza"),
+         "m.yaml:2: kind: unknown kind Pizza; known are Address, AutoLink, Broker, LinkRoute, Router"),
+        ("apiVersion: v1\nkind: Secret\n", "m.yaml:2: kind: Secret of v1 is no Waymesh resource; leave it out here"),
+        (ROUTER.replace("v1alpha1", "v1"),
+         "m.yaml:1: Router/mesh apiVersion: must be waymesh.io/v1alpha1 for a Router (got waymesh.io/v1)"),
+        (ROUTER, "m.yaml:1: Router/mesh spec: is required"),
+        (ROUTER.replace("name: mesh", "name: My_Mesh") + "spec: {}",
+         "m.yaml:3: Router/My_Mesh metadata.name: must be at most 50 of a-z, 0-9 and -, beginning with a letter "
+         "(got 'My_Mesh')"),
+        (ROUTER.replace("{name: mesh}", "{}") + "spec: {}", "m.yaml:3: Router metadata.name: is required"),
+        (ROUTER.replace("{name: mesh}", "{name: 5}") + "spec: {}",
+         "m.yaml:3: Router metadata.name: must be text (got 5)"),
+        (ROUTER.replace("metadata: {name: mesh}\n", "") + "spec: {}", "m.yaml:1: Router metadata.name: is required"),
+        (ROUTER + "spec: {size: 1\nbad", "m.yaml:5: not valid YAML: while parsing a flow mapping, expected ',' or '}', "
+         "but got '<stream end>'"),
+        (ROUTER + "spec:\n\tsize: 1",
+         "m.yaml:5: not valid YAML: while scanning for the next token, found character '\\t' "
+         "that cannot start any token"),
+        (ROUTER + "spec:\n  size: 1\n  size: 2\n", "m.yaml:6: spec.size: is given twice (first in line 5)"),
+        ("a: &a [*a]\n", "m.yaml:1: not valid YAML: too many levels, or an alias of itself"),
+        (ROUTER + "spec: {}\n5: 6\n", "m.yaml:5: the name of a field must be text, not 5"),
+    ],
+)  # fmt: skip
+def test_a_document_that_is_no_good_manifest(text: str, expected: str) -> None:
+    assert refuse(text) == [expected]
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    text = (
+        ROUTER + "spec: {size: 99, topology: Ring, listeners: [{name: a, port: 0}]}\n---\n" + ADDRESS + "spec: {x: 1}\n"
+    )
+    assert len(refuse(text)) == 5
+
+
+def test_the_same_name_twice() -> None:
+    text = ROUTER + "spec: {}\n---\n" + ROUTER + "spec: {}\n"
+    assert refuse(text) == ["m.yaml:8: Router/mesh metadata.name: there is a Router of this name already, in m.yaml:3"]
+    elsewhere = ROUTER.replace("name: mesh", "name: mesh, namespace: other")
+    assert len(accept(ROUTER + "spec: {}\n---\n" + elsewhere + "spec: {}\n").routers) == 2
+
+
+def test_two_addresses_with_the_same_match() -> None:
+    one = "spec: {routerRef: {name: mesh}, prefix: a}\n---\n"
+    text = ROUTER + "spec: {}\n---\n" + ADDRESS + one + ADDRESS.replace("orders", "sales") + one
+    assert refuse(text) == ["m.yaml:14: Address/sales spec.prefix: a is taken already by Address/orders"]
+
+
+def test_a_role_cannot_change() -> None:
+    before = accept(ROUTER + "spec: {role: interior}\n")
+    assert accept(ROUTER + "spec: {role: interior, size: 2}\n", before).routers[0].size == 2
+    assert refuse(ROUTER + "spec: {role: standalone}\n", before) == [
+        "m.yaml:4: Router/mesh spec.role: role cannot be changed once the Router exists; make a new Router"
+    ]
+
+
+def test_lists_anchors_merges_nulls_and_dates_are_read_as_kubernetes_does() -> None:
+    text = textwrap.dedent("""
+        apiVersion: v1
+        kind: List
+        items:
+        - apiVersion: waymesh.io/v1alpha1
+          kind: Router
+          metadata: {name: mesh, labels: &labels {since: 2024-01-01}}
+          spec: {size: 2, tls: }
+        - apiVersion: waymesh.io/v1alpha1
+          kind: Router
+          metadata: {name: other, labels: {<<: *labels, since: x}}
+          spec: {size: 65}
+        """)
+    assert refuse(text) == ["m.yaml:12: Router/other spec.size: must be between 0 and 64 (got 65)"]
+    assert len(accept(text.replace("65", "64")).routers) == 2
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "b.yml").write_text(ROUTER + "spec: {}\n")
+    (tmp_path / "a.yaml").write_text("# nothing\n")
+    (tmp_path / "notes.txt").write_text("not read")
+    documents, problems = read_files([tmp_path, tmp_path / "b.yml"])
+    assert (len(documents), problems) == (1, [])
+    (tmp_path / "c.yaml").write_bytes(b"\xff\xfe\xfa")
+    _, problems = read_files([tmp_path, tmp_path / "missing.yaml"])
+    assert [str(p) for p in problems] == [
+        f"{tmp_path}/c.yaml: is not UTF-8 text",
+        f"{tmp_path}/missing.yaml: cannot be read: No such file or directory",
+    ]
+
+
+def test_files_without_any_manifest(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("---\n")
+    assert [str(p) for p in read_files([tmp_path / "a.yaml"])[1]] == [f"{tmp_path}/a.yaml: holds no manifest"]
+    (tmp_path / "empty").mkdir()
+    expected = f"{tmp_path}/empty: no *.yaml, *.yml or *.json file in this folder"
+    assert [str(p) for p in read_files([tmp_path / "empty"])[1]] == [expected]
