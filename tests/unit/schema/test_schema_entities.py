@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from waymesh_schema.convert import convert
 from waymesh_schema.docs import entities_page
 from waymesh_schema.dump import schema_dump

@@ -1,0 +1,60 @@
+"""Command line of the router."""
+
+from __future__ import annotations
+
+import pytest
+
+from waymesh_router.runtime.options import DEFAULT_CONFIG, USAGE, Options, UsageError, parse_options
+
+pytestmark = pytest.mark.engine_independent
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", Options()),
+        ("-c a.conf", Options(config="a.conf")),
+        ("-ca.conf", Options(config="a.conf")),
+        ("--config a.conf", Options(config="a.conf")),
+        ("--config=a.conf", Options(config="a.conf")),
+        ("--conf a.conf", Options(config="a.conf")),
+        ("-c a --config b -c c", Options(config="c")),
+        ("-I /some/where -c a", Options(config="a")),
+        ("--include /some/where", Options()),
+        ("-d", Options(daemon=True)),
+        ("--daemon -P p.pid -U qd", Options(daemon=True, pidfile="p.pid", user="qd")),
+        ("--daemon --pidfile p.pid --user qd", Options(daemon=True, pidfile="p.pid", user="qd")),
+        ("-v", Options(version=True)),
+        ("--version", Options(version=True)),
+        ("-h", Options(help=True)),
+        ("--help", Options(help=True)),
+        ("-dvh", Options(daemon=True, version=True, help=True)),
+    ],
+)
+def test_options(line: str, expected: Options) -> None:
+    assert parse_options(line.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("-x", "option -x not recognized"),
+        ("--nonsense", "option --nonsense not recognized"),
+        ("-c", "option -c requires argument"),
+        ("--config", "option --config requires argument"),
+        ("--daemon=yes", "option --daemon must not have an argument"),
+        ("a.conf", "unexpected arguments: a.conf"),
+        ("-d one -c x two", "unexpected arguments: one two"),
+        ("-- -c", "unexpected arguments: -c"),
+    ],
+)
+def test_refused_command_lines_say_why_and_how(line: str, reason: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_options(line.split())
+    assert str(raised.value) == f"waymesh-router: {reason}\n{USAGE}"
+
+
+def test_the_usage_names_every_option_and_the_default() -> None:
+    for option in ("-c, --config", "-I, --include", "-d, --daemon", "-P, --pidfile", "-U, --user", "-v, --version"):
+        assert option in USAGE
+    assert DEFAULT_CONFIG in USAGE
