@@ -7,6 +7,7 @@ import struct
 import uuid
 from typing import Any, NamedTuple
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from waymesh_amqp.types import (
@@ -27,6 +28,9 @@ from waymesh_amqp.types import (
     ULong,
     UShort,
 )
+
+relaxed = settings(deadline=None)
+"""For property tests: a busy machine is no failure."""
 
 
 class Sample(NamedTuple):

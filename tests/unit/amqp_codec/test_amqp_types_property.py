@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.amqp_codec.codec_samples import SAMPLES, VALUES, same
+from tests.unit.amqp_codec.codec_samples import SAMPLES, VALUES, relaxed, same
 from waymesh_amqp.types import DecodeError, decode, encode
 
 
+@relaxed
 @given(VALUES)
 def test_round_trip(value: Any) -> None:
     octets = encode(value)
@@ -20,6 +21,7 @@ def test_round_trip(value: Any) -> None:
     assert same(again, value)
 
 
+@relaxed
 @given(VALUES, st.data())
 def test_truncated_values_are_decode_errors(value: Any, data: st.DataObject) -> None:
     octets = encode(value)
@@ -27,6 +29,7 @@ def test_truncated_values_are_decode_errors(value: Any, data: st.DataObject) -> 
         decode(octets[: data.draw(st.integers(0, len(octets) - 1))])
 
 
+@relaxed
 @given(VALUES, st.binary(max_size=4), st.binary(max_size=4))
 def test_neighbours_do_not_matter(value: Any, before: bytes, behind: bytes) -> None:
     octets = encode(value)
@@ -35,6 +38,7 @@ def test_neighbours_do_not_matter(value: Any, before: bytes, behind: bytes) -> N
     assert same(again, value)
 
 
+@relaxed
 @given(st.binary(max_size=200))
 def test_random_bytes(octets: bytes) -> None:
     try:
@@ -45,6 +49,7 @@ def test_random_bytes(octets: bytes) -> None:
     assert same(decode(encode(value))[0], value)
 
 
+@relaxed
 @given(st.sampled_from(SAMPLES), st.sampled_from(SAMPLES), st.data())
 def test_mutated_samples(sample: Any, other: Any, data: st.DataObject) -> None:
     octets = bytearray(sample.octets)
