@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 import proton
-from proton.utils import BlockingConnection, LinkDetached, SendException, SyncRequestResponse
+from proton.utils import BlockingConnection, SendException, SyncRequestResponse
 
 from waymesh_client.errors import ConnectionFailed, NoRoute, RequestTimeout
 
@@ -81,7 +81,7 @@ class Channel:
             # A late reply would take the credit of the next one: start afresh.
             self.close()
             raise RequestTimeout(f"no answer from {address} within {self._timeout_s:g} s") from None
-        except (LinkDetached, SendException) as error:
+        except (proton.LinkException, SendException) as error:
             self._links.pop(address, None)
             raise NoRoute(f"{address}: {_reason(error)}") from None
         except (proton.ProtonException, OSError) as error:

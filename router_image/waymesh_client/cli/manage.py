@@ -72,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--identity", metavar="ID", help="identity of the entity")
     parser.add_argument("--indent", type=int, default=2, help="indentation of JSON; -1: one line (%(default)s)")
     parser.add_argument("--stdin", action="store_true", help="read attributes from standard input: JSON map or list")
-    parser.add_argument("--body", metavar="JSON", help="body of another operation")
-    parser.add_argument("--properties", metavar="JSON", help="properties of another operation")
+    parser.add_argument("--body", type=_json, metavar="JSON", help="body of another operation")
+    parser.add_argument("--properties", type=_json_map, metavar="JSON", help="properties of another operation")
     parser.add_argument("-r", "--router", metavar="ID", help="a router of the network, by its id")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="accepted for qdmanage's sake")
     add_connection_options(parser)
@@ -120,15 +120,29 @@ def _value(kind: str | None, name: str, text: str) -> Any:
     if attribute is not None and attribute.type == "integer" and text.lstrip("-").isdecimal():
         return int(text)
     if attribute is not None and attribute.type in ("map", "list", "properties") and text[:1] in ("{", "["):
-        return _json(text, name)
+        return _json_value(text, name)
     return text
 
 
-def _json(text: str, what: str) -> Any:
+def _json_value(text: str, name: str) -> Any:
+    try:
+        return _json(text)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{name} {error}") from None
+
+
+def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{what} is not JSON: {error}") from None
+        raise argparse.ArgumentTypeError(f"is not JSON: {error}") from None
+
+
+def _json_map(text: str) -> dict[str, Any]:
+    value = _json(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("is not a JSON map")
+    return value
 
 
 def _print(call: Call, data: Any) -> None:
@@ -187,10 +201,9 @@ def _log(call: Call) -> None:
 
 def _custom(call: Call) -> None:
     options = call.options
-    properties = {**call.attributes[0], **(_json(options.properties, "--properties") if options.properties else {})}
-    body = _json(options.body, "--body") if options.body else None
+    properties = {**call.attributes[0], **(options.properties or {})}
     properties |= {"type": long_type(options.type), **call.ids()}
-    result = call.client.operation(options.operation, body, **properties)
+    result = call.client.operation(options.operation, options.body, **properties)
     if isinstance(result, str):
         print(result)
     elif result:

@@ -1,0 +1,126 @@
+"""A management server on proton, with faults to order. Its answers come from an `answer` function."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import proton
+from proton.handlers import MessagingHandler
+from proton.reactor import ApplicationEvent, Container, EventInjector
+
+from tests.kit.ports import free_port
+from waymesh_amqp.message import decode_message, encode_message
+from waymesh_router.management.agent import Agent
+
+Answer = Callable[[proton.Message], "proton.Message | None"]
+
+
+def silent(_request: proton.Message) -> None:
+    """Never answers."""
+
+
+def reply_with(properties: dict[str, Any] | None, body: Any = None) -> Answer:
+    """Always the same answer."""
+
+    def answer(request: proton.Message) -> proton.Message:
+        return proton.Message(
+            address=request.reply_to, correlation_id=request.correlation_id, properties=properties, body=body
+        )
+
+    return answer
+
+
+def agent_answer(agent: Agent) -> Answer:
+    """Answers of a real agent, over the bytes of the wire."""
+
+    def answer(request: proton.Message) -> proton.Message | None:
+        reply = agent.handle(decode_message(request.encode()), 0.0)
+        if reply is None:
+            return None
+        message = proton.Message()
+        message.decode(encode_message(reply))
+        return message
+
+    return answer
+
+
+class FakeServer(MessagingHandler):  # type: ignore[misc]
+    """Listens on a free loopback port while it is entered; `requests` keeps what came, `addresses` to where."""
+
+    def __init__(self, answer: Answer, *, refuse_link: bool = False, close_on_request: bool = False) -> None:
+        super().__init__()
+        self.answer = answer
+        self.refuse_link = refuse_link
+        self.close_on_request = close_on_request
+        self.requests: list[proton.Message] = []
+        self.addresses: list[str] = []
+        self.connections = 0
+        self.port = free_port()
+        self._replies: dict[str, proton.Sender] = {}
+        self._started = threading.Event()
+        self._stop = EventInjector()
+        self._open: list[proton.Connection] = []
+        self._container = Container(self)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> FakeServer:
+        self._thread.start()
+        assert self._started.wait(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.trigger(ApplicationEvent("halt"))
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        self._container.run()
+
+    def on_start(self, event: proton.Event) -> None:
+        self._acceptor = event.container.listen(self.url)
+        event.container.selectable(self._stop)
+        self._started.set()
+
+    def on_halt(self, _event: ApplicationEvent) -> None:
+        self._acceptor.close()
+        for connection in self._open:
+            connection.close()
+        self._stop.close()
+        self._container.stop()
+
+    def on_connection_opening(self, event: proton.Event) -> None:
+        self.connections += 1
+        self._open.append(event.connection)
+
+    def on_link_opening(self, event: proton.Event) -> None:
+        link = event.link
+        if link.is_sender:
+            link.source.address = f"temp.{len(self._replies)}"
+            self._replies[link.source.address] = link
+        elif not self.refuse_link:
+            self.addresses.append(link.remote_target.address)
+            link.target.address = link.remote_target.address
+
+    def on_link_opened(self, event: proton.Event) -> None:
+        if self.refuse_link and event.link.is_receiver:
+            event.link.condition = proton.Condition("qd:no-route-to-dest", "No route to the destination node")
+            event.link.close()
+
+    def on_message(self, event: proton.Event) -> None:
+        self.requests.append(event.message)
+        if self.close_on_request:
+            event.connection.condition = proton.Condition("amqp:connection:forced", "closed by management")
+            event.connection.close()
+            return
+        reply = self.answer(event.message)
+        if reply is not None:
+            self._replies[event.message.reply_to].send(reply)

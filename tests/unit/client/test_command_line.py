@@ -1,0 +1,252 @@
+"""`waymesh stat` and `waymesh manage`: options, output, exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.ports import free_port
+from tests.unit.client.fake_server import FakeServer, agent_answer
+from tests.unit.management.fake_router import PREFIX, Bench
+from waymesh_client.cli import manage, stat
+
+pytestmark = pytest.mark.engine_independent
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def server(bench: Bench) -> Iterator[FakeServer]:
+    with FakeServer(agent_answer(bench.agent)) as server:
+        yield server
+
+
+# stat
+
+
+def test_general_is_shown_by_default(server: FakeServer, capsys: Capture) -> None:
+    assert stat.main(["-b", server.url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Router Statistics"
+    assert lines[1].split() == ["attr", "value"]
+    assert [line.split() for line in lines if "Version" in line] == [["Version", "1.2.3"]]
+    assert "  Uptime" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("option", ["-l", "--links"])
+def test_links(server: FakeServer, capsys: Capture, option: str) -> None:
+    assert stat.main([option, "--bus", server.url, "--limit", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Router Links"
+    assert lines[1].split()[:4] == ["type", "dir", "conn", "id"]
+    assert len(lines) == 5
+
+
+def test_empty_views(server: FakeServer, capsys: Capture) -> None:
+    assert stat.main(["--autolinks", "-b", server.url]) == 0
+    assert capsys.readouterr().out == "AutoLinks\nNo AutoLinks found\n"
+
+
+def test_log(server: FakeServer, capsys: Capture) -> None:
+    assert stat.main(["--log", "-b", server.url]) == 0
+    assert capsys.readouterr().out.endswith("AGENT (info) hello\n")
+
+
+def test_csv(server: FakeServer, capsys: Capture) -> None:
+    assert stat.main(["-n", "--csv", "-b", server.url]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == '"router-id","next-hop","link"'
+
+
+def test_json(server: FakeServer, capsys: Capture) -> None:
+    assert stat.main(["-l", "-o", "json", "-b", server.url]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["linkName"] for row in rows] == ["link-0", "link-1", "link-2"]
+    assert stat.main(["-o", "json", "-b", server.url]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "A"
+
+
+def test_all_routers(server: FakeServer, capsys: Capture) -> None:
+    assert stat.main(["--all-routers", "-l", "-b", server.url]) == 0
+    out = capsys.readouterr().out
+    assert out.index("Router A\n\nRouter Links") < out.index("Router B\n\nRouter Links")
+    assert server.addresses == ["$management", "_topo/0/A/$management", "_topo/0/B/$management"]
+    assert stat.main(["--all-routers", "-o", "json", "-b", server.url]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"A", "B"}
+
+
+def test_another_router(server: FakeServer) -> None:
+    assert stat.main(["-r", "B", "-b", server.url]) == 0
+    assert server.addresses == ["_topo/0/B/$management"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["-l", "-c"],
+        ["-r", "A", "--all-routers"],
+        ["--limit", "0"],
+        ["--limit", "x"],
+        ["-t", "0"],
+        ["--csv", "-o", "json"],
+        ["--nonsense"],
+        ["-b", "http://x"],
+        ["--sasl-password-file", "/no/such/file"],
+    ],
+)
+def test_wrong_usage_of_stat(argv: list[str], capsys: Capture) -> None:
+    assert stat.main(argv) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "waymesh stat: " in captured.err
+
+
+def test_help(capsys: Capture) -> None:
+    assert stat.main(["--help"]) == 0
+    assert manage.main(["--help"]) == 0
+    assert "--autolinks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tool", [stat.main, manage.main])
+def test_no_router(tool: Any, capsys: Capture) -> None:
+    port = free_port()
+    assert tool(["query", "-b", f"127.0.0.1:{port}"] if tool is manage.main else ["-b", f"127.0.0.1:{port}"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"127.0.0.1:{port}" in captured.err
+    assert "refused" in captured.err
+
+
+# manage
+
+
+def run(capsys: Capture, server: FakeServer, *argv: str) -> Any:
+    status = manage.main([*argv, "-b", server.url])
+    captured = capsys.readouterr()
+    assert (status, captured.err) == (0, "")
+    return json.loads(captured.out) if captured.out else None
+
+
+def fail(capsys: Capture, server: FakeServer, *argv: str) -> tuple[int, str]:
+    status = manage.main([*argv, "-b", server.url])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return status, captured.err
+
+
+def test_query(server: FakeServer, capsys: Capture) -> None:
+    assert run(capsys, server, "query", "--type", "router.node", "id") == [{"id": "A"}, {"id": "B"}]
+    assert run(capsys, server, "QUERY", "--type=router.node", "id", "cost") == [{"id": "A"}, {"id": "B"}]
+    assert len(run(capsys, server, "query")) == 7
+
+
+def test_create_by_attributes(server: FakeServer, capsys: Capture, bench: Bench) -> None:
+    created = run(capsys, server, "create", "type=listener", "port=5555", "host=127.0.0.1", "http=false")
+    assert created["identity"] == "listener/127.0.0.1:5555"
+    assert (created["port"], created["type"]) == ("5555", PREFIX + "listener")
+    assert bench.events == [("create", "listener/127.0.0.1:5555")]
+
+
+def test_create_by_options(server: FakeServer, capsys: Capture) -> None:
+    created = run(capsys, server, "create", "--type", "listener", "--name=l", "port=5555", "linkCapacity=10")
+    assert (created["name"], created["linkCapacity"]) == ("l", 10)
+    assert run(capsys, server, "read", "--type", "listener", "--name", "l") == created
+    assert run(capsys, server, "read", "--identity", created["identity"]) == created
+    assert run(capsys, server, "read", created["identity"]) == created
+    assert run(capsys, server, "delete", "--type", "listener", "--name", "l") is None
+
+
+def test_update(server: FakeServer, capsys: Capture) -> None:
+    assert run(capsys, server, "update", "log/DEFAULT", "enable=debug+")["enable"] == "debug+"
+    assert run(capsys, server, "update", "--type=log", "--name", "log/DEFAULT", "enable=info+")["enable"] == "info+"
+    assert run(capsys, server, "update", "name=log/DEFAULT", "enable=trace+")["enable"] == "trace+"
+
+
+def test_standard_input(server: FakeServer, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    maps = [{"type": "listener", "name": f"l{n}", "port": str(7000 + n)} for n in range(2)]
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(maps)))
+    assert [row["name"] for row in run(capsys, server, "create", "--stdin")] == ["l0", "l1"]
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"name": "l2", "port": "7002"}'))
+    assert run(capsys, server, "create", "--stdin", "--type", "listener")["name"] == "l2"
+
+
+def test_descriptions(server: FakeServer, capsys: Capture) -> None:
+    assert run(capsys, server, "get-mgmt-nodes") == ["amqp:/_topo/0/A/$management", "amqp:/_topo/0/B/$management"]
+    assert list(run(capsys, server, "get-types", "--type", "listener")) == [PREFIX + "listener"]
+    assert "port" in run(capsys, server, "get-attributes", "listener")[PREFIX + "listener"]
+    assert "CREATE" in run(capsys, server, "get-operations", "listener")[PREFIX + "listener"]
+    assert run(capsys, server, "get-annotations") == {}
+    assert "listener" in run(capsys, server, "get-schema")["entityTypes"]
+    assert run(capsys, server, "get-log", "limit=1") == [["AGENT", "info", "hello", "", 0, 1]]
+
+
+def test_other_operations(server: FakeServer, capsys: Capture) -> None:
+    assert "entityTypes" in run(capsys, server, "get-json-schema", "indent=1")
+    properties = '{"limit": 1}'
+    run(capsys, server, "discover-mgmt-nodes", "--properties", properties, "--body", '{"a": [1]}', "color=red")
+    request = server.requests[-1]
+    assert (request.properties["limit"], request.properties["color"], request.body) == (1, "red", {"a": [1]})
+
+
+def test_indent(server: FakeServer, capsys: Capture) -> None:
+    assert manage.main(["get-mgmt-nodes", "--indent", "-1", "-b", server.url]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_refusals(server: FakeServer, capsys: Capture) -> None:
+    status, text = fail(capsys, server, "read", "--identity", "router.node/X")
+    assert (status, "router.node/X" in text, "404" in text) == (1, True, True)
+    status, text = fail(capsys, server, "create", "type=listener", "flavour=sweet")
+    assert (status, "flavour" in text) == (1, True)
+    status, text = fail(capsys, server, "create", "port=1")
+    assert (status, "type" in text) == (1, True)
+    assert fail(capsys, server, "dance")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["create", "--stdin"],
+        ["create", "loose"],
+        ["read", "a", "b"],
+        ["get-mgmt-nodes", "x"],
+        ["query", "--nonsense"],
+        ["dance", "--body", "{"],
+        ["dance", "--properties", "[]"],
+        ["create", "type=vhost", "groups={"],
+    ],
+)
+def test_wrong_usage_of_manage(
+    argv: list[str], server: FakeServer, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("[1]"))
+    status, text = fail(capsys, server, *argv)
+    assert status == 2
+    assert "waymesh manage: " in text
+    assert server.requests == []
+
+
+def test_password_files(server: FakeServer, tmp_path: Path, capsys: Capture) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("hunter2\n")
+    options = stat._parser().parse_args(["--sasl-username", "u", "--sasl-password-file", str(secret)])
+    from waymesh_client.cli.options import _sasl, _tls
+
+    assert _sasl(options).password == "hunter2"
+    assert _tls(options) is None
+    options = stat._parser().parse_args(
+        ["--ssl-trustfile", "ca", "--ssl-disable-peer-name-verify", "--ssl-password-file", str(secret)]
+    )
+    tls = _tls(options)
+    assert tls is not None
+    assert (tls.ca, tls.verify, tls.verify_name, tls.key_password) == ("ca", True, False, "hunter2")
