@@ -127,7 +127,9 @@ void put_flow(peer *p, amqp_link *l, uint32_t credit, bool drained) {
   q = put_uint(q, 0);                     // available
   q = put_bool(q, drained);
   p->io.out_len += end_frame(frame, q);
-  if (!l->sender) l->credit = credit;
+  if (l->sender) return;
+  l->credit = credit;
+  l->limit = l->delivery_count + credit;
 }
 
 void put_disposition(peer *p, bool receiver, uint32_t first, uint32_t last, enum outcome outcome) {

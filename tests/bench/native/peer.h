@@ -10,6 +10,7 @@ typedef struct amqp_link {
   bool sender, later, attached, detached;  // later: put_attach is called by hand, not after the open
   uint32_t handle, remote_handle;
   uint32_t delivery_count, credit;  // sender: credit we hold; receiver: credit last granted
+  uint32_t limit;                   // receiver: the delivery-count that the router must not go beyond
   char address[160];
 } amqp_link;
 

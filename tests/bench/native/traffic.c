@@ -225,6 +225,7 @@ static void on_transfer(peer *p, const transfer *t) {
   receiver *r = p->owner;
   if (!r->in_part) {
     if (!t->has_id) fail(EXIT_PEER, "first transfer of a delivery without delivery-id");
+    if (p->links[0].delivery_count == p->links[0].limit) fail(EXIT_PEER, "receiver %u: delivery beyond its credit", r->index);
     r->part_id = t->id;
     r->part_settled = false;
     r->part_size = 0;
