@@ -1,0 +1,117 @@
+"""Hosts and ports as the configuration writes them, and the sockets they mean."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from waymesh_router.runtime.errors import HostError
+
+WELL_KNOWN_PORTS = {"amqp": 5672, "amqps": 5671}
+FAMILIES = {"IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
+BACKLOG = 1024
+
+SocketAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
+"""Family and what `bind` or `connect` takes."""
+
+
+def port_number(entity: str, port: str | int) -> int:
+    """The number of a port that is given by number or service name; 0 lets the system choose. Raises HostError."""
+    text = str(port)
+    if text in WELL_KNOWN_PORTS:
+        return WELL_KNOWN_PORTS[text]
+    if text.isascii() and text.isdigit():
+        number = int(text)
+        if number <= 65535:
+            return number
+        raise HostError(f"{entity}: port: {text} is beyond 65535")
+    try:
+        return socket.getservbyname(text, "tcp")
+    except OSError:
+        raise HostError(f"{entity}: port: unknown service {text!r}") from None
+
+
+def family(attrs: Mapping[str, Any]) -> socket.AddressFamily:
+    """`socketAddressFamily`; any family when it is not given."""
+    return FAMILIES.get(str(attrs.get("socketAddressFamily") or ""), socket.AF_UNSPEC)
+
+
+def numeric_address(host: str, port: int, wanted: socket.AddressFamily) -> SocketAddress | None:
+    """The address when `host` is a literal IP address, None when it is a name that must be resolved."""
+    literal = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        infos = socket.getaddrinfo(literal, port, wanted, socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return None
+    return infos[0][0], infos[0][4]
+
+
+def resolve(host: str | None, port: int, wanted: socket.AddressFamily, flags: int = 0) -> list[SocketAddress]:
+    """All addresses of `host` (blocks while names are looked up). Raises OSError."""
+    infos = socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM, flags=flags)
+    unique: dict[tuple[Any, ...], SocketAddress] = {info[4]: (info[0], info[4]) for info in infos}
+    return list(unique.values())
+
+
+def peer_text(address: tuple[Any, ...]) -> str:
+    """`1.2.3.4:5555` or `[::1]:5555`."""
+    host = address[0]
+    return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+
+
+def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]:
+    """Bound, listening, non-blocking sockets for a listener: one for each address its host stands for.
+
+    Raises HostError; then nothing is left open.
+    """
+    host = str(attrs.get("host") or "")
+    port = port_number(entity, attrs["port"])
+    place = peer_text((host or "*", port))
+    try:
+        found = numeric_address(host, port, family(attrs)) if host else None
+        addresses = [found] if found else resolve(host or None, port, family(attrs), socket.AI_PASSIVE)
+    except OSError as error:
+        raise HostError(f"{entity}: host: {host}: {error.strerror}") from None
+    sockets: list[socket.socket] = []
+    problem: OSError | None = None
+    for kind, address in addresses:
+        if sockets and port == 0:  # all addresses of a host share the port that the system chose for the first
+            address = (address[0], sockets[0].getsockname()[1], *address[2:])
+        try:
+            sockets.append(_bind(kind, address))
+        except OSError as error:
+            if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL) and len(addresses) > 1:
+                problem = problem or error  # a machine without IPv6, say
+                continue
+            _close_all(sockets)
+            raise HostError(f"{entity}: cannot listen on {place}: {_reason(error)}") from None
+    if not sockets and problem:
+        raise HostError(f"{entity}: cannot listen on {place}: {_reason(problem)}")
+    return sockets
+
+
+def _bind(kind: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(kind, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if kind == socket.AF_INET6:  # or :: would take the IPv4 port too, which we bind ourselves
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _close_all(sockets: list[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()

@@ -1,0 +1,78 @@
+"""Being a process: background, pidfile, user, descriptor limit."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import resource
+import sys
+from pathlib import Path
+
+from waymesh_router.runtime.errors import HostError
+
+READY = b"1"
+
+
+def raise_descriptor_limit() -> None:
+    """As many open descriptors as the system lets us have: each connection is one, and the usual soft limit is 1024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class Daemon:
+    """A process in the background. The one that was started waits for `ready()` and tells by its exit code how it went.
+
+    The working directory is kept: relative paths of the configuration (certificates, user files) are read again later.
+    """
+
+    def __init__(self, pidfile: str | None, user: str | None) -> None:
+        """Forks: returns in the background process only. Call it before any thread, socket or epoll is made."""
+        self._pidfile = os.path.abspath(pidfile) if pidfile else None
+        self._user = user
+        reading, self._report = os.pipe()
+        if os.fork():
+            os.close(self._report)
+            started = os.read(reading, 1) == READY  # nothing when the background process ended
+            os._exit(0 if started else 1)
+        os.close(reading)
+        os.setsid()
+        if os.fork():  # so that it can never get a controlling terminal
+            os._exit(0)
+
+    def ready(self) -> None:
+        """It listens: write the pidfile, drop privileges, leave the terminal. Raises HostError."""
+        if self._pidfile:
+            try:
+                Path(self._pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
+            except OSError as error:
+                raise HostError(f"pidfile {self._pidfile}: {error.strerror}") from None
+        if self._user:
+            become(self._user)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        sys.stdout.flush()
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        os.close(nothing)
+        os.write(self._report, READY)
+        os.close(self._report)
+
+    def ended(self) -> None:
+        """Take the pidfile away, if we still may."""
+        if self._pidfile:
+            try:
+                os.unlink(self._pidfile)
+            except OSError:
+                return
+
+
+def become(user: str) -> None:
+    """Run as another user from now on. Raises HostError."""
+    try:
+        entry = pwd.getpwnam(user)
+        os.initgroups(user, entry.pw_gid)
+        os.setgid(entry.pw_gid)
+        os.setuid(entry.pw_uid)
+    except KeyError:
+        raise HostError(f"user {user}: there is no such user") from None
+    except OSError as error:
+        raise HostError(f"user {user}: {error.strerror}") from None

@@ -1,0 +1,307 @@
+"""The router's host on real sockets: what `waymesh_router.router.Host` asks for, done with the event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from waymesh_router.router import Peer
+from waymesh_router.runtime.connection_io import EPOLLIN, ConnectionIO, ReceiveBuffer, flush_all
+from waymesh_router.runtime.connector import Connector
+from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.listener import Listener
+from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls_identity import check_uid_format, external_user, read_name_map
+from waymesh_router.runtime.tls_io import TlsConnectionIO
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_router.router import Router
+
+LINGER_S = 2.0
+"""How long a closed connection's socket waits for the peer to take our last bytes and close its end."""
+CLOSE_S = 2.0
+"""How long a peer may take to answer our close before its transport is cut."""
+FORCED = "amqp:connection:forced"
+"""Spec: 2.8.16."""
+
+Endpoint = Listener | Connector
+Opener = Callable[[str, Peer], "Connection"]
+
+
+class Log(Protocol):
+    """Where log lines go; `module` and `level` are those of the `log` entity."""
+
+    def __call__(self, module: str, level: str, text: str) -> None: ...
+
+
+class SocketHost:
+    """Listeners, connectors and connections of one router on one loop."""
+
+    def __init__(self, loop: Loop, log: Log, rng: Callable[[], float]) -> None:
+        """`rng()`: a float in [0, 1), for the jitter of reconnects."""
+        self.loop = loop
+        self.log = log
+        self.errors = 0
+        """Connections that were ended by an error of our own (a bug); each one is in the log with its traceback."""
+        self._rng = rng
+        self._router: Router
+        self._profiles: dict[str, TlsProfile] = {}
+        self._listeners: dict[str, Listener] = {}
+        self._connectors: dict[str, Connector] = {}
+        self._connections: dict[Connection, ConnectionIO] = {}
+        self._buffer = ReceiveBuffer()
+        self._stopping = False
+
+    def attach(self, router: Router) -> None:
+        """Tell whom to serve; before the loop runs."""
+        self._router = router
+
+    # ---- what the router asks for (Host)
+
+    def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Add an `sslProfile`. Raises HostError (an OSError) when its files are unusable."""
+        check_uid_format(str(attrs["name"]), str(attrs.get("uidFormat") or ""))
+        profile = TlsProfile(attrs, lambda text: self.log("SERVER", "error", text))
+        self._profiles[profile.name] = profile
+
+    def remove_ssl_profile(self, name: str) -> None:
+        """Forget an `sslProfile`; what uses it already goes on."""
+        self._profiles.pop(name, None)
+
+    def listen(self, attrs: Mapping[str, Any]) -> None:
+        """Start a listener. Raises HostError (an OSError) when its port or certificate is unusable."""
+        if attrs.get("http"):
+            self.log("HTTP", "warning", f"listener {attrs['name']}: HTTP is not served; nothing listens there")
+            return
+        profile = self._profile(f"listener {attrs['name']}", attrs)
+        if attrs.get("requireSsl") and profile is None:
+            raise HostError(f"listener {attrs['name']}: requireSsl: needs an sslProfile")
+        listener = Listener(self.loop, attrs, profile, self.accepted, self._server_log)
+        self._listeners[listener.name] = listener
+        role = attrs.get("role") or "normal"
+        self.log("SERVER", "notice", f"Listening on {listener.places} ({role}) as {listener.name}")
+
+    def unlisten(self, name: str) -> None:
+        """Stop a listener and close its connections."""
+        listener = self._listeners.pop(name, None)
+        if listener is not None:
+            listener.close()
+            self._close_later(listener, f"listener {name} was deleted")
+
+    def connect(self, attrs: Mapping[str, Any]) -> None:
+        """Keep a connection up. Raises HostError (an OSError) when the attributes make no sense."""
+        profile = self._profile(f"connector {attrs['name']}", attrs)
+        connector = Connector(self.loop, attrs, profile, self, self._rng)
+        self._connectors[connector.name] = connector
+        # In the next turn: the router may still be in the middle of the request that made this connector.
+        self.loop.call_later(0, lambda: self._start(connector))
+
+    def disconnect(self, name: str) -> None:
+        """Stop a connector and close its connection."""
+        connector = self._connectors.pop(name, None)
+        if connector is not None:
+            connector.close()
+            self._close_later(connector, f"connector {name} was deleted")
+
+    def set_failover(self, name: str, targets: list[tuple[str, int]]) -> None:
+        """Where else a connector may go, from the peer's `failover-server-list`."""
+        if name in self._connectors:
+            self._connectors[name].set_failover(targets)
+
+    def ports(self, name: str) -> list[int]:
+        """The ports that a listener is bound to."""
+        return self._listeners[name].ports
+
+    # ---- from listeners and connectors
+
+    def accepted(self, listener: Listener, sock: socket.socket, peer: str) -> None:
+        """A client's transport is ready for AMQP."""
+        self._adopt(listener, sock, peer, self._router.accepted)
+
+    def connected(self, connector: Connector, sock: socket.socket, peer: str) -> None:
+        """Our transport is ready for AMQP."""
+        self._adopt(connector, sock, peer, self._router.connected)
+
+    def connect_failed(self, connector: Connector, reason: str) -> None:
+        """A connector's try failed; it goes on by itself."""
+        self.log("SERVER", "info", f"connector {connector.name}: {reason}")
+        self._router.connect_failed(connector.name, reason)
+
+    # ---- from connections
+
+    def ended(self, io: ConnectionIO, reason: str) -> None:
+        """The transport is gone."""
+        self._release(io)
+        io.sock.close()
+        self._report_lost(io, reason)
+
+    def finished(self, io: ConnectionIO) -> None:
+        """Both sides said what they had to say. Closing with unread input would make the kernel reset the connection
+        and take our last words (an error, most often) from the peer, so its end is awaited for a while."""
+        self._release(io)
+        _Linger(self.loop, io.sock)
+        self._report_lost(io, "closed")
+
+    def failed(self, io: ConnectionIO, error: Exception) -> None:
+        """A bug showed on this connection: it goes, the others do not notice."""
+        self.errors += 1
+        text = "".join(traceback.format_exception(error)).rstrip()
+        self.log("SERVER", "error", f"internal error on the connection with {io.info.peer.host}: {text}")
+        self.ended(io, f"internal error: {error}")
+
+    def await_events(self, fd: int, mask: int) -> None:
+        """Wait for other events on a connection."""
+        self.loop.modify(fd, mask)
+
+    # ---- the turn
+
+    def turn(self, now: float) -> float:
+        """End of a loop turn: the router's deadlines, then all writes. The time of the router's next deadline."""
+        deadline = self._router.tick(now)
+        flush_all(self._router.dirty, self._connections)
+        if self._stopping and not self._connections:
+            self.loop.stop()
+        return deadline
+
+    def reload(self) -> None:
+        """SIGHUP: look at all certificates again."""
+        for profile in self._profiles.values():
+            profile.reload()
+
+    def stop(self, reason: str) -> None:
+        """Close everything in an orderly way, then stop the loop; a peer that does not answer delays it by CLOSE_S."""
+        self._stopping = True
+        for listener in self._listeners.values():
+            listener.close()
+        for connector in self._connectors.values():
+            connector.close()
+        for io in list(self._connections.values()):
+            self._close(io, reason)
+        self.loop.call_later(CLOSE_S, self.loop.stop)
+
+    # ---- inside
+
+    def _profile(self, entity: str, attrs: Mapping[str, Any]) -> TlsProfile | None:
+        name = attrs.get("sslProfile")
+        if not name:
+            return None
+        if name not in self._profiles:
+            raise HostError(f"{entity}: sslProfile: there is no sslProfile {name}")
+        return self._profiles[name]
+
+    def _start(self, connector: Connector) -> None:
+        if self._connectors.get(connector.name) is connector and not self._stopping:
+            connector.start()
+
+    def _adopt(self, endpoint: Endpoint, sock: socket.socket, host: str, open_: Opener) -> None:
+        """Make a connection of a transport. An error of ours here costs this transport only."""
+        try:
+            peer = self._peer(endpoint, sock, host)
+            conn = open_(endpoint.name, peer)
+        except Exception as error:  # noqa: BLE001 - the connection edge
+            self.errors += 1
+            text = "".join(traceback.format_exception(error)).rstrip()
+            self.log("SERVER", "error", f"connection with {host} refused: {text}")
+            sock.close()
+            if isinstance(endpoint, Connector):
+                endpoint.lost()
+            return
+        kind = ConnectionIO if not peer.tls else TlsConnectionIO
+        io = kind(self, sock, conn, self._buffer)
+        io.info = _Info(endpoint, peer)
+        self._connections[conn] = io
+        self.loop.register(io.fd, io, EPOLLIN)
+        io.flush()
+
+    def _peer(self, endpoint: Endpoint, sock: socket.socket, host: str) -> Peer:
+        if not isinstance(sock, ssl.SSLSocket):
+            return Peer(host=host, tls=False, tls_proto=None, tls_cipher=None, tls_ssf=0, external_user=None)
+        cipher, protocol, bits = sock.cipher() or ("", "", 0)
+        profile = endpoint.profile.attrs if endpoint.profile else {}
+        path = profile.get("uidNameMappingFile")
+        names = read_name_map(str(profile["name"]), path) if path else {}
+        user = external_user(sock, profile.get("uidFormat"), names)
+        return Peer(host=host, tls=True, tls_proto=protocol, tls_cipher=cipher, tls_ssf=bits, external_user=user)
+
+    def _release(self, io: ConnectionIO) -> None:
+        io.open = False
+        del self._connections[io.conn]
+        self.loop.unregister(io.fd)
+
+    def _report_lost(self, io: ConnectionIO, reason: str) -> None:
+        try:
+            self._router.lost(io.conn, reason)
+        except Exception as error:  # noqa: BLE001 - the connection edge
+            self.errors += 1
+            text = "".join(traceback.format_exception(error)).rstrip()
+            self.log("SERVER", "error", f"internal error after the connection with {io.info.peer.host} ended: {text}")
+        endpoint = io.info.endpoint
+        if isinstance(endpoint, Connector):
+            endpoint.lost()
+
+    def _close_later(self, endpoint: Endpoint, reason: str) -> None:
+        """Close an endpoint's connections in the next turn: the request to do so may have come on one of them, and its
+        answer goes first."""
+        self.loop.call_later(0, lambda: self._close_all(endpoint, reason))
+
+    def _close_all(self, endpoint: Endpoint, reason: str) -> None:
+        for io in list(self._connections.values()):
+            if io.info.endpoint is endpoint:
+                self._close(io, reason)
+
+    def _close(self, io: ConnectionIO, reason: str) -> None:
+        io.conn.close(FORCED, reason)
+        io.flush()
+        self.loop.call_later(CLOSE_S, lambda: self.ended(io, reason) if io.open else None)
+
+    def _server_log(self, level: str, text: str) -> None:
+        self.log("SERVER", level, text)
+
+
+class _Info:
+    """What the host knows of a connection."""
+
+    __slots__ = ("endpoint", "peer")
+
+    def __init__(self, endpoint: Endpoint, peer: Peer) -> None:
+        self.endpoint = endpoint
+        self.peer = peer
+
+
+class _Linger:
+    """A socket that is written out: its end is announced, its input thrown away until the peer closes or time is up."""
+
+    def __init__(self, loop: Loop, sock: socket.socket) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._timer = loop.call_later(LINGER_S, self._end)
+        with contextlib.suppress(OSError, ValueError):
+            if isinstance(sock, ssl.SSLSocket):
+                sock.unwrap()  # sends close_notify; the peer's is not awaited
+        try:
+            sock.shutdown(socket.SHUT_WR)
+            loop.register(sock.fileno(), self)
+        except OSError:  # the peer was faster
+            self._end()
+
+    def on_event(self, mask: int) -> None:
+        """Input, or the peer's end."""
+        try:
+            while self._sock.recv(65536):
+                pass
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._end()
+
+    def _end(self) -> None:
+        self._timer.cancel()
+        self._loop.unregister(self._sock.fileno())
+        self._sock.close()

@@ -1,0 +1,148 @@
+"""Listeners: accept, find out whether the client speaks TLS, hand the transport to the host."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from waymesh_router.runtime.addresses import open_listening, peer_text
+from waymesh_router.runtime.loop import Loop, Timer
+from waymesh_router.runtime.tls import TlsProfile, listener_verify_mode
+from waymesh_router.runtime.tls_io import FirstBytes, Handshake
+
+ACCEPTS_PER_TURN = 64
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+RETRY_ACCEPT_S = 1.0
+DEFAULT_HANDSHAKE_S = 15.0
+"""Time for the TLS handshake when initialHandshakeTimeoutSeconds is not given."""
+
+Log = Callable[[str, str], None]
+"""level, text"""
+
+
+class Listener:
+    """The listening sockets of one `listener` entity."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        attrs: Mapping[str, Any],
+        profile: TlsProfile | None,
+        accepted: Callable[[Listener, socket.socket, str], None],
+        log: Log,
+    ) -> None:
+        """`accepted(self, sock, peer)` gets each transport that is ready for AMQP. Raises HostError."""
+        self.name = str(attrs["name"])
+        self.attrs = attrs
+        self.profile = profile
+        self._loop = loop
+        self._accepted = accepted
+        self._log = log
+        if profile is not None:  # a bad certificate shows now and not at the first client
+            profile.server_context(self._verify_mode(profile))
+        self._sockets = open_listening(f"listener {self.name}", attrs)
+        self._handshakes: dict[int, tuple[socket.socket, Timer]] = {}
+        self._pause: Timer | None = None
+        self._register()
+
+    @property
+    def ports(self) -> list[int]:
+        """The bound ports (the system's choice when port 0 was configured)."""
+        return [int(sock.getsockname()[1]) for sock in self._sockets]
+
+    @property
+    def places(self) -> str:
+        """Where it listens, for the log."""
+        return ", ".join(peer_text(sock.getsockname()) for sock in self._sockets)
+
+    def close(self) -> None:
+        """Stop listening and drop handshakes in progress. Accepted connections are the host's."""
+        if self._pause is not None:
+            self._pause.cancel()
+        for sock in self._sockets:
+            self._loop.unregister(sock.fileno())
+            sock.close()
+        for fd in list(self._handshakes):
+            self._forget(fd).close()
+
+    def on_event(self, mask: int) -> None:
+        """Clients are waiting to be accepted, on any of the sockets."""
+        for listening in self._sockets:
+            for _ in range(ACCEPTS_PER_TURN):
+                try:
+                    sock, address = listening.accept()
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    if error.errno in OUT_OF_DESCRIPTORS:
+                        self._hold(error)
+                        return
+                    continue  # this client is gone already
+                self._start(sock, peer_text(address))
+
+    def _register(self) -> None:
+        self._pause = None
+        for sock in self._sockets:
+            self._loop.register(sock.fileno(), self)
+
+    def _hold(self, error: OSError) -> None:
+        """No descriptor left: trying again at once would burn the CPU."""
+        self._log("error", f"listener {self.name}: cannot accept: {error.strerror}; next try in {RETRY_ACCEPT_S:g} s")
+        for sock in self._sockets:
+            self._loop.unregister(sock.fileno())
+        self._pause = self._loop.call_later(RETRY_ACCEPT_S, self._register)
+
+    def _start(self, sock: socket.socket, peer: str) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.profile is None:
+            self._accepted(self, sock, peer)
+            return
+        fd = sock.fileno()
+        limit = float(self.attrs.get("initialHandshakeTimeoutSeconds") or DEFAULT_HANDSHAKE_S)
+        timer = self._loop.call_later(limit, lambda: self._fail(fd, peer, "TLS: the handshake took too long"))
+        self._handshakes[fd] = (sock, timer)
+
+        first = FirstBytes(sock, lambda tls: self._decided(fd, peer, tls), lambda reason: self._fail(fd, peer, reason))
+        self._loop.register(fd, first, FirstBytes.MASK)
+
+    def _decided(self, fd: int, peer: str, tls: bool) -> None:
+        """The client's first bytes told whether it wants TLS."""
+        sock, timer = self._handshakes[fd]
+        if not tls:
+            if self.attrs.get("requireSsl"):
+                self._fail(fd, peer, "the client does not use TLS, which is required here")
+            else:
+                self._accepted(self, self._forget(fd), peer)
+            return
+        assert self.profile is not None
+        context = self.profile.server_context(self._verify_mode(self.profile))
+        try:
+            secured = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        except OSError as error:  # the client is gone already
+            self._fail(fd, peer, f"TLS: {error.strerror or error}")
+            return
+        self._handshakes[fd] = (secured, timer)
+        handshake = Handshake(
+            self._loop,
+            secured,
+            lambda _: self._accepted(self, self._forget(fd), peer),
+            lambda reason: self._fail(fd, peer, reason),
+        )
+        self._loop.replace(fd, handshake)
+
+    def _fail(self, fd: int, peer: str, reason: str) -> None:
+        self._forget(fd).close()
+        self._log("error", f"listener {self.name}: connection from {peer} failed: {reason}")
+
+    def _forget(self, fd: int) -> socket.socket:
+        """Take a socket out of the handshakes: unregistered, its timer cancelled, still open."""
+        sock, timer = self._handshakes.pop(fd)
+        timer.cancel()
+        self._loop.unregister(fd)
+        return sock
+
+    def _verify_mode(self, profile: TlsProfile) -> Any:
+        return listener_verify_mode(self.attrs, bool(profile.attrs.get("caCertFile")))

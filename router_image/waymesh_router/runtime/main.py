@@ -1,0 +1,132 @@
+"""`waymesh-router`: from the command line to a running router, and its end.
+
+Imports are few and some are late on purpose: a router listens within half a second of its start.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from waymesh_router.router import Router
+from waymesh_router.runtime.daemon import Daemon, raise_descriptor_limit
+from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.host import SocketHost
+from waymesh_router.runtime.log import Log
+from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
+from waymesh_router.runtime.users import read_users
+from waymesh_schema.config import ConfigEntry, ConfigError, read_config
+from waymesh_schema.errors import SchemaError
+
+GC_THRESHOLDS = (50_000, 20, 50)
+"""The objects of the byte path are freed by reference counting; cycles are only made by connections, sessions and links
+that end. The default thresholds would look through all live links again and again for nothing."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a router until it is told to stop. The exit code: 0, or 1 with the reason on stderr."""
+    try:
+        options = parse_options(sys.argv[1:] if argv is None else argv)
+    except UsageError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if options.help or options.version:
+        sys.stdout.write(USAGE if options.help else f"{_version()}\n")
+        return 0
+    try:
+        return _run(options)
+    except (ConfigError, SchemaError, OSError) as error:
+        sys.stderr.write(f"waymesh-router: {error}\n")
+        return 1
+
+
+def _run(options: Options) -> int:
+    entries = read_config(options.config)
+    daemon = Daemon(options.pidfile, options.user) if options.daemon else None
+    raise_descriptor_limit()
+    running = Running(entries)
+    running.watch_signals()
+    if daemon is not None:
+        daemon.ready()
+    _settle_memory()
+    running.loop.run(running.host.turn)
+    running.log.write("ROUTER", "info", "stopped")
+    running.log.close()
+    if daemon is not None:
+        daemon.ended()
+    return 0
+
+
+class Running:
+    """A configured router on its loop, listening."""
+
+    def __init__(self, entries: Sequence[ConfigEntry]) -> None:
+        """Raises ConfigError, SchemaError or OSError; then the process is to end."""
+        self.log = Log(lambda: datetime.now().astimezone())
+        self.loop = Loop()
+        self._router_attrs = _attributes(entries, "router")[0]
+        for attrs in _attributes(entries, "log"):
+            self.log.configure(attrs)
+        rng = random.Random()
+        self.host = SocketHost(self.loop, self.log.write, rng.random)
+        for attrs in _attributes(entries, "sslProfile"):
+            self.host.ssl_profile(attrs)
+        self.router = Router(entries, self.host, self.loop.now(), rng)
+        self.router.authenticator = read_users(self._router_attrs)
+        self.host.attach(self.router)
+        self.router.start()
+
+    def watch_signals(self) -> None:
+        """SIGTERM and SIGINT stop in order, the second time at once; SIGHUP reads TLS and user files again."""
+        signal.set_wakeup_fd(self.loop.wakeup_fd, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGHUP, lambda number, frame: self.loop.call_from_thread(self._reload))
+
+    def _on_stop(self, number: int, frame: object) -> None:
+        for again in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(again, lambda second, _: os._exit(128 + second))
+        self.loop.call_from_thread(lambda: self._stop(signal.Signals(number).name))
+
+    def _stop(self, why: str) -> None:
+        self.log.write("ROUTER", "notice", f"stopping on {why}")
+        self.host.stop("the router is being stopped")
+
+    def _reload(self) -> None:
+        self.log.write("ROUTER", "notice", "SIGHUP: reading TLS and user files again")
+        self.host.reload()
+        try:
+            self.router.authenticator = read_users(self._router_attrs)
+        except HostError as error:
+            self.log.write("ROUTER", "error", f"{error}; going on with the users read before")
+
+
+def _attributes(entries: Sequence[ConfigEntry], name: str) -> list[Mapping[str, Any]]:
+    return [entry.attributes for entry in entries if entry.type.name == name]
+
+
+def _settle_memory() -> None:
+    """What exists now stays for good: the collector need not look at it again, and its pages are not written to."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("waymesh")
+    except PackageNotFoundError:  # run from a source tree
+        return "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""TLS transports: the non-blocking handshake, the choice between TLS and plain on one port, TLS reads and writes."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+from collections.abc import Callable
+
+from waymesh_router.runtime.connection_io import EPOLLIN, EPOLLOUT, ConnectionIO
+from waymesh_router.runtime.loop import Loop
+
+RECORD_BYTES = 16384
+READS_PER_TURN = 8
+"""TLS hands out one record (16 kB) a read; more of them are taken in a turn to keep the cost of turns small."""
+TLS_HANDSHAKE = 0x16
+AMQP_TLS_HEADER = b"AMQP\x02\x01\x00\x00"
+"""Spec: 5.2.1: the protocol header that asks for TLS on a plain port."""
+_NOT_READY = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class TlsConnectionIO(ConnectionIO):
+    """A connection over TLS. Its `sock` is an `ssl.SSLSocket`."""
+
+    def receive(self, into: memoryview) -> int:
+        """Read up to READS_PER_TURN records: what OpenSSL holds decrypted would not be reported by epoll."""
+        total = 0
+        for _ in range(READS_PER_TURN):
+            if len(into) - total < RECORD_BYTES and total:
+                break
+            try:
+                count = self.sock.recv_into(into[total:])
+            except _NOT_READY:
+                return total or -1
+            except ssl.SSLEOFError:
+                return total
+            if count == 0:
+                return total
+            total += count
+            if count < RECORD_BYTES:
+                break
+        return total
+
+    def send(self, view: memoryview) -> int:
+        """Write `view`; OpenSSL takes all or nothing, and wants the same bytes again (more may follow them)."""
+        try:
+            return self.sock.send(view)
+        except _NOT_READY:
+            return 0
+
+
+class Handshake:
+    """A TLS handshake in progress on a registered, non-blocking socket. Calls `done(sock)` or `failed(reason)` once."""
+
+    def __init__(
+        self, loop: Loop, sock: ssl.SSLSocket, done: Callable[[socket.socket], None], failed: Callable[[str], None]
+    ) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._done = done
+        self._failed = failed
+        self._mask = EPOLLIN
+
+    def on_event(self, mask: int) -> None:
+        """Go on as far as the socket lets us."""
+        wanted = EPOLLIN
+        try:
+            self._sock.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLWantWriteError:
+            wanted |= EPOLLOUT
+        except ssl.SSLCertVerificationError as error:
+            self._failed(f"TLS: certificate of the peer: {error.verify_message}")
+            return
+        except OSError as error:
+            self._failed(f"TLS: {getattr(error, 'reason', None) or error.strerror or error}")
+            return
+        else:
+            self._done(self._sock)
+            return
+        if wanted != self._mask:
+            self._mask = wanted
+            self._loop.modify(self._sock.fileno(), wanted)
+
+
+class FirstBytes:
+    """Looks at the first bytes of an accepted socket: TLS (at once, or asked for by an AMQP header) or plain AMQP.
+
+    To be registered edge-triggered (`MASK`), since looking does not consume and would be reported again and again.
+    """
+
+    MASK = EPOLLIN | select.EPOLLET
+
+    def __init__(self, sock: socket.socket, decided: Callable[[bool], None], failed: Callable[[str], None]) -> None:
+        self._sock = sock
+        self._decided = decided
+        self._failed = failed
+
+    def on_event(self, mask: int) -> None:
+        """Decide when enough has come; `decided(tls)` or `failed(reason)` is called once."""
+        try:
+            head = self._sock.recv(len(AMQP_TLS_HEADER), socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._failed(error.strerror or str(error))
+            return
+        if not head:
+            self._failed("closed by the peer")
+        elif head[0] == TLS_HANDSHAKE:
+            self._decided(True)
+        elif head == AMQP_TLS_HEADER:
+            self._sock.recv(len(head))
+            with contextlib.suppress(OSError):  # a peer that is gone shows in the handshake
+                self._sock.send(AMQP_TLS_HEADER)
+            self._decided(True)
+        elif not AMQP_TLS_HEADER.startswith(head):
+            self._decided(False)

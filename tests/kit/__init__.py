@@ -1,0 +1,1 @@
+"""What tests share: router processes, meshes, proton clients, certificates, ports, waiting."""

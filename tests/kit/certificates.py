@@ -1,0 +1,80 @@
+"""Certificates for TLS tests: an authority, server and client certificates, and one nobody trusts."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+NAMES = {
+    "C": NameOID.COUNTRY_NAME,
+    "ST": NameOID.STATE_OR_PROVINCE_NAME,
+    "L": NameOID.LOCALITY_NAME,
+    "O": NameOID.ORGANIZATION_NAME,
+    "OU": NameOID.ORGANIZATIONAL_UNIT_NAME,
+    "CN": NameOID.COMMON_NAME,
+}
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """Paths of a certificate and its private key, both PEM."""
+
+    cert: Path
+    key: Path
+
+
+class Authority:
+    """A certificate authority in a folder: `ca.pem`, and what it issues."""
+
+    def __init__(self, folder: Path, name: str = "Test CA") -> None:
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = self._builder(self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.cert = folder / "ca.pem"
+        self.cert.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+    def issue(
+        self, label: str, subject: dict[str, str], hosts: tuple[str, ...] = (), password: str | None = None
+    ) -> KeyPair:
+        """A certificate for `subject` ({"CN": "…", "O": "…"}, in that order), for `hosts` as server and as client."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NAMES[part], value) for part, value in subject.items()])
+        builder = self._builder(name, key.public_key())
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        if hosts:
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
+            )
+        pair = KeyPair(self.folder / f"{label}.pem", self.folder / f"{label}.key")
+        pair.cert.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        encryption = (
+            serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
+        )
+        pair.key.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        )
+        return pair
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
+        return builder.not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(
+            now + datetime.timedelta(days=2)
+        )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

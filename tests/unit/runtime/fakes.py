@@ -1,0 +1,147 @@
+"""A router and an engine connection that stand in for the real ones: their "protocol" is lines, each echoed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from waymesh_router.router import Peer
+
+from waymesh_router.runtime.host import SocketHost
+from waymesh_router.runtime.loop import Loop
+
+
+class FakeConnection:
+    """Echoes whole lines. `bye` ends the connection in order, `crash` raises."""
+
+    def __init__(self, router: FakeRouter, peer: Peer, greeting: bytes = b"") -> None:
+        self.router = router
+        self.peer = peer
+        self.out = bytearray(greeting)
+        self.done = False
+        self.flushes = 0
+        self.closed_with: tuple[str, str] | None = None
+
+    def receive(self, view: memoryview, count: int) -> int:
+        data = bytes(view[:count])
+        used = data.rfind(b"\n") + 1
+        for line in data[:used].splitlines(keepends=True):
+            if line == b"crash\n":
+                raise RuntimeError("a bug")
+            self.out += line
+            if line == b"bye\n":
+                self.done = True
+        if used:
+            self.router.dirty.append(self)
+        return used
+
+    def pending(self) -> memoryview:
+        return memoryview(self.out)
+
+    def sent(self, count: int) -> None:
+        del self.out[:count]
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+    def close(self, condition: str, text: str) -> None:
+        self.closed_with = (condition, text)
+        self.out += f"closed: {text}\n".encode()
+        self.done = True
+
+
+class FakeRouter:
+    """Keeps what the host reported."""
+
+    def __init__(self) -> None:
+        self.dirty: list[FakeConnection] = []
+        self.connections: list[tuple[str, FakeConnection]] = []
+        self.failures: list[tuple[str, str]] = []
+        self.losses: list[tuple[FakeConnection, str]] = []
+        self.greeting = b""
+        self.refuse = False
+
+    def accepted(self, listener: str, peer: Peer) -> FakeConnection:
+        if self.refuse:
+            raise RuntimeError("a bug")
+        return self._add(listener, FakeConnection(self, peer))
+
+    def connected(self, connector: str, peer: Peer) -> FakeConnection:
+        return self._add(connector, FakeConnection(self, peer, self.greeting))
+
+    def connect_failed(self, connector: str, reason: str) -> None:
+        self.failures.append((connector, reason))
+
+    def lost(self, conn: FakeConnection, reason: str) -> None:
+        self.losses.append((conn, reason))
+
+    def tick(self, now: float) -> float:
+        return math.inf
+
+    def _add(self, name: str, conn: FakeConnection) -> FakeConnection:
+        self.connections.append((name, conn))
+        return conn
+
+
+class Running:
+    """A host on a loop in a thread. `call` runs something in the loop's thread: its result or exception."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.lines: list[tuple[str, str, str]] = []
+        self.host = SocketHost(self.loop, self._log, lambda: 0.0)
+        self.router = FakeRouter()
+        self.host.attach(self.router)  # type: ignore[arg-type]
+        self._thread = threading.Thread(target=lambda: self.loop.run(self.host.turn))
+        self._thread.start()
+
+    def call(self, function: Any, *args: Any) -> Any:
+        done = threading.Event()
+        result: list[Any] = [None, None]
+
+        def run() -> None:
+            try:
+                result[0] = function(*args)
+            except Exception as error:  # noqa: BLE001 - handed to the test
+                result[1] = error
+            done.set()
+
+        self.loop.call_from_thread(run)
+        assert done.wait(10), "the loop does not answer"
+        if result[1] is not None:
+            raise result[1]
+        return result[0]
+
+    def listen(self, **attrs: Any) -> int:
+        """Start a listener on a port of the system's choice; the port."""
+        attrs = {"name": "L", "host": "127.0.0.1", "port": "0", **attrs}
+        self.call(self.host.listen, attrs)
+        return int(self.call(self.host.ports, attrs["name"])[0])
+
+    def connect(self, port: int, **attrs: Any) -> None:
+        self.call(self.host.connect, {"name": "C", "host": "127.0.0.1", "port": str(port), **attrs})
+
+    def log_text(self) -> str:
+        return "\n".join(" ".join(line) for line in self.lines)
+
+    def _log(self, module: str, level: str, text: str) -> None:
+        self.lines.append((module, level, text))
+
+    def stop(self) -> None:
+        self.loop.call_from_thread(lambda: self.host.stop("the test is over"))
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+        self.loop.close()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Running]:
+    """A `Running` host for the block."""
+    host = Running()
+    try:
+        yield host
+    finally:
+        host.stop()

@@ -1,0 +1,271 @@
+"""Listeners, connectors and connections on real loopback sockets, with a fake router and engine."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit.ports import free_port
+from tests.kit.waiting import wait_until
+from tests.unit.runtime.fakes import Running, running
+from waymesh_router.runtime.errors import HostError
+
+
+@pytest.fixture
+def host() -> Iterator[Running]:
+    with running() as value:
+        yield value
+
+
+def dial(port: int, family: socket.AddressFamily = socket.AF_INET) -> socket.socket:
+    sock = socket.socket(family)
+    sock.settimeout(10)
+    sock.connect(("127.0.0.1" if family == socket.AF_INET else "::1", port))
+    return sock
+
+
+def read_line(sock: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        part = sock.recv(1)
+        if not part:
+            break
+        data += part
+    return data
+
+
+def read_all(sock: socket.socket) -> bytes:
+    data = b""
+    while part := sock.recv(65536):
+        data += part
+    return data
+
+
+def test_echo_and_peer(host: Running) -> None:
+    sock = dial(host.listen())
+    sock.sendall(b"hello\n")
+    assert read_line(sock) == b"hello\n"
+    name, conn = host.router.connections[0]
+    assert name == "L"
+    assert conn.peer.host == f"127.0.0.1:{sock.getsockname()[1]}"
+    assert not conn.peer.tls
+    sock.close()
+    wait_until(lambda: host.router.losses)
+    assert host.router.losses == [(conn, "closed by the peer")]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 100])
+def test_incomplete_frames_are_kept(host: Running, chunk: int) -> None:
+    sock = dial(host.listen())
+    text = b"".join(b"line %d of several\n" % number for number in range(20))
+    for start in range(0, len(text), chunk):
+        sock.sendall(text[start : start + chunk])
+    received = b""
+    while len(received) < len(text):
+        received += sock.recv(65536)
+    assert received == text
+    sock.close()
+
+
+def test_frame_longer_than_the_buffer(host: Running) -> None:
+    sock = dial(host.listen())
+    frame = os.urandom(3_000_000).replace(b"\n", b"x") + b"\n"
+    sock.sendall(frame + b"bye\n")
+    assert read_all(sock) == frame + b"bye\n"
+
+
+def test_slow_reader_gets_everything_and_disturbs_nobody(host: Running) -> None:
+    port = host.listen()
+    slow, other = dial(port), dial(port)
+    line = b"x" * 999_999 + b"\n"
+    for _ in range(20):  # more than the socket buffers hold
+        slow.sendall(line)
+    other.sendall(b"ping\n")
+    assert read_line(other) == b"ping\n"
+    slow.sendall(b"bye\n")
+    assert read_all(slow) == line * 20 + b"bye\n"
+    other.close()
+
+
+def test_orderly_end_keeps_the_last_bytes(host: Running) -> None:
+    """Unread input behind the end must not make the kernel reset the connection."""
+    sock = dial(host.listen())
+    sock.sendall(b"bye\n" + b"never read" * 10_000)
+    assert read_all(sock) == b"bye\n"
+    wait_until(lambda: host.router.losses)
+    sock.close()
+
+
+def test_a_crash_ends_one_connection_only(host: Running) -> None:
+    port = host.listen()
+    bad, good = dial(port), dial(port)
+    bad.sendall(b"crash\n")
+    with bad:
+        assert bad.recv(100) == b""
+    good.sendall(b"still here\n")
+    assert read_line(good) == b"still here\n"
+    assert host.host.errors == 1
+    assert "RuntimeError: a bug" in host.log_text()
+    assert "test_runtime" in host.log_text() or "fakes.py" in host.log_text()  # the traceback
+    good.close()
+
+
+def test_a_refused_connection_is_closed(host: Running) -> None:
+    port = host.listen()
+    host.router.refuse = True
+    with dial(port) as sock:
+        assert sock.recv(1) == b""
+    assert host.host.errors == 1
+
+
+def test_reset_by_the_peer(host: Running) -> None:
+    sock = dial(host.listen())
+    sock.sendall(b"x\n")
+    read_line(sock)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+    assert wait_until(lambda: host.router.losses)[0][1] == "Connection reset by peer"
+
+
+def test_port_taken(host: Running) -> None:
+    port = host.listen()
+    with pytest.raises(HostError) as caught:
+        host.listen(name="second", port=str(port))
+    assert str(caught.value) == f"listener second: cannot listen on 127.0.0.1:{port}: Address already in use"
+
+
+@pytest.mark.parametrize(
+    ("attrs", "text"),
+    [
+        ({"port": "70000"}, "listener L: port: 70000 is beyond 65535"),
+        ({"port": "no-such-service"}, "listener L: port: unknown service 'no-such-service'"),
+        ({"sslProfile": "p"}, "listener L: sslProfile: there is no sslProfile p"),
+        ({"requireSsl": True}, "listener L: requireSsl: needs an sslProfile"),
+    ],
+)
+def test_bad_listeners(host: Running, attrs: dict[str, object], text: str) -> None:
+    with pytest.raises(HostError) as caught:
+        host.listen(**attrs)
+    assert str(caught.value) == text
+
+
+def test_all_addresses_share_a_port(host: Running) -> None:
+    port = host.listen(host="")
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with dial(port, family) as sock:
+            sock.sendall(b"x\n")
+            assert read_line(sock) == b"x\n"
+    assert host.router.connections[1][1].peer.host.startswith("[::1]:")
+
+
+def test_deleted_listener_closes_its_connections(host: Running) -> None:
+    port, other_port = host.listen(), host.listen(name="other")
+    sock, other = dial(port), dial(other_port)
+    sock.sendall(b"x\n")
+    other.sendall(b"x\n")
+    read_line(sock)
+    read_line(other)
+    host.call(host.host.unlisten, "L")
+    assert read_all(sock) == b"closed: listener L was deleted\n"
+    with pytest.raises(ConnectionRefusedError):
+        dial(port)
+    other.sendall(b"still\n")
+    assert read_line(other) == b"still\n"
+    host.listen(port=str(port))  # free again
+    other.close()
+
+
+def test_http_listeners_are_not_served(host: Running) -> None:
+    host.call(host.host.listen, {"name": "h", "host": "127.0.0.1", "port": "0", "http": True})
+    assert "HTTP warning listener h" in host.log_text()
+
+
+def test_connector_greets_and_talks(host: Running) -> None:
+    host.router.greeting = b"AMQP\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        port = server.getsockname()[1]
+        host.connect(port)
+        sock, _ = server.accept()
+        assert read_line(sock) == b"AMQP\n"
+        sock.sendall(b"x\n")
+        assert read_line(sock) == b"x\n"
+        assert host.router.connections[0][1].peer.host == f"127.0.0.1:{port}"
+        sock.close()
+        sock, _ = server.accept()  # it comes back
+        assert read_line(sock) == b"AMQP\n"
+        host.call(host.host.disconnect, "C")
+        assert read_line(sock) == b"closed: connector C was deleted\n"
+        sock.close()
+
+
+def test_connector_retries_until_somebody_listens(host: Running) -> None:
+    port = free_port()
+    host.connect(port)
+    wait_until(lambda: len(host.router.failures) >= 3)
+    assert host.router.failures[0] == ("C", f"127.0.0.1:{port}: Connection refused")
+    host.listen(port=str(port))
+    wait_until(lambda: any(name == "C" for name, _ in host.router.connections))
+
+
+def test_connector_resolves_names_and_tries_all_addresses(host: Running) -> None:
+    """`localhost` may be ::1 first, where nobody listens."""
+    host.connect(host.listen(), host="localhost")
+    wait_until(lambda: any(name == "C" for name, _ in host.router.connections))
+
+
+def test_connector_with_an_unknown_name(host: Running) -> None:
+    host.connect(5672, host="no-such-host.invalid")
+    wait_until(lambda: host.router.failures)
+    assert host.router.failures[0][1].startswith("cannot resolve no-such-host.invalid")
+
+
+def test_connector_rotates_over_failover_targets(host: Running) -> None:
+    host.connect(free_port())
+    host.call(host.host.set_failover, "C", [("127.0.0.1", host.listen())])
+    wait_until(lambda: any(name == "C" for name, _ in host.router.connections))
+
+
+def test_deleted_connector_stops_trying(host: Running) -> None:
+    host.connect(free_port())
+    wait_until(lambda: host.router.failures)
+    host.call(host.host.disconnect, "C")
+    count = len(host.router.failures)
+    marker: list[int] = []
+    host.call(host.loop.call_later, 0.5, lambda: marker.append(1))
+    wait_until(lambda: marker)
+    assert len(host.router.failures) == count
+
+
+def test_out_of_descriptors_pauses_accepting(host: Running) -> None:
+    port = host.listen()
+    first = dial(port)
+    first.sendall(b"x\n")
+    read_line(first)
+    second = socket.socket()
+    second.settimeout(10)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (second.fileno() + 1, hard))
+    try:
+        second.connect(("127.0.0.1", port))
+        wait_until(lambda: "cannot accept: Too many open files" in host.log_text())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    second.sendall(b"late\n")
+    assert read_line(second) == b"late\n"
+    first.close()
+    second.close()
+
+
+def test_stop_closes_connections_in_order() -> None:
+    with running() as host:
+        sock = dial(host.listen())
+        sock.sendall(b"x\n")
+        read_line(sock)
+    assert read_all(sock) == b"closed: the test is over\n"
+    sock.close()
