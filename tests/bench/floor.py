@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Self
 
 from tests.bench.errors import BenchError
 
@@ -31,7 +32,7 @@ class FloorProcess:
         """Process id."""
         return self._process.pid
 
-    def __enter__(self) -> FloorProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

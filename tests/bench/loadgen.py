@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from tests.bench.errors import BenchError
 
@@ -25,7 +25,7 @@ class LoadGenerator:
         if cores:
             os.sched_setaffinity(self._process.pid, cores)
 
-    def __enter__(self) -> LoadGenerator:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

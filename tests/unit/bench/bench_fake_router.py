@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from waymesh_amqp.performatives import (
     Attach,
@@ -85,7 +85,7 @@ class FakeRouter:
         self._arrived = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> FakeRouter:
+    def __enter__(self) -> Self:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._stopped, selectors.EVENT_READ)
         self._thread.start()
