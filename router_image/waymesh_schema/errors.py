@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from .text import one_line
+
 
 class SchemaError(Exception):
-    """An entity type or an attribute value that the schema refuses.
+    """An entity type or an attribute value that the schema refuses; its text is one line.
 
     `entity` is the short type name, `attribute` the attribute ("" when the error is of the entity as a whole).
     """
@@ -13,7 +15,7 @@ class SchemaError(Exception):
         self.entity = entity
         self.attribute = attribute
         self.reason = reason
-        super().__init__(f"{' '.join(part for part in (entity, attribute) if part)}: {reason}")
+        super().__init__(one_line(f"{' '.join(part for part in (entity, attribute) if part)}: {reason}"))
 
 
 class ConfigError(Exception):
@@ -26,4 +28,4 @@ class ConfigError(Exception):
         self.filename = filename
         self.line = line
         self.reason = reason
-        super().__init__(f"{filename}:{line}: {reason}" if line else f"{filename}: {reason}")
+        super().__init__(one_line(f"{filename}:{line}: {reason}" if line else f"{filename}: {reason}"))

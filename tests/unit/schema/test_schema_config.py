@@ -290,6 +290,8 @@ def test_errors_name_file_line_entity_attribute_and_reason(text: str, message: s
         ('[["listener", {}]\n["listener", {}]]', "t.json:2: no valid JSON: Expecting ',' delimiter at column 1"),
         ('[\n ["router", {}],\n ["listner", {}]\n]', "t.json:3: listner: no such entity type"),
         ('[\n ["listener", {"port": -1}]\n]', "t.json:2: listener port: must be a port number"),
+        ('[["a\\nb", {}]]', "t.json:1: a\\nb: no such entity type"),
+        ('[["listener", {"a\\ud800": 1}]]', "t.json:1: listener a\\ud800: no such attribute"),
         ('[["listener", {"port": 1, "port": 2}]]', "t.json:1: no valid JSON: key 'port' is given twice"),
         ('[["router", {"id": "a"}],\n["router", {"id": "a"}]]', "t.json:2: router: is there already, at line 1"),
         ("[" * 100000, "t.json:1: nested more than 32 deep"),

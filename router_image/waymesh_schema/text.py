@@ -1,0 +1,10 @@
+"""Text of others within our own lines."""
+
+from __future__ import annotations
+
+
+def one_line(text: str) -> str:
+    """The text with everything unprintable escaped, so that it is one line and can be encoded, whoever wrote it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
