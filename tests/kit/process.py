@@ -1,0 +1,155 @@
+"""Router processes: started from a configuration text, waited for, stopped, killed; failed tests show their logs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.kit.ports import free_port
+
+START_S = 15.0
+STOP_S = 10.0
+LOG_TAIL_BYTES = 6000
+
+
+def command() -> list[str]:
+    """How the router under test is started. The engine is chosen by WAYMESH_ENGINE, which the process inherits."""
+    return [sys.executable, "-m", "waymesh_router.runtime.main"]
+
+
+class RouterProcess:
+    """One router. Its configuration and log lie in `folder` as `<name>.conf` and `<name>.log`."""
+
+    def __init__(self, folder: Path, name: str, config: str, ports: Iterable[int]) -> None:
+        """`ports`: what must accept before the router counts as started; the first is the one for clients."""
+        self.name = name
+        self.ports = list(ports)
+        self.config_path = folder / f"{name}.conf"
+        self.log_path = folder / f"{name}.log"
+        self.config_path.write_text(config, encoding="utf-8")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port for clients."""
+        return self.ports[0]
+
+    @property
+    def url(self) -> str:
+        """amqp://127.0.0.1:PORT"""
+        return f"amqp://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id; only while it runs."""
+        assert self._process is not None, f"router {self.name} is not running"
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """All that the router has logged, over all its starts."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path.exists() else ""
+
+    def launch(self) -> None:
+        """Start the process and return at once; `wait_listening` follows."""
+        assert self._process is None, f"router {self.name} is running"
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command(), "-c", str(self.config_path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def start(self) -> RouterProcess:
+        """Start the process and wait until all its ports accept."""
+        self.launch()
+        self.wait_listening()
+        return self
+
+    def wait_listening(self) -> None:
+        """Until all ports accept. AssertionError with the log when the process ends or START_S pass."""
+        end = time.monotonic() + START_S
+        for port in self.ports:
+            while not _accepts(port):
+                if not self.alive():
+                    raise AssertionError(f"router {self.name} ended at once\n{self.log_tail()}")
+                if time.monotonic() > end:
+                    raise AssertionError(f"router {self.name} does not listen on {port}\n{self.log_tail()}")
+                time.sleep(0.01)
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> int:
+        """Orderly stop (SIGTERM); the exit code. A process that does not end is killed and fails the test."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.terminate()
+        try:
+            return process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"router {self.name} does not stop\n{self.log_tail()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL: gone without a word."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stop in order and start again, same configuration and ports."""
+        self.stop()
+        self.start()
+
+    def log_tail(self) -> str:
+        """The end of the log, with a title, for messages of failed tests."""
+        return f"---- log of router {self.name}\n{self.log[-LOG_TAIL_BYTES:]}"
+
+    def resident_bytes(self) -> int:
+        """Memory of the process (resident set)."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_s(self) -> float:
+        """CPU seconds used so far, user and system."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def standalone(folder: Path, name: str = "A", extra: str = "") -> RouterProcess:
+    """A standalone router with one listener, not started; `extra` is appended to its configuration."""
+    port = free_port()
+    config = section("router", id=name, mode="standalone") + section("listener", host="127.0.0.1", port=port) + extra
+    return RouterProcess(folder, name, config, [port])
+
+
+def section(entity: str, **attributes: object) -> str:
+    """Configuration text of one entity; True and False become yes and no."""
+    lines = [f"{entity} {{"]
+    for name, value in attributes.items():
+        text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+        lines.append(f"    {name}: {text}")
+    return "\n".join([*lines, "}", ""])
+
+
+def _accepts(port: int) -> bool:
+    with contextlib.closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
