@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import proton
@@ -132,6 +133,9 @@ class Channel:
 
 
 def _domain(tls: Tls) -> proton.SSLDomain:
+    for file in (tls.ca, tls.certificate, tls.key):
+        if file is not None:  # proton says only "SSL failure" of a file that cannot be read
+            Path(file).read_bytes()
     domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
     if tls.certificate is not None:
         domain.set_credentials(tls.certificate, tls.key or tls.certificate, tls.key_password)

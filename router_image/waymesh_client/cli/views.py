@@ -83,7 +83,8 @@ def _delayed(row: Row) -> str:
 
 
 def _route(row: Row) -> str:
-    return plain(row.get("routerLink")) if row.get("nextHop") in (None, "") else "-"
+    """The link to a neighbour; routers further away, and this one, have none."""
+    return plain(row.get("routerLink")) or "-" if not row.get("nextHop") else "-"
 
 
 def _last_change(rows: Iterable[Row]) -> str:

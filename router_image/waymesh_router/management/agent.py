@@ -28,6 +28,7 @@ from waymesh_router.management.errors import (
     not_implemented,
 )
 from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
+from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create, validate_update
@@ -65,7 +66,7 @@ class Agent:
             "GET-ATTRIBUTES": lambda request, _now: description.attributes(self._described(request)),
             "GET-OPERATIONS": lambda request, _now: description.operations(self._described(request)),
             "GET-ANNOTATIONS": lambda _request, _now: {},
-            "GET-SCHEMA": lambda _request, _now: description.schema(),
+            "GET-SCHEMA": lambda _request, _now: schema_dump(),
             "GET-JSON-SCHEMA": lambda request, _now: description.json_schema(request.integer("indent")),
             "GET-MGMT-NODES": self._nodes,
             "DISCOVER-MGMT-NODES": self._nodes,  # the name used in seed 001

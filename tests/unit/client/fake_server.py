@@ -50,11 +50,19 @@ def agent_answer(agent: Agent) -> Answer:
 class FakeServer(MessagingHandler):  # type: ignore[misc]
     """Listens on a free loopback port while it is entered; `requests` keeps what came, `addresses` to where."""
 
-    def __init__(self, answer: Answer, *, refuse_link: bool = False, close_on_request: bool = False) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        refuse_link: bool = False,
+        close_on_request: bool = False,
+        tls: proton.SSLDomain | None = None,
+    ) -> None:
         super().__init__()
         self.answer = answer
         self.refuse_link = refuse_link
         self.close_on_request = close_on_request
+        self.tls = tls
         self.requests: list[proton.Message] = []
         self.addresses: list[str] = []
         self.connections = 0
@@ -86,7 +94,8 @@ class FakeServer(MessagingHandler):  # type: ignore[misc]
         self._container.run()
 
     def on_start(self, event: proton.Event) -> None:
-        self._acceptor = event.container.listen(self.url)
+        scheme = "amqp" if self.tls is None else "amqps"
+        self._acceptor = event.container.listen(f"{scheme}://{self.url}", self.tls)
         event.container.selectable(self._stop)
         self._started.set()
 
