@@ -32,7 +32,7 @@ def _cost(name: str, title: str, compiled: float | None, c_router: float | None 
 
 def _mesh(name: str, title: str, unit: str, target: float | None, c_router: float | None) -> Figure:
     targets = {} if target is None else {COMPILED: target, INTERPRETED: target}
-    return Figure(name, title, unit, targets, c_router, digits=3 if unit == "s" else 1)
+    return Figure(name, title, unit, targets, c_router, digits=4 if unit == "s" else 1)
 
 
 FIGURES: Final[Mapping[str, Figure]] = {

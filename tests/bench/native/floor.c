@@ -1,5 +1,5 @@
-// The floor: a relay that copies bytes between each two connections, in the order in which they come, with one epoll loop.
-// What it costs a message is what the system calls cost; `loadgen --relay` drives it with the frames of a real run.
+// The floor: a relay that copies bytes between each two connections, in the order in which they come, with one epoll
+// loop. What it costs a message is what the system calls cost; `loadgen --relay` drives it with the frames of a real run.
 //
 // usage: floor SECONDS     prints {"event": "listening", "port": N}; ends by itself after SECONDS or when stdin ends
 #define _GNU_SOURCE
@@ -103,7 +103,9 @@ static int listen_any(void) {
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t n = sizeof a;
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&a, n) || listen(fd, 1024) || getsockname(fd, (struct sockaddr *)&a, &n)) die("listen");
+  if (fd < 0 || bind(fd, (struct sockaddr *)&a, n) || listen(fd, 1024) ||
+      getsockname(fd, (struct sockaddr *)&a, &n))
+    die("listen");
   printf("{\"event\": \"listening\", \"port\": %d}\n", ntohs(a.sin_port));
   fflush(stdout);
   return fd;
@@ -128,7 +130,8 @@ int main(int argc, char **argv) {
   int listener = listen_any();
   watch(EPOLL_CTL_ADD, listener, LISTEN_ID, EPOLLIN);
   struct epoll_event on_input = {.events = EPOLLIN, .data.u32 = INPUT_ID};
-  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, STDIN_FILENO, &on_input);  // a file or /dev/null cannot be watched: then only time ends it
+  // A file or /dev/null cannot be watched: then only time ends it.
+  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, STDIN_FILENO, &on_input);
   for (;;) {
     struct epoll_event events[64];
     int n = epoll_wait(epoll_fd, events, 64, -1);

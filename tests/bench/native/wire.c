@@ -31,7 +31,8 @@ size_t end_frame(uint8_t *frame, uint8_t *end) {
 }
 
 const uint8_t *value_end(const uint8_t *p, const uint8_t *end) {
-  while (p && p < end && *p == 0) p = value_end(p + 1, end);  // described: step over the descriptor, then the value
+  while (p && p < end && *p == 0)  // described: step over the descriptor, which is not described itself, to the value
+    p = p + 1 < end && p[1] == 0 ? NULL : value_end(p + 1, end);
   if (!p || p >= end) return NULL;
   uint8_t code = *p++;
   size_t left = (size_t)(end - p), need;
