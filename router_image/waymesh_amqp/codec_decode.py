@@ -40,7 +40,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Decoder: TypeAlias = Callable[[Buffer, int, int, int], tuple[Any, int]]
 
 MAX_DEPTH = 64
-MAX_EMPTY_ELEMENTS = 255
+MAX_EMPTY_ELEMENTS = 32
 
 _U32 = Struct(">I")
 _PAIR8 = Struct(">BB")

@@ -34,9 +34,7 @@ from waymesh_amqp.codec_values import (
 
 Encoder: TypeAlias = Callable[[bytearray, Any], None]
 
-_U8 = Struct(">BB")  # constructor and one byte
-_S8 = Struct(">Bb")
-_U32 = Struct(">BI")
+_U32 = Struct(">BI")  # constructor and four bytes
 _S32 = Struct(">Bi")
 _U64 = Struct(">BQ")
 _S64 = Struct(">Bq")
@@ -104,7 +102,8 @@ def _opaque(code: int, width: int, name: str) -> Encoder:
 def _variable(out: bytearray, short_code: int, octets: bytes | bytearray | memoryview) -> None:
     size = len(octets)
     if size < 256:
-        out += _U8.pack(short_code, size)
+        out.append(short_code)
+        out.append(size)
     else:
         out += _pack(_U32, "a length", short_code + 0x10, size)
     out += octets
@@ -122,7 +121,8 @@ def _uint(out: bytearray, value: Any) -> None:
     if value == 0:
         out.append(0x43)
     elif 0 < value < 256:
-        out += _U8.pack(0x52, value)
+        out.append(0x52)
+        out.append(value)
     else:
         out += _pack(_U32, "uint", 0x70, value)
 
@@ -131,21 +131,24 @@ def _ulong(out: bytearray, value: Any) -> None:
     if value == 0:
         out.append(0x44)
     elif 0 < value < 256:
-        out += _U8.pack(0x53, value)
+        out.append(0x53)
+        out.append(value)
     else:
         out += _pack(_U64, "ulong", 0x80, value)
 
 
 def _int(out: bytearray, value: Any) -> None:
     if -128 <= value < 128:
-        out += _S8.pack(0x54, value)
+        out.append(0x54)
+        out.append(value & 0xFF)
     else:
         out += _pack(_S32, "int", 0x71, value)
 
 
 def _long(out: bytearray, value: Any) -> None:
     if -128 <= value < 128:
-        out += _S8.pack(0x55, value)
+        out.append(0x55)
+        out.append(value & 0xFF)
     else:
         out += _pack(_S64, "long", 0x81, value)
 
@@ -281,8 +284,9 @@ def _element_compound(layout: str, content: Callable[[Any], tuple[int, bytearray
 
 def _list_content(value: Any) -> tuple[int, bytearray]:
     body = bytearray()
+    encoders = ENCODERS
     for item in value:
-        encode_into(body, item)
+        (encoders.get(type(item)) or _inherited(type(item)))(body, item)
     return len(value), body
 
 

@@ -147,6 +147,10 @@ def test_we_read_what_proton_writes(sample: Sample) -> None:
     assert same(comparable(value), comparable(sample.value))
 
 
+_UNDESCRIBED: Any = proton.UNDESCRIBED
+_SYMBOLS = proton.Array(_UNDESCRIBED, Data.SYMBOL, proton.symbol("a"))
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -170,7 +174,7 @@ def test_we_read_what_proton_writes(sample: Sample) -> None:
         (uuid.UUID(int=7), uuid.UUID(int=7)),
         ({"a": [UInt(1), {}]}, {"a": [proton.uint(1), {}]}),
         (Described(Symbol("d"), "v"), proton.Described(proton.symbol("d"), "v")),
-        (Array(0xA3, [Symbol("a")]), proton.Array(proton.UNDESCRIBED, Data.SYMBOL, proton.symbol("a"))),
+        (Array(0xA3, [Symbol("a")]), _SYMBOLS),
     ],
 )
 def test_proton_sees_the_same_values(value: Any, expected: Any) -> None:
@@ -203,6 +207,7 @@ def test_any_body_reaches_proton_and_comes_back(body: Any) -> None:
 
 
 def test_every_property_reaches_proton() -> None:
+    theirs: Any = proton.Message()
     ours = Message(
         durable=True,
         priority=7,
@@ -227,7 +232,6 @@ def test_every_property_reaches_proton() -> None:
         application_properties={"a": 1, "b": True, "c": "d"},
         body="body",
     )
-    theirs = proton.Message()
     theirs.decode(encode_message(ours))
     assert (theirs.durable, theirs.priority, theirs.ttl, theirs.first_acquirer) == (True, 7, 5.0, True)
     assert theirs.delivery_count == 3
