@@ -1,5 +1,5 @@
 // The floor: a relay that copies bytes between each two connections, in the order in which they come, with one epoll
-// loop. What it costs a message is what the system calls cost; `loadgen --relay` drives it with the frames of a real run.
+// loop. What it costs a message is what the system calls cost; `loadgen --relay` drives it with the frames of a run.
 //
 // usage: floor SECONDS     prints {"event": "listening", "port": N}; ends by itself after SECONDS or when stdin ends
 #define _GNU_SOURCE

@@ -11,8 +11,9 @@
 #include "wire.h"
 
 options opt = {.mode = MODE_LOAD, .host = "127.0.0.1", .address = "bench", .senders = 1, .receivers = 1, .samples = 10,
-               .connections = 1, .body = 100, .credit = 250, .max_frame = 65536, .seconds = 2, .warmup = -1, .tick = 0.001, .linger = 0.05,
-               .interval = 0.05, .hold = -1, .max_seconds = 60, .connect_timeout = 5, .ready_timeout = 10, .drain_timeout = 10};
+               .connections = 1, .body = 100, .credit = 250, .max_frame = 65536, .seconds = 2, .warmup = -1,
+               .tick = 0.001, .linger = 0.05, .interval = 0.05, .hold = -1, .max_seconds = 60, .connect_timeout = 5,
+               .ready_timeout = 10, .drain_timeout = 10};
 void (*on_fail)(enum exit_code code);
 
 static const char *MODES[] = {"load", "rtt", "idle", "reach"};
@@ -46,7 +47,7 @@ static const char HELP[] =
     "  --body BYTES           16 ... 67108864 (100)\n"
     "  --max-frame BYTES      max-frame-size announced and used (65536)\n"
     "  --rate R               messages a second of all senders together\n"
-    "  --tick S               with --rate: what is due is sent together each S seconds (0.001); 0: each at its own time\n"
+    "  --tick S               with --rate: send what is due together each S seconds (0.001); 0: each in its time\n"
     "  --count N              exactly N messages (at most 500000000), else --seconds S (2)\n"
     "  --warmup S             seconds of load before measuring (0 with --count, else 0.5); rtt: 1000 round trips\n"
     "  --linger S             wait after the last message for late duplicates (0.05)\n"
@@ -62,8 +63,8 @@ static const char HELP[] =
     "  --connect-timeout S (5)  --ready-timeout S (10)  --drain-timeout S (10)\n"
     "  --progress             JSON lines when ready, measuring, draining\n"
     "\n"
-    "exit: 0 good, 1 messages lost, duplicated, reordered or corrupt, 2 usage, 3 no connection, 4 peer ended or broke the\n"
-    "protocol, 5 time-out\n";
+    "exit: 0 good, 1 messages lost, duplicated, reordered or corrupt, 2 usage, 3 no connection, 4 peer ended\n"
+    "or broke the protocol, 5 time-out\n";
 
 void fail(enum exit_code code, const char *format, ...) {
   char text[512];
@@ -117,14 +118,16 @@ static const struct spec { const char *name; int kind; void *to; double low, hig
     {"senders", INT, &opt.senders, 1, MAX_LINKS}, {"receivers", INT, &opt.receivers, 1, MAX_LINKS},
     {"pairs", INT, &opt.pairs, 1, MAX_LINKS}, {"samples", INT, &opt.samples, 1, 1000},
     {"connections", INT, &opt.connections, 1, MAX_CONNECTIONS}, {"links", INT, &opt.links, 0, 100000},
-    {"multicast", FLAG, &opt.multicast, 0, 0}, {"unsettled", FLAG, &opt.unsettled, 0, 0}, {"each", FLAG, &opt.each, 0, 0},
+    {"multicast", FLAG, &opt.multicast, 0, 0}, {"unsettled", FLAG, &opt.unsettled, 0, 0},
+    {"each", FLAG, &opt.each, 0, 0},
     {"tls", FLAG, &opt.tls, 0, 0}, {"relay", FLAG, &opt.relay, 0, 0}, {"allow-loss", FLAG, &opt.allow_loss, 0, 0},
     {"per-link", FLAG, &opt.per_link, 0, 0}, {"progress", FLAG, &opt.progress, 0, 0},
     {"body", U32, &opt.body, MIN_BODY, MAX_BODY}, {"credit", U32, &opt.credit, 1, 1000000},
     {"max-frame", U32, &opt.max_frame, 512, 1 << 20}, {"seconds", REAL, &opt.seconds, 0.01, MAX_RUN_S},
     {"warmup", REAL, &opt.warmup, 0, MAX_RUN_S}, {"rate", REAL, &opt.rate, 0.1, 10e6},
     {"tick", REAL, &opt.tick, 0, 1},
-    {"hold", REAL, &opt.hold, 0, MAX_RUN_S}, {"linger", REAL, &opt.linger, 0, 60}, {"interval", REAL, &opt.interval, 0, 10},
+    {"hold", REAL, &opt.hold, 0, MAX_RUN_S}, {"linger", REAL, &opt.linger, 0, 60},
+    {"interval", REAL, &opt.interval, 0, 10},
     {"max-seconds", REAL, &opt.max_seconds, 0.1, MAX_RUN_S}, {"connect-timeout", REAL, &opt.connect_timeout, 0, 120},
     {"ready-timeout", REAL, &opt.ready_timeout, 0, 120}, {"drain-timeout", REAL, &opt.drain_timeout, 0, 120},
     {"mode", OTHER, NULL, 0, 0}, {"port", OTHER, NULL, 0, 0}, {"count", OTHER, NULL, 0, 0}, {"pid", OTHER, NULL, 0, 0},
@@ -158,8 +161,8 @@ static void check_options(void) {
     if (!opt.count) opt.count = 10000;
   }
   if (opt.pairs) opt.senders = opt.receivers = opt.pairs;
-  if (opt.relay && (opt.mode > MODE_RTT || opt.multicast || opt.senders != opt.receivers || (opt.senders > 1 && !opt.pairs)))
-    fail(EXIT_USAGE, "--relay joins pairs only");
+  bool paired = opt.pairs || (opt.senders == 1 && opt.receivers == 1 && !opt.multicast);
+  if (opt.relay && (opt.mode > MODE_RTT || !paired)) fail(EXIT_USAGE, "--relay joins pairs only");
   if (opt.warmup < 0) opt.warmup = opt.count ? 0 : 0.5;
   if (opt.mode == MODE_LOAD && opt.count && opt.warmup > 0) fail(EXIT_USAGE, "--warmup does not go with --count");
 #ifndef BENCH_TLS

@@ -14,7 +14,10 @@ static int peers_cap;
 
 peer *peer_new(int port, int n_links, const handlers *on, void *owner) {
   peer *p = calloc(1, sizeof *p);
-  if (n_peers == peers_cap) peers = realloc(peers, sizeof *peers * (size_t)(peers_cap = peers_cap ? 2 * peers_cap : 64));
+  if (n_peers == peers_cap) {
+    peers_cap = peers_cap ? 2 * peers_cap : 64;
+    peers = realloc(peers, sizeof *peers * (size_t)peers_cap);
+  }
   if (!p || !peers) fail(EXIT_CONNECT, "out of memory");
   p->links = calloc((size_t)(n_links ? n_links : 1), sizeof *p->links);
   p->n_links = n_links;
@@ -151,7 +154,8 @@ void put_detach(peer *p, amqp_link *l) {
 }
 
 static amqp_link *find_link(peer *p, uint32_t remote_handle) {
-  if (remote_handle < (uint32_t)p->n_links && p->links[remote_handle].remote_handle == remote_handle) return &p->links[remote_handle];
+  amqp_link *likely = remote_handle < (uint32_t)p->n_links ? &p->links[remote_handle] : NULL;
+  if (likely && likely->remote_handle == remote_handle) return likely;
   for (int i = 0; i < p->n_links; i++)
     if (p->links[i].attached && p->links[i].remote_handle == remote_handle) return &p->links[i];
   fail(EXIT_PEER, "frame for unknown handle %u", remote_handle);
@@ -267,7 +271,8 @@ static void on_end(peer *p, uint32_t code, fields *f) {
     if (p->on->detached) { p->on->detached(p, l); return; }
   }
   error_text(f, text, sizeof text);
-  fail(EXIT_PEER, "peer sent %s on connection %d: %s", code == DETACH ? "detach" : code == END ? "end" : "close", p->index, text);
+  const char *what = code == DETACH ? "detach" : code == END ? "end" : "close";
+  fail(EXIT_PEER, "peer sent %s on connection %d: %s", what, p->index, text);
 }
 
 static void on_sasl(peer *p, uint32_t code, fields *f) {
@@ -316,7 +321,8 @@ static void on_frame(peer *p, const uint8_t *frame, const uint8_t *end) {
 static bool on_header(peer *p, const uint8_t *h) {
   bool sasl = p->stage == SASL_HEADER;
   if (!sasl && p->stage != AMQP_HEADER) return false;
-  if (memcmp(h, sasl ? "AMQP\3\1\0\0" : "AMQP\0\1\0\0", 8)) fail(EXIT_PEER, "peer does not speak AMQP 1.0%s", sasl ? " with SASL" : "");
+  if (memcmp(h, sasl ? "AMQP\3\1\0\0" : "AMQP\0\1\0\0", 8))
+    fail(EXIT_PEER, "peer does not speak AMQP 1.0%s", sasl ? " with SASL" : "");
   p->stage = sasl ? SASL_OFFER : FRAMES;
   return true;
 }
@@ -326,7 +332,8 @@ static size_t consume(peer *p, const uint8_t *data, size_t n) {
   while (n - at >= FRAME_HEADER && p->io.fd >= 0) {
     if (on_header(p, data + at)) { at += 8; continue; }
     uint32_t size = get_u32(data + at);
-    if (size < FRAME_HEADER || size > (p->stage < OPENED ? 65536 : opt.max_frame)) fail(EXIT_PEER, "frame of %u bytes", size);
+    uint32_t largest = p->stage < OPENED ? 65536 : opt.max_frame;
+    if (size < FRAME_HEADER || size > largest) fail(EXIT_PEER, "frame of %u bytes", size);
     if (n - at < size) break;
     on_frame(p, data + at, data + at + size);
     at += size;

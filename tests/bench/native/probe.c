@@ -15,7 +15,7 @@ static void run_for(double seconds) {
   for (double left; (left = end - now_s()) > 0;) step(left);
 }
 
-// ---- idle -------------------------------------------------------------------------------------------------------------
+// ---- idle ---------------------------------------------------------------------------------------------------------
 static long total_rss_kib(void) {
   long sum = 0;
   for (int i = 0; i < opt.n_pids; i++) {
@@ -66,7 +66,7 @@ void run_idle(void) {
   while (!input_ended()) step(0.05);
 }
 
-// ---- reach ------------------------------------------------------------------------------------------------------------
+// ---- reach --------------------------------------------------------------------------------------------------------
 static bool gone_by_detach;
 static double changed_s;
 
@@ -97,7 +97,7 @@ static double await_credit(peer *p, bool wanted, double since, int sample) {
   amqp_link *l = &p->links[0];
   while ((l->credit > 0) != wanted) {
     if (now_s() - since > opt.ready_timeout)
-      fail(EXIT_TIMEOUT, "sample %d: credit not %s within --ready-timeout %.1f s", sample, wanted ? "given" : "withdrawn", opt.ready_timeout);
+      fail(EXIT_TIMEOUT, "sample %d: credit not %s within --ready-timeout", sample, wanted ? "given" : "withdrawn");
     step(0.01);
   }
   return (changed_s - since) * 1000;

@@ -21,7 +21,7 @@ static double ping_sent_s, pace_start_s;
 static uint64_t paced;
 static uint8_t *first_frame;  // transfer frame with the message behind it; the identity is patched in each copy
 
-// ---- sending ----------------------------------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------------------------
 static void prepare_frame(void) {
   first_frame = malloc(FIRST_HEAD + message_size);
   if (!first_frame) fail(EXIT_CONNECT, "out of memory");
@@ -162,7 +162,8 @@ static void on_sender_turn(peer *p) {
 
 static void on_disposition(peer *p, uint32_t first, uint32_t last, bool settled, enum outcome outcome) {
   sender *s = p->owner;
-  if (last < first || last >= sent[s->index]) fail(EXIT_PEER, "disposition %u...%u of a delivery never sent", first, last);
+  if (last < first || last >= sent[s->index])
+    fail(EXIT_PEER, "disposition %u...%u of a delivery never sent", first, last);
   if (!settled && outcome < ACCEPTED) return;                    // not an end
   if (!settled) put_disposition(p, false, first, last, OUTCOME_NONE);
   for (uint64_t id = first; id <= last; id++) {
@@ -178,7 +179,7 @@ static void on_disposition(peer *p, uint32_t first, uint32_t last, bool settled,
   }
 }
 
-// ---- receiving --------------------------------------------------------------------------------------------------------
+// ---- receiving ----------------------------------------------------------------------------------------------------
 static void settle_run(receiver *r) {
   if (r->run) put_disposition(r->p, true, r->first, r->first + r->run - 1, ACCEPTED);
   r->run = 0;
@@ -225,7 +226,8 @@ static void on_transfer(peer *p, const transfer *t) {
   receiver *r = p->owner;
   if (!r->in_part) {
     if (!t->has_id) fail(EXIT_PEER, "first transfer of a delivery without delivery-id");
-    if (p->links[0].delivery_count == p->links[0].limit) fail(EXIT_PEER, "receiver %u: delivery beyond its credit", r->index);
+    if (p->links[0].delivery_count == p->links[0].limit)
+      fail(EXIT_PEER, "receiver %u: delivery beyond its credit", r->index);
     r->part_id = t->id;
     r->part_settled = false;
     r->part_size = 0;
@@ -272,7 +274,7 @@ static void grant_credit(peer *p, amqp_link *l) { put_flow(p, l, opt.credit, fal
 static const handlers ON_SENDER = {.disposition = on_disposition, .turn = on_sender_turn, .writable = on_sender_turn};
 static const handlers ON_RECEIVER = {.attached = grant_credit, .transfer = on_transfer, .turn = on_receiver_turn};
 
-// ---- opening ----------------------------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------------------------
 static peer *open_one(int index, bool is_sender, void *owner) {
   peer *p = peer_new(is_sender ? opt.send_port : opt.recv_port, 1, is_sender ? &ON_SENDER : &ON_RECEIVER, owner);
   p->links[0].sender = is_sender;
@@ -310,7 +312,7 @@ static void open_relay(void) {  // the relay joins each two connections in the o
 static void wait_credit(double deadline) {
   for (int i = 0; i < opt.senders; i++)
     while (!senders[i].p->links[0].credit) {
-      if (now_s() > deadline) fail(EXIT_TIMEOUT, "sender %d has no credit after --ready-timeout %.1f s", i, opt.ready_timeout);
+      if (now_s() > deadline) fail(EXIT_TIMEOUT, "sender %d has no credit within --ready-timeout", i);
       step(0.01);
     }
 }

@@ -191,7 +191,9 @@ int wait_ready(ready *list, int room, double timeout_s) {
   int n = no_pwait2 ? -1 : epoll_pwait2(epoll_fd, events, room, &ts, NULL);
   if (n < 0 && errno == ENOSYS) no_pwait2 = true;
   if (no_pwait2) n = epoll_wait(epoll_fd, events, room, (int)(timeout_s * 1000));
-  for (int i = 0; i < n; i++)
-    list[i] = (ready){events[i].data.u32, events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR), events[i].events & EPOLLOUT};
+  for (int i = 0; i < n; i++) {
+    uint32_t e = events[i].events;
+    list[i] = (ready){events[i].data.u32, e & (EPOLLIN | EPOLLHUP | EPOLLERR), e & EPOLLOUT};
+  }
   return n < 0 ? 0 : n;
 }

@@ -95,7 +95,10 @@ void verify(tally *t, uint32_t receiver, const uint8_t *data, size_t size, const
   if (!same_content(data, size)) {
     size_t n;
     if (!stripped && !(stripped = malloc(message_size))) fail(EXIT_CONNECT, "out of memory");
-    if (!strip_annotations(data, size, stripped, &n) || n == size || !same_content(stripped, n)) { t->corrupt++; return; }
+    if (!strip_annotations(data, size, stripped, &n) || n == size || !same_content(stripped, n)) {
+      t->corrupt++;
+      return;
+    }
     t->annotated++;
     data = stripped;
   }

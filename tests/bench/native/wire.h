@@ -30,7 +30,7 @@ uint8_t *put_uint(uint8_t *p, uint32_t v);                          // the short
 uint8_t *put_text(uint8_t *p, uint8_t constructor, const char *s);  // string or symbol, at most 255 bytes
 uint8_t *put_bool(uint8_t *p, bool v);
 
-// A frame on channel 0 with a list8 of `count` fields: put_frame gives the place of the first field, end_frame the size.
+// A frame on channel 0 with a list8 of `count` fields: put_frame gives the place of the first, end_frame the size.
 uint8_t *put_frame(uint8_t *frame, uint8_t type, uint8_t code, uint8_t count);
 size_t end_frame(uint8_t *frame, uint8_t *end);
 
@@ -42,7 +42,7 @@ typedef struct fields {  // what is left of a composite's list
 // Reads `00 <ulong> <list>`; *after is the first byte behind it. False: malformed.
 bool read_composite(const uint8_t *p, const uint8_t *end, uint32_t *code, fields *list, const uint8_t **after);
 const uint8_t *value_end(const uint8_t *p, const uint8_t *end);     // NULL: malformed
-bool next_uint(fields *f, uint32_t *v);                             // any unsigned or boolean; false: null, absent or other
+bool next_uint(fields *f, uint32_t *v);                             // any unsigned or boolean; false: none of these
 bool next_flag(fields *f);                                          // a boolean, false when null or absent
 const uint8_t *next_value(fields *f, const uint8_t **end);          // NULL: absent
 bool next_text(fields *f, char *out, size_t room);                  // string or symbol, cut to room
