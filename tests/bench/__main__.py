@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,7 +69,7 @@ def benches(arguments: argparse.Namespace) -> Iterator[Bench]:
     elif arguments.router_cmd:
         yield bench(arguments.label, arguments.router_cmd)
     else:
-        own = f"{Path(sys.executable).with_name('waymesh-router')} -c {{config}}"
+        own = f"{shlex.quote(str(Path(sys.executable).with_name('waymesh-router')))} -c {{config}}"
         for engine in (COMPILED, INTERPRETED) if arguments.engine == "both" else (arguments.engine,):
             yield bench(engine, own)
 
