@@ -10,12 +10,13 @@ import pytest
 from proton.utils import BlockingConnection, SyncRequestResponse
 
 from tests.interop.qdstat_requests import EVERYTHING, NODE_REQUESTS, PREFIX, QUERIES, Shape, check_rows
+from tests.kit.process import RouterProcess
 
 Ask = Callable[[Shape], Any]
 
 
 @pytest.fixture
-def ask(router: Any) -> Iterator[Ask]:
+def ask(router: RouterProcess) -> Iterator[Ask]:
     """Sends requests as the tools do: no SASL layer, one sender to the address, dynamic reply-to, one credit."""
     connection = BlockingConnection(f"amqp://127.0.0.1:{router.port}", timeout=10, sasl_enabled=False)
     requester = SyncRequestResponse(connection, "$management")

@@ -134,7 +134,8 @@ class Agent:
         if "CREATE" not in kind.operations:
             raise forbidden(f"{kind.name} cannot be created")
         identity = self.configure(kind.name, attributes)
-        return CREATED, self._shown(self._adapters[kind.name], identity, now)
+        row = self._adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
+        return CREATED, _without_secrets(kind, row)
 
     def _read(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
@@ -151,7 +152,9 @@ class Agent:
         changed = {name: value for name, value in values.items() if shown.get(name) != value}
         if changed:
             adapter.update(row["identity"], changed)
-        return OK, self._shown(adapter, row["identity"], now)
+        # A connection whose adminStatus became "deleted" may be gone by now.
+        after = adapter.find("identity", row["identity"], now) or {**row, **changed}
+        return OK, _without_secrets(kind, after)
 
     def _delete(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
@@ -159,12 +162,6 @@ class Agent:
             raise forbidden(f"{adapter.entity_type.name} cannot be deleted")
         adapter.delete(row["identity"])
         return NO_CONTENT, {}
-
-    def _shown(self, adapter: EntityAdapter, identity: str, now: float) -> Attributes:
-        row = adapter.find("identity", identity, now)
-        if row is None:
-            raise not_found(f"no entity with identity={identity}")
-        return _without_secrets(adapter.entity_type, row)
 
     def _find(self, request: Request, now: float) -> tuple[EntityAdapter, Attributes]:
         """The one entity that the request names."""

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.management.fake_router import NODE, PREFIX, Bench
+from tests.unit.management.fake_router import NODE, PREFIX, Bench, FakeLink
+from waymesh_router.management.adapters import TableEntities
 from waymesh_router.management.errors import ManagementError
+from waymesh_schema.entities import entity_type
 
 pytestmark = pytest.mark.engine_independent
 
@@ -165,6 +167,18 @@ def test_update_that_changes_nothing_does_nothing(bench: Bench) -> None:
 def test_update_of_a_live_object(bench: Bench) -> None:
     body = bench.ask("UPDATE", {"adminStatus": "disabled"}, type="router.link", identity="1")[2]
     assert body["adminStatus"] == bench.links[1].admin == "disabled"
+
+
+def test_update_that_ends_the_entity(bench: Bench) -> None:
+    def end(item: FakeLink, changed: dict[str, Any]) -> None:
+        bench.links.remove(item)
+
+    bench.adapters["connection"] = TableEntities(
+        entity_type("connection"), lambda: bench.links, {"identity": lambda item, now: str(item.number)}, on_update=end
+    )
+    status, _, body = bench.ask("UPDATE", {"adminStatus": "deleted"}, type="connection", identity="1")
+    assert (status, body["identity"], body["adminStatus"]) == (200, "1", "deleted")
+    assert bench.ask("READ", type="connection", identity="1")[0] == 404
 
 
 @pytest.mark.parametrize(
