@@ -34,6 +34,8 @@ from waymesh_amqp.types import (
     encode,
 )
 
+pytestmark = pytest.mark.engine_independent
+
 _PUT: dict[type, str] = {
     bool: "bool",
     UByte: "ubyte",

@@ -16,6 +16,8 @@ from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Described, Symbol, UInt, ULong, encode
 
+pytestmark = pytest.mark.engine_independent
+
 FULL = Message(
     durable=True,
     priority=9,

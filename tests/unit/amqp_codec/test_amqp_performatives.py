@@ -39,6 +39,8 @@ from waymesh_amqp.performatives import (
 )
 from waymesh_amqp.types import Described, Raw, Symbol, UByte, UInt, ULong, UShort, encode
 
+pytestmark = pytest.mark.engine_independent
+
 _ERROR = ErrorInfo("amqp:not-found", "no such node", {"node": "a"})
 _FULL_SOURCE = Terminus(
     "source",

@@ -17,6 +17,8 @@ from waymesh_amqp.errors import ILLEGAL_STATE, UNAUTHORIZED_ACCESS, AmqpError
 from waymesh_amqp.sasl import MECHANISMS, Challenge, Outcome, SaslClient, SaslServer, SaslStep
 from waymesh_amqp.users import UserFile, make_line
 
+pytestmark = pytest.mark.engine_independent
+
 SCRAM = ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 PASSWORDS = ["PLAIN", *SCRAM]
 REFUSED = Outcome(1)

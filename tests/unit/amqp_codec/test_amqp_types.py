@@ -33,6 +33,8 @@ from waymesh_amqp.types import (
     symbol_array,
 )
 
+pytestmark = pytest.mark.engine_independent
+
 each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.section}-{sample.name}")
 
 

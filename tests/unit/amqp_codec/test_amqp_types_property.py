@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.amqp_codec.codec_samples import SAMPLES, VALUES, relaxed, same
 from waymesh_amqp.types import DecodeError, decode, encode
 
+pytestmark = pytest.mark.engine_independent
+
 
 @relaxed
 @given(VALUES)

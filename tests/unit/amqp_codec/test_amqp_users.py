@@ -8,6 +8,8 @@ import pytest
 
 from waymesh_amqp.users import UserFile, UserFileError, make_line
 
+pytestmark = pytest.mark.engine_independent
+
 _KEY = base64.b64encode(b"k" * 32).decode()
 _SALT = base64.b64encode(b"s" * 16).decode()
 
