@@ -20,6 +20,8 @@ class RouterState(enum.Enum):
     """Ended without being asked to, and may be started again now."""
     WAITING = "waiting"
     """Ended without being asked to, and must not be started again yet."""
+    DRAINING = "draining"
+    """On its way out: takes no new clients, waits for what is unsettled, then ends."""
 
 
 @dataclass(frozen=True, slots=True)

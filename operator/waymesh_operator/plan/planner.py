@@ -44,7 +44,7 @@ def plan(desired: DesiredMesh, observed: ObservedMesh) -> tuple[Action, ...]:
     for router in desired.routers:
         actions.extend(_plan_router(router, observed.routers.get(router.id), desired.repair))
     wanted = {router.id for router in desired.routers}
-    surplus = [router for router in observed.routers.values() if router.id not in wanted]
+    surplus = [r for r in observed.routers.values() if r.id not in wanted and r.state is not RouterState.DRAINING]
     for gone in sorted(surplus, key=lambda router: router.ordinal, reverse=True):
         actions.append(StopRouter(gone.id, desired.drain_timeout_s))
     return tuple(actions)

@@ -1,0 +1,132 @@
+"""`waymesh`: the commands. What a command needs is imported when it runs, so that each starts quickly."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waymesh_operator.errors import ManifestError, WaymeshError
+
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+app = typer.Typer(
+    name="waymesh",
+    help="AMQP 1.0 router meshes: run them here, plan them, look at them, change them.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+Files = Annotated[
+    list[Path], typer.Option("-f", "--filename", metavar="FILE", help="Manifest file or folder; may be given often.")
+]
+StateDir = Annotated[
+    Path | None,
+    typer.Option(help="Where configurations, logs and ports are kept.", show_default="~/.local/state/waymesh"),
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Plain text without colours.")]
+FreePorts = Annotated[bool, typer.Option("--free-ports", help="Take any free ports, not those of the manifests.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(version("waymesh"))
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """AMQP 1.0 router meshes: run them here, plan them, look at them, change them."""
+
+
+@app.command()
+def up(
+    filename: Files,
+    state_dir: StateDir = None,
+    free_ports: FreePorts = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop everything again as soon as all is ready: exit code 0, else 1.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds until all must be ready; then exit code 1. 0 waits for ever.")
+    ] = 0,
+    no_color: NoColor = False,
+) -> None:
+    """Run the routers of manifests on this machine, and keep them as the manifests say.
+
+    Edits of the files act at once. Ctrl-C drains and stops all; a second Ctrl-C does not wait for what is unsettled.
+    """
+    from .up import UpOptions, run_up
+
+    raise typer.Exit(run_up(UpOptions(filename, state_dir, free_ports, once, timeout, no_color)))
+
+
+@app.command()
+def plan(
+    filename: Files,
+    state_dir: StateDir = None,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How to print it.")] = "table",
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit code 2 when there is something to do.")
+    ] = False,
+    no_color: NoColor = False,
+) -> None:
+    """Show what `waymesh up` would do now, and do nothing."""
+    from .plan import run_plan
+
+    if output not in ("table", "json"):
+        raise typer.BadParameter("must be table or json", param_hint="--output")
+    raise typer.Exit(run_plan(filename, state_dir, output, detailed_exitcode, no_color))
+
+
+@app.command(context_settings=PASSED_ON)
+def stat(ctx: typer.Context) -> None:
+    """Look at a router: connections, links, addresses, neighbours (options as in qdstat)."""
+    from waymesh_client.cli.stat import main as stat_main
+
+    raise typer.Exit(stat_main(ctx.args))
+
+
+@app.command(context_settings=PASSED_ON)
+def manage(ctx: typer.Context) -> None:
+    """Read and change the entities of a router (commands and options as in qdmanage)."""
+    from waymesh_client.cli.manage import main as manage_main
+
+    raise typer.Exit(manage_main(ctx.args))
+
+
+@app.command()
+def demo(
+    messages: Annotated[int, typer.Option(min=1, help="Messages of each kind.")] = 10_000,
+    no_color: NoColor = False,
+) -> None:
+    """Show a mesh of three routers at work: messages, tables, the loss of a router. Ends by itself."""
+    from waymesh_operator.demo.story import run_demo
+
+    raise typer.Exit(run_demo(messages, no_color))
+
+
+def main() -> None:
+    """Entry point of the command."""
+    try:
+        app()
+    except ManifestError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        sys.exit(1)
+    except WaymeshError as error:
+        print(f"waymesh: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

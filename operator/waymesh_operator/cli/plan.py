@@ -1,0 +1,53 @@
+"""`waymesh plan`: what `up` would do, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from waymesh_operator.live import connect
+from waymesh_operator.local.files import ManifestFiles
+from waymesh_operator.local.mesh import World
+from waymesh_operator.local.processes import SystemLauncher
+from waymesh_operator.local.state import default_root
+from waymesh_operator.local.supervisor import Supervisor
+from waymesh_operator.local.tables import plan_table
+from waymesh_operator.plan import Action
+
+CHANGES = 2
+"""Exit code with --detailed-exitcode when there is something to do."""
+
+
+def run_plan(files: list[Path], state_dir: Path | None, output: str, detailed: bool, no_color: bool) -> int:
+    """Print the plan; returns the exit code. Raises WaymeshError."""
+    world = World(SystemLauncher(), connect, lambda event: None)
+    supervisor = Supervisor(ManifestFiles(files), state_dir or default_root(), world)
+    supervisor.load(lock=False)
+    now = time.monotonic()
+    supervisor.adopt(now)
+    plans = supervisor.plans(now)
+    supervisor.close()
+    if output == "json":
+        rows = [{"mesh": str(ref), **_row(action)} for ref, actions in plans.items() for action in actions]
+        print(json.dumps(rows, indent=2))
+    else:
+        console = Console(no_color=no_color, highlight=False)
+        for ref, actions in plans.items():
+            console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
+    return CHANGES if detailed and any(plans.values()) else 0
+
+
+def _row(action: Action) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "action": type(action).__name__,
+        "router": action.router_id,
+        "description": action.describe(),
+    }
+    entity = getattr(action, "entity", None)
+    if entity is not None:
+        row["entity"] = {"type": entity.type, "name": entity.name, "attributes": dict(entity.attributes)}
+    return row

@@ -1,0 +1,165 @@
+"""`waymesh up`: the loop of local mode with a live table, or with plain lines where no terminal watches."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from waymesh_operator.live import connect
+from waymesh_operator.local.events import BAD, NOTE, WARN, Event
+from waymesh_operator.local.files import ManifestFiles
+from waymesh_operator.local.mesh import World
+from waymesh_operator.local.processes import SystemLauncher
+from waymesh_operator.local.state import default_root
+from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
+from waymesh_operator.local.tables import event_text, router_table, screen
+
+EVENTS_SHOWN = 12
+REFRESH_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """The options of the command."""
+
+    files: list[Path]
+    state_dir: Path | None = None
+    free_ports: bool = False
+    once: bool = False
+    timeout_s: float = 0
+    no_color: bool = False
+
+
+def run_up(options: UpOptions) -> int:
+    """Run until told to stop. Returns the exit code. Raises WaymeshError before anything was started."""
+    screen_ = Screen(Console(no_color=options.no_color, highlight=False))
+    files = ManifestFiles(options.files)
+    root = options.state_dir or default_root()
+    supervisor = Supervisor(files, root, World(SystemLauncher(), connect, screen_.tell), any_port=options.free_ports)
+    supervisor.load()
+    try:
+        supervisor.adopt(time.monotonic())
+        return Up(supervisor, screen_, options).run()
+    finally:
+        supervisor.close()
+
+
+class Screen:
+    """Where events and tables go: a table that stays and changes in a terminal, else a line for each event."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._events: deque[Text] = deque(maxlen=EVENTS_SHOWN)
+        self._live: Live | None = None
+        self._shown_at = 0.0
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """For as long as the table is wanted."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+            self._live = live
+            try:
+                yield
+            finally:
+                self._live = None
+
+    def tell(self, event: Event) -> None:
+        """Take one event."""
+        line = event_text(event, time.strftime("%H:%M:%S"))
+        if self._console.is_terminal:
+            self._events.append(line)
+            self._shown_at = 0.0
+        else:
+            self._console.print(line, soft_wrap=True)
+
+    def show(self, supervisor: Supervisor, now: float) -> None:
+        """Bring the table up to date, not too often."""
+        if self._live is not None and now - self._shown_at >= REFRESH_S:
+            self._shown_at = now
+            self._live.update(screen(supervisor.meshes, supervisor.addresses(), self._events), refresh=True)
+
+    def ready(self, supervisor: Supervisor) -> None:
+        """All is as the manifests say: without a terminal this is the moment for a table."""
+        if not self._console.is_terminal:
+            for mesh in supervisor.meshes:
+                self._console.print(router_table(mesh))
+
+
+class Up:
+    """One run of the command."""
+
+    def __init__(self, supervisor: Supervisor, screen_: Screen, options: UpOptions) -> None:
+        self._supervisor = supervisor
+        self._screen = screen_
+        self._options = options
+        self._wake = threading.Event()
+        self._asked = 0
+        self._answered = 0
+        self._ready = False
+        self._failed = False
+        self._began = time.monotonic()
+
+    def run(self) -> int:
+        """Until everything has been stopped."""
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with self._screen.opened():
+                keep_up(self._supervisor, self._wake, self._turn_ended)
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        return 1 if self._failed else 0
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._asked += 1
+        self._wake.set()
+
+    def _turn_ended(self) -> bool:
+        now = time.monotonic()
+        if self._asked > self._answered:
+            self._stop(now)
+        if self._supervisor.converged and not self._answered and not self._ready:
+            self._on_ready(now)
+        if self._options.timeout_s and not self._ready and now - self._began > self._options.timeout_s:
+            self._on_timeout(now)
+        self._screen.show(self._supervisor, now)
+        return bool(self._answered) and self._supervisor.gone
+
+    def _on_ready(self, now: float) -> None:
+        self._ready = True
+        for text in shifted_ports(self._supervisor.meshes):
+            self._screen.tell(Event(WARN, text))
+        self._screen.ready(self._supervisor)
+        if self._options.once:
+            self._asked += 1
+            self._stop(now)
+
+    def _on_timeout(self, now: float) -> None:
+        if not self._failed:
+            self._failed = True
+            self._screen.tell(Event(BAD, f"not ready within {self._options.timeout_s:g} s"))
+            self._asked += 1
+            self._stop(now)
+
+    def _stop(self, now: float) -> None:
+        """First request: drain and stop. Further ones: wait no longer."""
+        if self._answered == 0:
+            self._screen.tell(Event(NOTE, "stopping all routers, the highest first; again to stop without waiting"))
+            self._supervisor.leave()
+        if self._asked > 1:
+            self._supervisor.hurry(now)
+        self._answered = self._asked

@@ -1,0 +1,97 @@
+"""What routers tell about themselves that a person wants to see: neighbours, clients, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_client.errors import ClientError
+from waymesh_operator.errors import LiveError
+
+from .client import LiveClient
+
+MOBILE = "M"
+
+
+@dataclass(frozen=True, slots=True)
+class RouterView:
+    """One router as it sees itself: the routers it knows, those next to it, its clients."""
+
+    known: frozenset[str] = frozenset()
+    neighbours: tuple[str, ...] = ()
+    connections: int = 0
+    links: int = 0
+    unsettled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressView:
+    """A mobile address, summed over all routers asked. `consumers` and `producers` count attached links."""
+
+    address: str
+    distribution: str
+    consumers: int = 0
+    producers: int = 0
+    ingress: int = 0
+    egress: int = 0
+
+
+def read_router(client: LiveClient, own_id: str) -> RouterView:
+    """The view of one router. Raises LiveError."""
+    nodes = _query(client, "router.node", ("id", "nextHop", "linkState"))
+    links = _query(client, "router.link", ("linkType", "unsettledCount", "undeliveredCount"))
+    connections = _query(client, "connection", ("role",))
+    others = [node for node in nodes if node.get("id") != own_id]
+    clients = [link for link in links if link.get("linkType") == "endpoint"]
+    return RouterView(
+        known=frozenset(str(node["id"]) for node in others),
+        neighbours=tuple(sorted(str(node["id"]) for node in others if node.get("nextHop") is None)),
+        connections=sum(connection.get("role") != "inter-router" for connection in connections),
+        links=len(clients),
+        unsettled=sum(_pending(link) for link in clients),
+    )
+
+
+def unsettled(client: LiveClient) -> int:
+    """How many deliveries on links to clients wait to be sent or settled. Raises LiveError."""
+    links = _query(client, "router.link", ("linkType", "unsettledCount", "undeliveredCount"))
+    return sum(_pending(link) for link in links if link.get("linkType") == "endpoint")
+
+
+def read_addresses(clients: Iterable[LiveClient]) -> tuple[AddressView, ...]:
+    """The mobile addresses that clients use, over all routers, by name. Raises LiveError."""
+    sums: dict[str, dict[str, int]] = {}
+    distributions: dict[str, str] = {}
+    wanted = ("name", "distribution", "inProcess", "subscriberCount", "deliveriesIngress", "deliveriesEgress")
+    for client in clients:
+        for row in _query(client, "router.address", wanted):
+            name = _mobile(str(row.get("name") or ""))
+            if name is None or row.get("inProcess"):
+                continue
+            distributions[name] = str(row.get("distribution") or "")
+            total = sums.setdefault(name, {"consumers": 0, "ingress": 0, "egress": 0, "producers": 0})
+            total["consumers"] += int(row.get("subscriberCount") or 0)
+            total["ingress"] += int(row.get("deliveriesIngress") or 0)
+            total["egress"] += int(row.get("deliveriesEgress") or 0)
+        for link in _query(client, "router.link", ("linkType", "linkDir", "owningAddr")):
+            name = _mobile(str(link.get("owningAddr") or ""))
+            if name in sums and link.get("linkType") == "endpoint" and link.get("linkDir") == "in":
+                sums[name]["producers"] += 1
+    return tuple(AddressView(name, distributions[name], **total) for name, total in sorted(sums.items()))
+
+
+def _mobile(key: str) -> str | None:
+    """The address of a mobile address key (`M0orders` → `orders`); None for keys of other classes."""
+    return key[2:] if key.startswith(MOBILE) and len(key) > 2 else None
+
+
+def _pending(link: dict[str, Any]) -> int:
+    return int(link.get("unsettledCount") or 0) + int(link.get("undeliveredCount") or 0)
+
+
+def _query(client: LiveClient, kind: str, attributes: tuple[str, ...]) -> list[dict[str, Any]]:
+    try:
+        return client.query(kind, attributes)
+    except ClientError as error:
+        raise LiveError(str(error)) from error

@@ -1,0 +1,233 @@
+"""The routers of one Router resource on this machine: what is there, and how a step of a plan is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from waymesh_operator.entities import LISTENER, Entity
+from waymesh_operator.errors import LiveError
+from waymesh_operator.live import (
+    AddressView,
+    LiveClient,
+    apply_entity,
+    read_addresses,
+    read_entities,
+    read_router,
+)
+from waymesh_operator.plan import (
+    Action,
+    CreateRouter,
+    ObservedMesh,
+    ObservedRouter,
+    RestartRouter,
+    RouterState,
+    StopRouter,
+    WriteSeed,
+)
+from waymesh_operator.specs import Ref
+
+from .events import BAD, GOOD, NOTE, WARN, Event, Sink
+from .ports import LOOPBACK
+from .processes import Launcher, usage
+from .router import LocalRouter
+from .state import StateFolder
+
+Connect = Callable[[str], LiveClient]
+ASK_SOON_S, ASK_SOON_UNTIL_S, ASK_LATER_S = 0.05, 5.0, 2.0
+"""How long a router that does not answer is left in peace, up to what age of it, and after that age."""
+RETRY_S = 1.0
+"""How long a step that a router refused is left alone before it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a local mesh needs of the world; tests put their own in."""
+
+    launcher: Launcher
+    connect: Connect
+    events: Sink
+
+
+class LocalMesh:
+    """One mesh. Nothing blocks longer than a management request; a drain goes on step by step with each `observe`."""
+
+    def __init__(self, ref: Ref, folder: StateFolder, world: World) -> None:
+        self.ref = ref
+        self.folder = folder
+        self._world = world
+        self.routers: dict[str, LocalRouter] = {}
+        self._entities: dict[str, tuple[Entity, ...]] = {}
+        self._refused: dict[str, float] = {}
+
+    def adopt(self, now: float) -> None:
+        """Take over the routers that an earlier run left behind."""
+        for name, pid in self.folder.pids.items():
+            process = self._world.launcher.find(pid, self.folder.config(name))
+            if process is not None and name in self.folder.ports:
+                self.routers[name] = LocalRouter(name, _ordinal(name), self._client(name), process, now)
+
+    # --- observe ---
+
+    def observe(self, now: float) -> ObservedMesh:
+        """How things stand. Routers that have ended, come up or left are noticed here, and told."""
+        for router in list(self.routers.values()):
+            self._look(router, now)
+        return ObservedMesh({router.id: self._observed(router) for router in self.routers.values()})
+
+    def _look(self, router: LocalRouter, now: float) -> None:
+        ended = router.process.ended() if router.state not in (RouterState.WAITING, RouterState.EXITED) else None
+        if router.drain is not None:
+            self._look_at_leaving(router, ended, now)
+        elif ended is not None:
+            words = self.folder.last_words(router.id) if ended.startswith("exit") else ""
+            self._tell(BAD, f"{router.id} ended: {ended}" + (f" ({words})" if words else ""))
+            router.ended(ended, now)
+            self._entities.pop(router.id, None)
+        elif router.state is RouterState.WAITING:
+            router.state = RouterState.EXITED if now >= router.retry_at else RouterState.WAITING
+        elif router.state is not RouterState.EXITED:
+            self._ask(router, now)
+
+    def _look_at_leaving(self, router: LocalRouter, ended: str | None, now: float) -> None:
+        if ended is not None:
+            self._tell(NOTE, f"{router.id} stopped")
+            self._remove(router)
+            return
+        entities = self._entities.get(router.id, ())
+        said = router.drain_step([e.name for e in entities if e.type == LISTENER and "/listener/" in e.name], now)
+        if said:
+            self._tell(WARN, said)
+
+    def _ask(self, router: LocalRouter, now: float) -> None:
+        """Management requests: is it up, what does it hold, whom does it see."""
+        if now < router.ask_at:
+            return
+        try:
+            self._entities[router.id] = read_entities(router.client)
+            router.view = read_router(router.client, router.id)
+        except LiveError as error:
+            if router.state is RouterState.RUNNING:
+                self._tell(WARN, f"{router.id} does not answer: {error}")
+                router.state = RouterState.STARTING
+            router.ask_at = now + (ASK_SOON_S if now - router.started_at < ASK_SOON_UNTIL_S else ASK_LATER_S)
+            return
+        if router.state is RouterState.STARTING:
+            router.state = RouterState.RUNNING
+            self._tell(GOOD, f"{router.id} is up (pid {router.process.pid})")
+        self._measure(router, now)
+
+    def _measure(self, router: LocalRouter, now: float) -> None:
+        used = usage(router.process.pid)
+        if used is None or now - router.cpu_at < 1.0:
+            return
+        seconds, router.rss_bytes = used
+        router.cpu = (seconds - router.cpu_seconds) / (now - router.cpu_at) if router.cpu_at else None
+        router.cpu_seconds, router.cpu_at = seconds, now
+
+    def _observed(self, router: LocalRouter) -> ObservedRouter:
+        return ObservedRouter(
+            router.id,
+            router.ordinal,
+            router.state,
+            self.folder.seed(router.id),
+            self._entities.get(router.id, ()),
+            router.reason,
+        )
+
+    def addresses(self) -> tuple[AddressView, ...]:
+        """The addresses that clients use, over all routers that run. Raises LiveError."""
+        return read_addresses(r.client for r in self.routers.values() if r.state is RouterState.RUNNING)
+
+    # --- apply ---
+
+    def apply(self, action: Action, now: float) -> bool:
+        """Carry out one step, or begin it; False when it must wait. What goes wrong is told and tried again later."""
+        if self._refused.get(action.describe(), now) > now:
+            return False
+        match action:
+            case CreateRouter() | RestartRouter():
+                self._tell(NOTE, action.describe())
+                self._start(action, now)
+            case StopRouter():
+                return self._stop(action, now)
+            case WriteSeed():
+                self.folder.write_seed(action.router_id, action.seed)
+            case _:
+                return self._apply_entity(action, now)
+        return True
+
+    def _apply_entity(self, action: Action, now: float) -> bool:
+        assert not isinstance(action, CreateRouter | RestartRouter | StopRouter | WriteSeed)
+        try:
+            apply_entity(self.routers[action.router_id].client, action)
+        except LiveError as error:
+            self._tell(BAD, str(error))
+            self._refused[action.describe()] = now + RETRY_S
+            return False
+        self._tell(NOTE, action.describe())
+        self._refused.pop(action.describe(), None)
+        return True
+
+    def _start(self, action: CreateRouter | RestartRouter, now: float) -> None:
+        name = action.router_id
+        self.folder.write_seed(name, action.seed)
+        process = self._world.launcher.start(self.folder.config(name), self.folder.log(name))
+        if name in self.routers:
+            self.routers[name].started(process, self._client(name), now)
+        else:
+            self.routers[name] = LocalRouter(name, action.router.ordinal, self._client(name), process, now)
+        self.folder.pids[name] = process.pid
+        self.folder.save()
+
+    def _stop(self, action: StopRouter, now: float) -> bool:
+        if any(router.drain for router in self.routers.values()):
+            return False  # one at a time
+        router = self.routers[action.router_id]
+        self._tell(NOTE, action.describe())
+        if router.state in (RouterState.WAITING, RouterState.EXITED):
+            self._remove(router)
+        else:
+            # One that does not answer has nothing that we could wait for.
+            router.begin_drain(action.drain_timeout_s if router.state is RouterState.RUNNING else 0, now)
+        return True
+
+    def hurry(self, now: float) -> None:
+        """Let routers that leave wait no longer for what is unsettled."""
+        for router in self.routers.values():
+            router.hurry(now)
+
+    def close(self) -> None:
+        """Close all management connections; the routers are left as they are."""
+        for router in self.routers.values():
+            router.client.close()
+
+    def _remove(self, router: LocalRouter) -> None:
+        router.client.close()
+        del self.routers[router.id]
+        self._entities.pop(router.id, None)
+        self.folder.pids.pop(router.id, None)
+        self.folder.ports.pop(router.id, None)
+        self.folder.save()
+
+    def _client(self, name: str) -> LiveClient:
+        return self._world.connect(f"amqp://{LOOPBACK}:{self.folder.ports[name]['management'][1]}")
+
+    def _tell(self, level: str, text: str) -> None:
+        self._world.events(Event(level, text))
+
+    @property
+    def urls(self) -> Mapping[str, Mapping[str, str]]:
+        """For each router the AMQP URL of each listener for clients, by the listener's name."""
+        return {
+            name: {
+                purpose.removeprefix("listener/"): f"amqp://{LOOPBACK}:{pair[1]}"
+                for purpose, pair in ports.items()
+                if purpose.startswith("listener/")
+            }
+            for name, ports in self.folder.ports.items()
+        }
+
+
+def _ordinal(name: str) -> int:
+    return int(name.rpartition("-")[2])

@@ -1,0 +1,98 @@
+"""The state folder of one mesh: configuration and log of each router, and a file that remembers ports and pids."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+from waymesh_operator.errors import LocalError
+from waymesh_operator.specs import Ref
+
+
+def default_root() -> Path:
+    """Where state is kept unless the user says otherwise."""
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home) / "waymesh"
+
+
+class StateFolder:
+    """`<root>/<mesh>`: `state.json`, and `<router>.json` (configuration) and `<router>.log` of each router."""
+
+    def __init__(self, root: Path, ref: Ref) -> None:
+        self.path = (root / (ref.name if ref.namespace == "default" else f"{ref.namespace}.{ref.name}")).absolute()
+        self._file = self.path / "state.json"
+        self._lock: IO[str] | None = None
+        self.ports: dict[str, dict[str, list[int]]] = {}
+        self.pids: dict[str, int] = {}
+
+    def lock(self) -> None:
+        """Claim the folder for this process and read what is remembered; raises LocalError when another one has it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / "lock").open("a+")
+        except OSError as error:
+            raise LocalError(f"cannot use the state folder {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise LocalError(f"another `waymesh up` runs this mesh (state folder {self.path})") from None
+        self._lock = lock
+        self.load()
+
+    def unlock(self) -> None:
+        """Let go of the folder."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def load(self) -> None:
+        """Read what is remembered; nothing, when the file is missing or damaged."""
+        try:
+            state: Any = json.loads(self._file.read_text(encoding="utf-8"))
+            ports, pids = dict(state["ports"]), {str(name): int(pid) for name, pid in state["pids"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return
+        self.ports, self.pids = ports, pids
+
+    def save(self) -> None:
+        """Remember ports and pids."""
+        replace_text(self._file, json.dumps({"ports": self.ports, "pids": self.pids}, indent=1))
+
+    def config(self, router: str) -> Path:
+        """The configuration file of a router."""
+        return self.path / f"{router}.json"
+
+    def log(self, router: str) -> Path:
+        """The log file of a router."""
+        return self.path / f"{router}.log"
+
+    def seed(self, router: str) -> str:
+        """What the router would boot with; "" when there is nothing."""
+        try:
+            return self.config(router).read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def write_seed(self, router: str, text: str) -> None:
+        """Change what the router would boot with."""
+        replace_text(self.config(router), text)
+
+    def last_words(self, router: str, size: int = 4096) -> str:
+        """The last line of a router's log that is not blank."""
+        try:
+            data = self.log(router).read_bytes()[-size:]
+        except OSError:
+            return ""
+        lines = [line for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else ""
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old text or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

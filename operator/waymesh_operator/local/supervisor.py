@@ -1,0 +1,213 @@
+"""The reconcile loop of local mode: files → desired; observe → plan → apply; over and over, in small steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from waymesh_operator.desired import DesiredMesh, desired_mesh
+from waymesh_operator.errors import LiveError, LocalError, ManifestError
+from waymesh_operator.live import AddressView
+from waymesh_operator.manifests import Resources
+from waymesh_operator.plan import Action, ObservedMesh, RouterState, plan
+from waymesh_operator.specs import Ref, Router
+
+from .events import BAD, GOOD, NOTE, WARN, Event
+from .files import ManifestFiles
+from .mesh import LocalMesh, World
+from .ports import PortTable
+from .state import StateFolder
+
+BUSY_S, STEADY_S = 0.05, 0.3
+"""Pauses between steps while something is under way, and while all is as it should be."""
+
+
+@dataclasses.dataclass
+class _Entry:
+    """One mesh that is, or was, asked for, and the Router resource as it was last accepted."""
+
+    mesh: LocalMesh
+    ports: PortTable
+    router: Router
+    converged: bool = False
+
+
+class Supervisor:
+    """Keeps the routers of a set of manifests as these say. Call `step` again and again, and `leave` to end."""
+
+    def __init__(self, files: ManifestFiles, root: Path, world: World, *, any_port: bool = False) -> None:
+        self._files = files
+        self._root = root
+        self._world = world
+        self._any_port = any_port
+        self._entries: dict[Ref, _Entry] = {}
+        self._wanted: dict[Ref, Router] = {}
+        self._leaving = False
+        self._idle_told: set[object] = set()
+
+    @property
+    def meshes(self) -> list[LocalMesh]:
+        """All meshes, by namespace and name."""
+        return [entry.mesh for _, entry in sorted(self._entries.items())]
+
+    @property
+    def resources(self) -> Resources:
+        """The manifests as last accepted."""
+        return self._files.resources
+
+    def load(self, *, lock: bool = True) -> None:
+        """Read the manifests. Raises ManifestError (the routers stay as they are) and LocalError.
+
+        Without `lock` state is only looked at, as a plan does while another process runs the mesh.
+        """
+        resources = self._files.read()
+        self._wanted = {router.ref: router for router in resources.routers}
+        for ref, router in self._wanted.items():
+            if ref not in self._entries:
+                folder = StateFolder(self._root, ref)
+                if lock:
+                    folder.lock()
+                else:
+                    folder.load()
+                self._entries[ref] = _Entry(LocalMesh(ref, folder, self._world), self._port_table(folder), router)
+            self._entries[ref].router = router
+        for kind, ref in resources.idle:
+            if (kind, ref) not in self._idle_told:
+                self._tell(WARN, f"{kind}/{ref} is valid, but this version does not act on it yet")
+                self._idle_told.add((kind, ref))
+
+    def adopt(self, now: float) -> None:
+        """Take over routers that an earlier run left behind."""
+        for entry in self._entries.values():
+            entry.mesh.adopt(now)
+            for name in entry.mesh.routers:
+                self._tell(NOTE, f"{name} still runs from before and is taken over")
+
+    def step(self, now: float) -> None:
+        """One turn: read changed files, then observe, plan and apply for each mesh."""
+        if not self._leaving and self._files.changed():
+            self._reload()
+        for ref, entry in list(self._entries.items()):
+            self._reconcile(ref, entry, now)
+            if ref not in self._wanted and not entry.mesh.routers:
+                entry.mesh.folder.unlock()
+                del self._entries[ref]
+
+    def plans(self, now: float) -> dict[Ref, tuple[Action, ...]]:
+        """What a step would do to each mesh, without doing it."""
+        return {ref: plan(self._desired(ref, entry), entry.mesh.observe(now)) for ref, entry in self._entries.items()}
+
+    @property
+    def converged(self) -> bool:
+        """Whether nothing is left to do, every router answers, and those of a mesh all see each other."""
+        return all(entry.converged for entry in self._entries.values())
+
+    @property
+    def gone(self) -> bool:
+        """Whether no router is left."""
+        return not any(entry.mesh.routers for entry in self._entries.values())
+
+    def leave(self) -> None:
+        """From now on drain and stop all, highest ordinals first."""
+        self._leaving = True
+        self._wanted = {}
+
+    def hurry(self, now: float) -> None:
+        """Wait no longer for deliveries that are unsettled."""
+        for entry in self._entries.values():
+            entry.mesh.hurry(now)
+
+    def close(self) -> None:
+        """Let go of everything; routers that still run go on."""
+        for entry in self._entries.values():
+            entry.mesh.close()
+            entry.mesh.folder.unlock()
+
+    def addresses(self) -> dict[Ref, tuple[AddressView, ...]]:
+        """The addresses in use on each mesh; a mesh that does not answer just now has none."""
+        found = {}
+        for ref, entry in self._entries.items():
+            try:
+                found[ref] = entry.mesh.addresses()
+            except LiveError:
+                found[ref] = ()
+        return found
+
+    def _reconcile(self, ref: Ref, entry: _Entry, now: float) -> None:
+        observed = entry.mesh.observe(now)
+        actions = plan(self._desired(ref, entry), observed)
+        waiting: set[str] = set()
+        for action in actions:
+            # The steps of one router build on each other; those of others can go on.
+            if action.router_id in waiting or not entry.mesh.apply(action, now):
+                waiting.add(action.router_id)
+        was, entry.converged = entry.converged, not actions and self._all_see_all(ref, entry, observed)
+        if entry.converged and not was and ref in self._wanted:
+            self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}, all seeing each other")
+
+    def _desired(self, ref: Ref, entry: _Entry) -> DesiredMesh:
+        router = self._wanted.get(ref)
+        if router is None:
+            return DesiredMesh(ref, (), entry.router.drain_timeout_s)
+        alive = {
+            name: r for name, r in entry.mesh.routers.items() if r.state in (RouterState.RUNNING, RouterState.STARTING)
+        }
+        places = entry.ports.places(router, alive)
+        return desired_mesh(router, self.resources.addresses, places)
+
+    def _all_see_all(self, ref: Ref, entry: _Entry, observed: ObservedMesh) -> bool:
+        router = self._wanted.get(ref)
+        if router is None or len(observed.routers) != router.size:
+            return False
+        if any(r.state is not RouterState.RUNNING for r in observed.routers.values()):
+            return False
+        ids = set(observed.routers)
+        return router.role != "interior" or all(r.view.known == ids - {r.id} for r in entry.mesh.routers.values())
+
+    def _reload(self) -> None:
+        try:
+            self.load()
+        except ManifestError as error:
+            for problem in error.problems:
+                self._tell(BAD, str(problem))
+            self._tell(WARN, "the manifests have errors: everything stays as it is")
+        except LocalError as error:
+            self._tell(BAD, str(error))
+        else:
+            self._tell(NOTE, "the manifests have changed")
+
+    def _port_table(self, folder: StateFolder) -> PortTable:
+        return PortTable(folder.ports, any_port=self._any_port)
+
+    def _tell(self, level: str, text: str) -> None:
+        self._world.events(Event(level, text))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def keep_up(supervisor: Supervisor, wake: threading.Event, turn_ended: Callable[[], bool]) -> None:
+    """Step until `turn_ended`, called after each step, says that it is enough. Setting `wake` ends a pause early."""
+    while True:
+        supervisor.step(time.monotonic())
+        if turn_ended():
+            return
+        wake.wait(STEADY_S if supervisor.converged else BUSY_S)
+        wake.clear()
+
+
+def shifted_ports(meshes: Iterable[LocalMesh]) -> list[str]:
+    """Listeners that could not have the port of the manifest, in words."""
+    said = []
+    for mesh in meshes:
+        for name, purposes in mesh.folder.ports.items():
+            for purpose, (wanted, port) in purposes.items():
+                if wanted not in (0, port):
+                    said.append(
+                        f"port {wanted} is in use: {name} {purpose.removeprefix('listener/')} listens on {port}"
+                    )
+    return said

@@ -1,0 +1,103 @@
+"""Local meshes as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from waymesh_operator.live import AddressView
+from waymesh_operator.plan import Action, RouterState
+from waymesh_operator.specs import Ref
+
+from .events import BAD, GOOD, NOTE, WARN, Event
+from .mesh import LocalMesh
+from .router import LocalRouter
+
+STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
+STATES = {
+    RouterState.STARTING: "yellow",
+    RouterState.RUNNING: "green",
+    RouterState.EXITED: "red",
+    RouterState.WAITING: "red",
+    RouterState.DRAINING: "cyan",
+}
+SIGNS = {"+": "green", "-": "red", "~": "yellow"}
+
+
+def event_text(event: Event, clock: str) -> Text:
+    """An event as one line."""
+    return Text.assemble((f"{clock} ", "dim"), (event.text, STYLES[event.level]))
+
+
+def router_table(mesh: LocalMesh) -> Table:
+    """The routers of a mesh: state, process, where clients connect, whom each sees."""
+    table = _table(f"Routers of {mesh.ref}")
+    for heading in ("Router", "State", "Pid", "Clients connect to", "Neighbours", "Sees"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("Conns", "Links", "Unsettled", "CPU", "Memory"):
+        table.add_column(heading, justify="right")
+    urls = mesh.urls
+    for router in sorted(mesh.routers.values(), key=lambda r: r.ordinal):
+        table.add_row(*_router_cells(router, urls.get(router.id, {}), len(mesh.routers) - 1))
+    return table
+
+
+def _router_cells(router: LocalRouter, urls: Mapping[str, str], others: int) -> list[str | Text]:
+    view = router.view
+    return [
+        router.id,
+        Text(router.state.value, STATES[router.state]),
+        "" if router.state in (RouterState.WAITING, RouterState.EXITED) else str(router.process.pid),
+        " ".join(urls.values()),
+        " ".join(view.neighbours),
+        f"{len(view.known)} of {others}",
+        str(view.connections),
+        str(view.links),
+        str(view.unsettled),
+        "" if router.cpu is None else f"{router.cpu:.0%}",
+        "" if router.rss_bytes is None else f"{router.rss_bytes / 2**20:.0f} MiB",
+    ]
+
+
+def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
+    """The addresses that clients use on a mesh."""
+    table = _table(f"Addresses of {ref}")
+    table.add_column("Address", overflow="fold")
+    table.add_column("Distribution")
+    for heading in ("Consumers", "Producers", "In", "Out"):
+        table.add_column(heading, justify="right")
+    for row in addresses:
+        counts = (row.consumers, row.producers, row.ingress, row.egress)
+        table.add_row(row.address, row.distribution, *(f"{count:,}" for count in counts))
+    return table
+
+
+def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
+    """The steps of a plan."""
+    table = _table(f"Plan for {ref}")
+    table.add_column("")
+    table.add_column("Step", overflow="fold")
+    for action in actions:
+        table.add_row(Text(action.sign, SIGNS[action.sign]), action.describe())
+    return table
+
+
+def screen(
+    meshes: Iterable[LocalMesh], addresses: Mapping[Ref, tuple[AddressView, ...]], events: deque[Text]
+) -> RenderableType:
+    """All tables and the latest events."""
+    parts: list[RenderableType] = []
+    for mesh in meshes:
+        parts.append(router_table(mesh))
+        if addresses.get(mesh.ref):
+            parts.append(address_table(mesh.ref, addresses[mesh.ref]))
+    return Group(*parts, *events)
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)

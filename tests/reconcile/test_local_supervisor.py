@@ -1,0 +1,258 @@
+"""Local mode's reconcile loop in a fake world: start, edits, faults, repair, drain."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from waymesh_operator.errors import LocalError, ManifestError
+
+from .local_fakes import Stage
+
+pytestmark = pytest.mark.engine_independent
+
+ROUTER = """
+apiVersion: waymesh.io/v1alpha1
+kind: Router
+metadata: {name: mesh}
+spec:
+  size: SIZE
+  drain: {timeoutSeconds: 5}
+"""
+ADDRESS = """---
+apiVersion: waymesh.io/v1alpha1
+kind: Address
+metadata: {name: NAME}
+spec: {routerRef: {name: mesh}, prefix: NAME, distribution: multicast}
+"""
+
+
+def manifest(size: int = 3, *addresses: str) -> str:
+    return ROUTER.replace("SIZE", str(size)) + "".join(ADDRESS.replace("NAME", name) for name in addresses)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path, manifest())
+    yield made
+    made.supervisor.close()
+
+
+def test_three_routers_come_up_and_see_each_other(stage: Stage) -> None:
+    stage.settle()
+    assert stage.ids() == ["mesh-0", "mesh-1", "mesh-2"]
+    assert stage.network.said[-1] == "mesh is ready: 3 routers, all seeing each other"
+    assert stage.network.changes == []  # a router boots with everything
+
+
+def test_size_five_adds_two_and_leaves_the_three_alone(stage: Stage) -> None:
+    stage.settle()
+    before = stage.pids()
+    stage.write(manifest(5))
+    stage.step()
+    stage.settle()
+    assert stage.ids() == [f"mesh-{k}" for k in range(5)]
+    assert {name: pid for name, pid in stage.pids().items() if name in before} == before
+    assert stage.network.changes == []
+
+
+def test_size_two_takes_the_highest_away_one_at_a_time(stage: Stage) -> None:
+    stage.write(manifest(4))
+    stage.settle()
+    stage.network.router("mesh-3").unsettled = 7
+    stage.write(manifest(2))
+    stage.step(10)
+    assert stage.network.signals == []  # mesh-3 waits for its deliveries, mesh-2 for mesh-3
+    stage.network.router("mesh-3").unsettled = 0
+    stage.step()
+    stage.settle()
+    assert stage.network.signals == [("mesh-3", signal.SIGTERM), ("mesh-2", signal.SIGTERM)]
+    assert stage.ids() == ["mesh-0", "mesh-1"]
+
+
+def test_a_drain_closes_client_listeners_first_and_ends_when_its_time_is_up(stage: Stage) -> None:
+    stage.settle()
+    stage.network.router("mesh-2").unsettled = 3
+    stage.write(manifest(2))
+    stage.step(5, seconds=1)
+    assert ("mesh-2", "delete", "k8s/default/Router/mesh/listener/amqp") in stage.network.changes
+    assert stage.network.signals == []
+    stage.step(3, seconds=1)
+    assert stage.network.signals == [("mesh-2", signal.SIGTERM)]
+    assert "mesh-2 ends with 3 deliveries unsettled: its time is up" in stage.network.said
+
+
+def test_a_router_that_does_not_end_is_killed(stage: Stage) -> None:
+    stage.settle()
+    stage.network.router("mesh-2").ignores_sigterm = True
+    stage.write(manifest(2))
+    stage.step(9, seconds=1)
+    assert [number for _, number in stage.network.signals] == [signal.SIGTERM, signal.SIGKILL]
+    assert stage.ids() == ["mesh-0", "mesh-1"]
+
+
+def test_an_edit_of_an_address_acts_live(stage: Stage) -> None:
+    stage.settle()
+    before = stage.pids()
+    stage.write(manifest(3, "news"))
+    stage.step(2)
+    created = [("create", "k8s/default/Address/news")] * 3
+    assert [(what, name) for _, what, name in stage.network.changes] == created
+    assert stage.pids() == before
+    assert any(row[1].get("prefix") == "news" for row in stage.seed("mesh-1"))
+
+
+def test_a_bad_edit_is_told_and_changes_nothing(stage: Stage) -> None:
+    stage.settle()
+    before = stage.pids()
+    stage.write(manifest(99))
+    stage.step(3)
+    assert f"{stage.file}:6: Router/mesh spec.size: must be between 0 and 64 (got 99)" in stage.network.said
+    assert stage.network.said[-1] == "the manifests have errors: everything stays as it is"
+    assert stage.network.said.count(stage.network.said[-1]) == 1
+    stage.write(manifest(4))
+    stage.step()
+    stage.settle()
+    assert {name: pid for name, pid in stage.pids().items() if name in before} == before
+    assert "mesh-3" in stage.ids()
+
+
+def test_the_role_cannot_be_edited(stage: Stage) -> None:
+    stage.settle()
+    stage.write(manifest().replace("size: 3", "size: 3\n  role: standalone"))
+    stage.step()
+    assert any("role cannot be changed" in text for text in stage.network.said)
+    assert len(stage.ids()) == 3
+
+
+def test_a_dead_router_is_started_again_with_growing_pauses(stage: Stage) -> None:
+    stage.settle()
+    started = []
+    for _ in range(4):
+        stage.network.router("mesh-1").die()
+        died = stage.now
+        while "mesh-1" not in stage.ids():
+            stage.step(seconds=0.05)
+        started.append(round(stage.now - died, 1))
+        stage.step(3, seconds=0.05)
+    assert started == sorted(started)
+    assert started[0] < 0.5 < started[-1]
+    stage.settle()
+    assert "mesh-1 ended: signal 9 SIGKILL" in stage.network.said
+    assert "restart router mesh-1 (signal 9 SIGKILL)" in stage.network.said
+
+
+def test_what_was_changed_by_hand_is_put_right_and_what_is_not_ours_stays(stage: Stage) -> None:
+    stage.write(manifest(3, "news"))
+    stage.settle()
+    router = stage.network.router("mesh-1")
+    del router.entities["router.config.address"]["k8s/default/Address/news"]
+    router.levels["ROUTER"] = "trace+"
+    router.entities["listener"]["mine"] = {"name": "mine", "port": "1", "role": "normal"}
+    stage.step(3)
+    assert "k8s/default/Address/news" in router.entities["router.config.address"]
+    assert router.levels["ROUTER"] == "default"
+    assert "mine" in router.entities["listener"]
+
+
+def test_a_refused_entity_is_told_and_does_not_hold_up_the_others(stage: Stage) -> None:
+    stage.settle()
+    stage.network.router("mesh-0").refuses.add("k8s/default/Address/news")
+    stage.write(manifest(4, "news"))
+    stage.step(5)
+    assert any("news is refused (400)" in text for text in stage.network.said)
+    assert sum("news is refused (400)" in text for text in stage.network.said) == 1
+    assert "mesh-3" in stage.ids()
+    assert "k8s/default/Address/news" in stage.network.router("mesh-2").entities["router.config.address"]
+    assert not stage.supervisor.converged
+    stage.network.router("mesh-0").refuses.clear()
+    stage.step(20)
+    assert stage.supervisor.converged
+
+
+def test_a_router_that_hangs_is_told_and_left_alone(stage: Stage) -> None:
+    stage.settle()
+    router = stage.network.router("mesh-1")
+    router.hangs = True
+    stage.write(manifest(3, "news"))
+    stage.step(5)
+    assert sum("mesh-1 does not answer" in text for text in stage.network.said) == 1
+    assert stage.network.signals == []
+    router.hangs = False
+    stage.step(60)
+    assert "k8s/default/Address/news" in router.entities["router.config.address"]
+
+
+def test_leaving_stops_the_highest_first(stage: Stage) -> None:
+    stage.settle()
+    stage.supervisor.leave()
+    stage.step(10)
+    assert stage.supervisor.gone
+    assert [name for name, _ in stage.network.signals] == ["mesh-2", "mesh-1", "mesh-0"]
+
+
+def test_hurry_does_not_wait_for_what_is_unsettled(stage: Stage) -> None:
+    stage.settle()
+    for router in stage.network.alive():
+        router.unsettled = 1
+    stage.supervisor.leave()
+    stage.step(5)
+    assert not stage.network.signals
+    for _ in range(10):
+        stage.supervisor.hurry(stage.now)
+        stage.step()
+    assert stage.supervisor.gone
+
+
+def test_a_router_resource_that_is_taken_out_of_the_file_is_stopped(stage: Stage) -> None:
+    stage.settle()
+    stage.write(manifest().replace("name: mesh", "name: other"))
+    stage.step(10)
+    assert stage.ids() == ["other-0", "other-1", "other-2"]
+
+
+def test_a_second_run_on_the_same_state_is_refused(stage: Stage) -> None:
+    with pytest.raises(LocalError, match="another `waymesh up` runs this mesh"):
+        stage.open()
+
+
+def test_routers_of_a_run_that_was_killed_are_taken_over(stage: Stage) -> None:
+    stage.settle()
+    before = stage.pids()
+    stage.supervisor.close()
+    stage.network.router("mesh-2").die()
+    del before["mesh-2"]
+    stage.supervisor = stage.open()
+    stage.settle()
+    assert {name: pid for name, pid in stage.pids().items() if name in before} == before
+    assert stage.ids() == ["mesh-0", "mesh-1", "mesh-2"]
+
+
+def test_bad_manifests_stop_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError):
+        Stage(tmp_path, manifest(-1))
+
+
+def test_listeners_that_need_certificates_are_refused_clearly(tmp_path: Path) -> None:
+    text = manifest() + "  listeners:\n  - {name: amqps, port: 5671, tls: true}\n"
+    with pytest.raises(ManifestError, match="local mode serves only listeners without TLS and authentication"):
+        Stage(tmp_path, text)
+
+
+def test_a_paused_mesh_is_left_alone(stage: Stage) -> None:
+    stage.settle()
+    stage.write(manifest(5) + "  paused: true\n")
+    stage.step(5)
+    assert len(stage.ids()) == 3
+
+
+def test_other_kinds_are_told_once(stage: Stage) -> None:
+    link = ADDRESS.replace("Address", "AutoLink").replace("NAME", "q")
+    link = link.replace("prefix: q, distribution: multicast", "address: q, direction: in, containerId: broker")
+    stage.write(manifest() + link)
+    stage.settle()
+    said = [text for text in stage.network.said if "AutoLink/q" in text]
+    assert said == ["AutoLink/q is valid, but this version does not act on it yet"]
