@@ -13,6 +13,7 @@ from typing import Any
 
 from waymesh_schema.convert import convert
 from waymesh_schema.entities import entity_type
+from waymesh_schema.loglevels import LOG_MODULES
 
 from .specs import Address, Ref
 
@@ -57,6 +58,40 @@ def alternate_name(taken: str) -> str:
     """The name for a replacement of the entity called `taken`."""
     base = taken.removesuffix(ALTERNATE_SUFFIX)
     return base + ALTERNATE_SUFFIX if taken == base else base
+
+
+def router_entity(router_id: str, mode: str) -> Entity:
+    """The router itself; the only entity that needs a restart to change."""
+    return Entity(ROUTER, router_id, {"id": router_id, "mode": mode})
+
+
+def listener_entity(ref: Ref, part: str, host: str, port: int, role: str) -> Entity:
+    """A listener of a Router; `part` tells its listeners apart."""
+    attributes = {
+        "host": host,
+        "port": str(port),
+        "role": role,
+        "authenticatePeer": False,
+        "saslMechanisms": "ANONYMOUS",
+    }
+    return Entity(LISTENER, entity_name(ref, "Router", part), attributes)
+
+
+def connector_entity(ref: Ref, peer: str, host: str, port: int) -> Entity:
+    """A connector to another router of the mesh."""
+    attributes = {"host": host, "port": str(port), "role": "inter-router", "saslMechanisms": "ANONYMOUS"}
+    return Entity(CONNECTOR, entity_name(ref, "Router", "to", peer), attributes)
+
+
+def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
+    """One for each log module, so that a level taken out of the manifest goes back to the default live too."""
+    wanted = {"DEFAULT": level, **levels}
+    return tuple(_log_entity(module, wanted.get(module, "default")) for module in LOG_MODULES)
+
+
+def _log_entity(module: str, level: str) -> Entity:
+    enable = level if level in ("default", "none") else f"{level}+"
+    return Entity(LOG, f"log/{module}", {"module": module, "enable": enable})
 
 
 def address_entity(address: Address) -> Entity:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from .mesh import DesiredMesh, DesiredRouter, Place, conflicts, desired_mesh, router_id, seed_text
+from .mesh import (
+    DesiredConnector,
+    DesiredListener,
+    DesiredMesh,
+    DesiredRouter,
+    Place,
+    conflicts,
+    desired_mesh,
+    router_id,
+)
 from .topology import lower_neighbours
 
 __all__ = [
+    "DesiredConnector",
+    "DesiredListener",
     "DesiredMesh",
     "DesiredRouter",
     "Place",
@@ -13,5 +24,4 @@ __all__ = [
     "desired_mesh",
     "lower_neighbours",
     "router_id",
-    "seed_text",
 ]

@@ -13,6 +13,7 @@ from .actions import (
     UpdateEntity,
     WriteSeed,
 )
+from .compose import router_entities, seed_text
 from .observed import ObservedMesh, ObservedRouter, RouterState
 from .planner import plan
 
@@ -30,4 +31,6 @@ __all__ = [
     "UpdateEntity",
     "WriteSeed",
     "plan",
+    "router_entities",
+    "seed_text",
 ]

@@ -25,8 +25,8 @@ class CreateRouter:
 
     def describe(self) -> str:
         """What the step does."""
-        ports = _join(e.attributes["port"] for e in self.router.entities if "/listener/" in e.name)
-        peers = _join(e.name.rpartition("/")[2] for e in self.router.entities if e.type == CONNECTOR)
+        ports = _join(listener.port for listener in self.router.listeners if listener.for_clients)
+        peers = _join(connector.peer for connector in self.router.connectors)
         details = [f"listens on {ports}"] if ports else []
         details += [f"connects to {peers}"] if peers else []
         return f"create router {self.router_id}" + (f" ({'; '.join(details)})" if details else "")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from waymesh_operator.desired import DesiredMesh, DesiredRouter, seed_text
+from waymesh_operator.desired import DesiredMesh, DesiredRouter
 from waymesh_operator.entities import (
     Entity,
     alternate_name,
@@ -33,6 +33,7 @@ from .actions import (
     UpdateEntity,
     WriteSeed,
 )
+from .compose import router_entities, seed_text
 from .observed import ObservedMesh, ObservedRouter, RouterState
 
 
@@ -70,7 +71,7 @@ def _plan_entities(router: DesiredRouter, live: ObservedRouter) -> list[EntityAc
     updates: list[EntityAction] = []
     creates: list[CreateEntity] = []
     kept: set[tuple[str, str]] = set()
-    for wanted in router.entities:
+    for wanted in router_entities(router):
         same_key = [e for e in live.entities if e.key == wanted.key]
         match, update = _match(router.id, wanted, same_key)
         if match is None and creatable(wanted):
