@@ -27,7 +27,7 @@ REPO = Path(__file__).resolve().parent.parent
 ROOT = REPO / "router_image"
 BUILD = REPO / "build" / "engine"
 NOTES = BUILD / "hashes.json"
-PARALLEL = 2
+PARALLEL = os.cpu_count() or 1
 COMPILE_ARGS = ("-O3", "-g0", "-Wno-unused-function", "-Wno-unreachable-code")
 DIRECTIVES: dict[str, object] = {
     "language_level": 3,
