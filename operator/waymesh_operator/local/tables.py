@@ -77,6 +77,22 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
     return table
 
 
+def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
+    """Links of clients, by router, as the routers' `router.link` entities say."""
+    table = _table("Links of clients")
+    for heading in ("Router", "Dir", "Address"):
+        table.add_column(heading)
+    for heading in ("Capacity", "Credit", "Deliveries", "Accepted", "Unsettled"):
+        table.add_column(heading, justify="right")
+    names = ("capacity", "creditAvailable", "deliveryCount", "acceptedCount", "unsettledCount")
+    for router, rows in links.items():
+        for row in rows:
+            key = str(row.get("owningAddr"))
+            address = key[2:] if key.startswith("M") else key[1:]
+            table.add_row(router, str(row.get("linkDir")), address, *(f"{row.get(name) or 0:,}" for name in names))
+    return table
+
+
 def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
     """The steps of a plan."""
     table = _table(f"Plan for {ref}")

@@ -1,0 +1,1 @@
+"""`waymesh demo`: a mesh at work, told as a story."""

@@ -1,0 +1,241 @@
+"""The demo: what is shown, in which order, and whether it went well."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from waymesh_operator.errors import WaymeshError
+from waymesh_operator.live import LiveClient, connect, read_addresses
+from waymesh_operator.local.events import Event
+from waymesh_operator.local.files import ManifestFiles
+from waymesh_operator.local.mesh import LocalMesh, World
+from waymesh_operator.local.processes import SystemLauncher
+from waymesh_operator.local.supervisor import Supervisor, keep_up
+from waymesh_operator.local.tables import address_table, event_text, link_table, router_table
+from waymesh_operator.manifests.crds import data_folder
+from waymesh_operator.plan import RouterState
+
+from .traffic import Account, Order, Traffic
+
+MANIFEST = "mesh.yaml"
+ADDRESS = "orders"
+VICTIM = "mesh-1"
+READY_S = 15.0
+FLOW_RATE = 400.0
+BEFORE_KILL_S, AFTER_RETURN_S = 0.7, 0.5
+
+
+class DemoFailed(WaymeshError):
+    """Something did not go as the demo promises."""
+
+
+def run_demo(messages: int, no_color: bool) -> int:
+    """Tell the story with so many messages of each kind; returns the exit code."""
+    console = Console(no_color=no_color, highlight=False)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder, Backstage(Path(folder), console) as backstage:
+        accounts = Story(console, backstage, messages).tell()
+    lost = sum(account.lost for account in accounts)
+    duplicated = sum(account.duplicated for account in accounts)
+    sent = sum(account.sent for account in accounts)
+    good = not lost and not duplicated
+    console.print(
+        f"\nsent {sent:,} messages across the mesh: lost {lost}, duplicated {duplicated}; "
+        f"{time.monotonic() - began:.1f} s in all",
+        style="bold green" if good else "bold red",
+    )
+    return 0 if good else 1
+
+
+class Backstage:
+    """`waymesh up` behind the scenes: its loop on a thread of its own, in a state folder that vanishes afterwards."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self._console = console
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        world = World(SystemLauncher(), connect, self._tell)
+        files = ManifestFiles([data_folder("examples") / MANIFEST])
+        self._supervisor = Supervisor(files, folder, world, any_port=True)
+        self._thread = threading.Thread(target=self._run, name="waymesh-up")
+        self._error: Exception | None = None
+        self._left = False
+
+    def __enter__(self) -> Backstage:
+        self._supervisor.load()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._supervisor.close()
+
+    def stop(self) -> None:
+        """Drain and stop all routers; returns when they are gone."""
+        self._stop.set()
+        self._wake.set()
+        self._thread.join()
+
+    @property
+    def mesh(self) -> LocalMesh:
+        """The mesh of the example."""
+        return self._supervisor.meshes[0]
+
+    def url(self, ordinal: int) -> str:
+        """Where clients of a router connect."""
+        return next(iter(self.mesh.urls[f"mesh-{ordinal}"].values()))
+
+    def wait(self, what: str, ready: Callable[[], bool]) -> None:
+        """Wait until something is so. Raises DemoFailed when it takes too long."""
+        deadline = time.monotonic() + READY_S
+        while not ready():
+            if self._error:
+                raise DemoFailed(f"{what}: {self._error}") from self._error
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{what}: not within {READY_S:g} s")
+            time.sleep(0.02)
+
+    def all_ready(self) -> bool:
+        """Whether all routers answer and see each other."""
+        return self._supervisor.converged
+
+    def kill(self, name: str) -> int:
+        """End a router without warning; returns its pid."""
+        process = self.mesh.routers[name].process
+        process.send(signal.SIGKILL)
+        self._wake.set()
+        return process.pid
+
+    def back(self, name: str, pid: int) -> bool:
+        """Whether the router runs again, as another process."""
+        router = self.mesh.routers.get(name)
+        return router is not None and router.state is RouterState.RUNNING and router.process.pid != pid
+
+    def _run(self) -> None:
+        try:
+            keep_up(self._supervisor, self._wake, self._turn_ended)
+        except WaymeshError as error:
+            self._error = error
+
+    def _turn_ended(self) -> bool:
+        if self._stop.is_set() and not self._left:
+            self._left = True
+            self._supervisor.leave()
+        return self._left and self._supervisor.gone
+
+    def _tell(self, event: Event) -> None:
+        self._console.print("  ", event_text(event, time.strftime("%H:%M:%S")), sep="", soft_wrap=True)
+
+
+class Story:
+    """The scenes."""
+
+    def __init__(self, console: Console, backstage: Backstage, messages: int) -> None:
+        self._console = console
+        self._backstage = backstage
+        self._messages = messages
+
+    def tell(self) -> list[Account]:
+        """All scenes; returns the accounts of all messages."""
+        self._head("Three interior routers, as examples/mesh.yaml asks for")
+        self._backstage.wait("the mesh comes up", self._backstage.all_ready)
+        self._console.print(router_table(self._backstage.mesh))
+        accounts = []
+        for kind, presettled in (("unsettled", False), ("pre-settled", True)):
+            self._head(f"{self._messages:,} {kind} messages: sender on mesh-0, receiver on mesh-2")
+            accounts.append(self._send(presettled))
+        accounts.append(self._lose_a_router())
+        self._head("Stopping: each router drains, the highest ordinal first")
+        self._backstage.stop()
+        return accounts
+
+    def _order(self, count: int, presettled: bool = False, rate: float = 0.0) -> Order:
+        return Order(self._backstage.url(0), self._backstage.url(2), ADDRESS, count, presettled, rate)
+
+    def _send(self, presettled: bool) -> Account:
+        traffic = Traffic(self._order(self._messages, presettled))
+        with self._background(traffic):
+            self._show_tables_when(lambda: traffic.account.received > self._messages // 2, traffic, not presettled)
+        return self._told(traffic.account)
+
+    def _show_tables_when(self, moment: Callable[[], bool], traffic: Traffic, tables: bool) -> None:
+        """Progress; and once, while messages flow, what management says about them."""
+        columns = (TextColumn("  received"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, console=self._console, transient=True) as progress:
+            task = progress.add_task("", total=self._messages)
+            while not traffic.done.wait(0.05):
+                progress.update(task, completed=traffic.account.received)
+                if tables and moment():
+                    tables = False
+                    self._tables()
+            progress.update(task, completed=traffic.account.received)
+
+    def _tables(self) -> None:
+        clients = {ordinal: connect(self._backstage.url(ordinal)) for ordinal in range(3)}
+        try:
+            self._console.print(address_table(self._backstage.mesh.ref, read_addresses(clients.values())))
+            self._console.print(link_table({f"mesh-{k}": _links(client) for k, client in clients.items()}))
+        finally:
+            for client in clients.values():
+                client.close()
+
+    def _lose_a_router(self) -> Account:
+        self._head(f"{VICTIM} is killed while messages flow from mesh-0 to mesh-2")
+        traffic = Traffic(self._order(1_000_000, rate=FLOW_RATE))
+        with self._background(traffic):
+            self._backstage.wait("messages flow", lambda: traffic.account.received > FLOW_RATE * BEFORE_KILL_S)
+            pid = self._backstage.kill(VICTIM)
+            before = traffic.account.received
+            self._console.print(f"  kill -9 {pid}", style="bold")
+            self._backstage.wait(f"{VICTIM} comes back", lambda: self._backstage.back(VICTIM, pid))
+            self._backstage.wait("the mesh is whole again", self._backstage.all_ready)
+            time.sleep(AFTER_RETURN_S)
+            during = traffic.account.received - before
+            traffic.enough.set()
+        if not during:
+            raise DemoFailed("no message came through while the router was away")
+        self._console.print(
+            f"  {during:,} messages came through meanwhile; "
+            f"the longest time without one was {traffic.account.longest_gap_s * 1000:.0f} ms"
+        )
+        account = self._told(traffic.account)
+        self._console.print(router_table(self._backstage.mesh))
+        return account
+
+    @contextmanager
+    def _background(self, traffic: Traffic) -> Iterator[None]:
+        """Messages flow on a thread of their own until the order is carried out."""
+        thread = threading.Thread(target=traffic.run, name="waymesh-demo-traffic", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            traffic.enough.set()
+            thread.join()
+
+    def _told(self, account: Account) -> Account:
+        if account.error:
+            self._console.print(f"  {account.error}", style="red")
+        outcome = f", {account.settled:,} accepted" if account.settled else ""
+        again = f", {account.again:,} sent again" if account.again else ""
+        self._console.print(
+            f"  sent {account.sent:,}, received {account.received:,}{outcome}{again}, "
+            f"lost {account.lost}, duplicated {account.duplicated} ({account.rate:,.0f} messages/s)"
+        )
+        return account
+
+    def _head(self, text: str) -> None:
+        self._console.print(f"\n{text}", style="bold")
+
+
+def _links(client: LiveClient) -> list[dict[str, object]]:
+    return [row for row in client.query("router.link") if row.get("linkType") == "endpoint" and row.get("owningAddr")]
