@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import resource
 import socket
 import ssl
 import traceback
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from waymesh_router.router import Peer
 from waymesh_router.runtime.connection_io import EPOLLIN, ConnectionIO, ReceiveBuffer, flush_all
@@ -22,6 +24,7 @@ from waymesh_router.runtime.tls_io import TlsConnectionIO
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_router.router import Router
+    from waymesh_router.runtime.log import Log
 
 LINGER_S = 2.0
 """How long a closed connection's socket waits for the peer to take our last bytes and close its end."""
@@ -34,21 +37,16 @@ Endpoint = Listener | Connector
 Opener = Callable[[str, Peer], "Connection"]
 
 
-class Log(Protocol):
-    """Where log lines go; `module` and `level` are those of the `log` entity."""
-
-    def __call__(self, module: str, level: str, text: str) -> None: ...
-
-
 class SocketHost:
     """Listeners, connectors and connections of one router on one loop."""
 
     def __init__(self, loop: Loop, log: Log, rng: Callable[[], float]) -> None:
         """`rng()`: a float in [0, 1), for the jitter of reconnects."""
         self.loop = loop
-        self.log = log
+        self.log = log.write
         self.errors = 0
         """Connections that were ended by an error of our own (a bug); each one is in the log with its traceback."""
+        self._log = log
         self._rng = rng
         self._router: Router
         self._profiles: dict[str, TlsProfile] = {}
@@ -117,6 +115,23 @@ class SocketHost:
     def ports(self, name: str) -> list[int]:
         """The ports that a listener is bound to."""
         return self._listeners[name].ports
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        """A `log` entity. Raises SchemaError when its levels or its output are unusable."""
+        self._log.configure(attrs)
+
+    def log_stats(self, module: str) -> Mapping[str, int]:
+        """How many lines of each level a module has written."""
+        return self._log.stats(module)
+
+    def recent_log(self, limit: int | None) -> list[tuple[Any, ...]]:
+        """The last lines: module, level, text, file, line, seconds since 1970."""
+        return [dataclasses.astuple(line) for line in self._log.recent(limit)]
+
+    def memory_usage(self) -> int:
+        """Bytes of memory that the process holds (resident set)."""
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
 
     # ---- from listeners and connectors
 

@@ -10,10 +10,10 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
+from waymesh_router.management.errors import ManagementError
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import Daemon, raise_descriptor_limit
 from waymesh_router.runtime.errors import HostError
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         return _run(options)
-    except (ConfigError, SchemaError, OSError) as error:
+    except (ConfigError, SchemaError, ManagementError, OSError) as error:
         sys.stderr.write(f"waymesh-router: {error}\n")
         return 1
 
@@ -68,17 +68,14 @@ class Running:
     """A configured router on its loop, listening."""
 
     def __init__(self, entries: Sequence[ConfigEntry]) -> None:
-        """Raises ConfigError, SchemaError or OSError; then the process is to end."""
+        """Raises SchemaError, ManagementError or OSError; then the process is to end."""
         self.log = Log(lambda: datetime.now().astimezone())
         self.loop = Loop()
-        self._router_attrs = _attributes(entries, "router")[0]
-        for attrs in _attributes(entries, "log"):
-            self.log.configure(attrs)
+        self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")
         rng = random.Random()
-        self.host = SocketHost(self.loop, self.log.write, rng.random)
-        for attrs in _attributes(entries, "sslProfile"):
-            self.host.ssl_profile(attrs)
-        self.router = Router(entries, self.host, self.loop.now(), rng)
+        self.host = SocketHost(self.loop, self.log, rng.random)
+        now = self.loop.now()
+        self.router = Router(entries, self.host, now, rng, _version(), int(now))
         self.router.authenticator = read_users(self._router_attrs)
         self.host.attach(self.router)
         self.router.start()
@@ -106,10 +103,6 @@ class Running:
             self.router.authenticator = read_users(self._router_attrs)
         except HostError as error:
             self.log.write("ROUTER", "error", f"{error}; going on with the users read before")
-
-
-def _attributes(entries: Sequence[ConfigEntry], name: str) -> list[Mapping[str, Any]]:
-    return [entry.attributes for entry in entries if entry.type.name == name]
 
 
 def _settle_memory() -> None:

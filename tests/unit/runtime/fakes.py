@@ -6,11 +6,12 @@ import contextlib
 import math
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from waymesh_router.router import Peer
-
 from waymesh_router.runtime.host import SocketHost
+from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.loop import Loop
 
 
@@ -91,8 +92,9 @@ class Running:
 
     def __init__(self) -> None:
         self.loop = Loop()
-        self.lines: list[tuple[str, str, str]] = []
-        self.host = SocketHost(self.loop, self._log, lambda: 0.0)
+        self.lines: list[str] = []
+        log = Log(lambda: datetime.now(UTC), lambda output: self)
+        self.host = SocketHost(self.loop, log, lambda: 0.0)
         self.router = FakeRouter()
         self.host.attach(self.router)  # type: ignore[arg-type]
         self._thread = threading.Thread(target=lambda: self.loop.run(self.host.turn))
@@ -125,10 +127,14 @@ class Running:
         self.call(self.host.connect, {"name": "C", "host": "127.0.0.1", "port": str(port), **attrs})
 
     def log_text(self) -> str:
-        return "\n".join(" ".join(line) for line in self.lines)
+        return "\n".join(self.lines)
 
-    def _log(self, module: str, level: str, text: str) -> None:
-        self.lines.append((module, level, text))
+    def write(self, level: str, line: str) -> None:
+        """Sink of the log."""
+        self.lines.append(line)
+
+    def close(self) -> None:
+        """Sink of the log."""
 
     def stop(self) -> None:
         self.loop.call_from_thread(lambda: self.host.stop("the test is over"))

@@ -182,7 +182,7 @@ def test_deleted_listener_closes_its_connections(host: Running) -> None:
 
 def test_http_listeners_are_not_served(host: Running) -> None:
     host.call(host.host.listen, {"name": "h", "host": "127.0.0.1", "port": "0", "http": True})
-    assert "HTTP warning listener h" in host.log_text()
+    assert "HTTP (warning) listener h" in host.log_text()
 
 
 def test_connector_greets_and_talks(host: Running) -> None:

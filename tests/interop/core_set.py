@@ -1,0 +1,81 @@
+"""What every foreign client library must be able to do: run by test_rhea.py and test_go_amqp.py.
+
+Each check takes a `Program` and the URLs of the routers that its sender and its receivers connect to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+from tests.interop.programs import Program
+
+MEBIBYTE = 1024 * 1024
+
+
+def digest(number: int, size: int) -> str:
+    """SHA-256 of the body that the programs send."""
+    return hashlib.sha256(f"{number}:{'x' * size}".encode()).hexdigest()
+
+
+def numbers(result: dict[str, Any]) -> list[int]:
+    """The numbers of the messages that were received."""
+    return [message["number"] for message in result["messages"]]
+
+
+def check_one_to_one(program: Program, address: str, send_to: str, receive_at: str, presettled: bool = False) -> None:
+    """100 messages in order, nothing lost, duplicated or changed, settled as asked."""
+    receiver = program("receive", url=receive_at, address=address, count=100, presettled=presettled).wait_ready()
+    sender = program("send", url=send_to, address=address, count=100, size=100, presettled=presettled)
+    received = receiver.result()
+    assert sender.result()["outcomes"] == {"presettled" if presettled else "accepted": 100}
+    assert numbers(received) == list(range(100))
+    assert {message["settled"] for message in received["messages"]} == {presettled}
+    assert [message["sha256"] for message in received["messages"]] == [digest(number, 100) for number in range(100)]
+
+
+def check_shared(program: Program, address: str, send_to: str, receive_at: list[str]) -> None:
+    """Balanced, or closest at equal cost: each receiver takes what it has credit for, together all of them once."""
+    receivers = [program("receive", url=url, address=address, count=20).wait_ready() for url in receive_at]
+    total = 20 * len(receivers)
+    sender = program("send", url=send_to, address=address, count=total)
+    taken = [number for receiver in receivers for number in numbers(receiver.result())]
+    assert sender.result()["outcomes"] == {"accepted": total}
+    assert sorted(taken) == list(range(total))
+
+
+def check_multicast(program: Program, address: str, send_to: str, receive_at: list[str]) -> None:
+    """Each receiver gets each message once, in order."""
+    receivers = [program("receive", url=url, address=address, count=20).wait_ready() for url in receive_at]
+    sender = program("send", url=send_to, address=address, count=20)
+    for receiver in receivers:
+        assert numbers(receiver.result()) == list(range(20))
+    assert sender.result()["outcomes"] == {"accepted": 20}
+
+
+def check_outcomes(program: Program, address: str, send_to: str, receive_at: str) -> None:
+    """Every outcome comes back to the sender."""
+    outcomes = ["accept", "reject", "release", "modify"]
+    receiver = program("receive", url=receive_at, address=address, count=40, outcomes=outcomes).wait_ready()
+    sender = program("send", url=send_to, address=address, count=40)
+    receiver.result()
+    assert sender.result()["outcomes"] == {"accepted": 10, "rejected": 10, "released": 10, "modified": 10}
+
+
+def check_request_reply(program: Program, address: str, ask_at: str, answer_at: str) -> None:
+    """Requests with a dynamic reply-to, answered through an anonymous sender."""
+    responder = program("respond", url=answer_at, address=address, count=10).wait_ready()
+    replies = program("request", url=ask_at, address=address, count=10, size=3).result()["replies"]
+    assert responder.result()["answered"] == 10
+    wanted = Counter((f"request-{number}", f"{number}:XXX") for number in range(10))
+    assert Counter((reply["correlation_id"], reply["body"]) for reply in replies) == wanted
+
+
+def check_large(program: Program, address: str, send_to: str, receive_at: str) -> None:
+    """A message of 1 MiB, twice."""
+    receiver = program("receive", url=receive_at, address=address, count=2).wait_ready()
+    sender = program("send", url=send_to, address=address, count=2, size=MEBIBYTE)
+    messages = receiver.result()["messages"]
+    assert sender.result()["outcomes"] == {"accepted": 2}
+    assert [message["sha256"] for message in messages] == [digest(number, MEBIBYTE) for number in range(2)]

@@ -1,0 +1,148 @@
+// A small AMQP client on rhea. One argument: JSON with url, role (send, receive, request, respond) and what the role needs
+// (see ../programs.py). Prints JSON lines: {"event": "ready"} when its links are up, and at the end {"event": "done", ...}.
+'use strict';
+
+const crypto = require('crypto');
+const container = require('rhea');
+
+const args = JSON.parse(process.argv[2]);
+const url = new URL(args.url);
+
+function say(event, fields) {
+    process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
+}
+
+function fail(text) {
+    say('failed', { error: String(text) });
+    process.exit(1);
+}
+
+function body(number) {
+    return `${number}:` + 'x'.repeat(args.size || 0);
+}
+
+function describe(message, settled) {
+    return {
+        number: parseInt(message.body, 10),
+        length: message.body.length,
+        sha256: crypto.createHash('sha256').update(message.body).digest('hex'),
+        settled,
+    };
+}
+
+function finish(connection, fields) {
+    connection.once('connection_close', () => say('done', fields));
+    connection.close();
+}
+
+const roles = {
+    send(connection) {
+        const outcomes = {};
+        let sent = 0;
+        let over = 0;
+        const sender = connection.open_sender({
+            target: { address: args.address }, snd_settle_mode: args.presettled ? 1 : 0,
+        });
+        const one_over = (name) => {
+            outcomes[name] = (outcomes[name] || 0) + 1;
+            over += 1;
+            if (over === args.count) finish(connection, { outcomes });
+        };
+        sender.once('sender_open', () => say('ready', {}));
+        sender.on('sendable', () => {
+            while (sent < args.count && sender.sendable()) {
+                const number = sent;
+                sent += 1;
+                sender.send({ body: body(number), durable: true, application_properties: { number } });
+                if (args.presettled) one_over('presettled');
+            }
+        });
+        for (const name of ['accepted', 'rejected', 'released', 'modified']) {
+            sender.on(name, () => one_over(name));
+        }
+    },
+
+    receive(connection) {
+        const messages = [];
+        const outcomes = args.outcomes || ['accept'];
+        const receiver = connection.open_receiver({
+            source: { address: args.address }, credit_window: 0, autoaccept: false,
+            snd_settle_mode: args.presettled ? 1 : 2,
+        });
+        receiver.once('receiver_open', () => {
+            receiver.add_credit(args.count);
+            say('ready', {});
+        });
+        receiver.on('message', (context) => {
+            const delivery = context.delivery;
+            messages.push(describe(context.message, delivery.remote_settled));
+            const outcome = outcomes[(messages.length - 1) % outcomes.length];
+            if (outcome === 'accept') delivery.accept();
+            if (outcome === 'reject') delivery.reject({ condition: 'test:refused', description: 'as asked' });
+            if (outcome === 'release') delivery.release();
+            if (outcome === 'modify') delivery.modified({ delivery_failed: true, undeliverable_here: true });
+            if (messages.length === args.count) finish(connection, { messages });
+        });
+    },
+
+    request(connection) {
+        const replies = [];
+        const receiver = connection.open_receiver({ source: { dynamic: true } });
+        const sender = connection.open_sender(args.address);
+        let reply_to;
+        let asked = 0;
+        const ask = () => {
+            while (reply_to && asked < args.count && sender.sendable()) {
+                sender.send({ body: body(asked), reply_to, correlation_id: `request-${asked}` });
+                asked += 1;
+            }
+        };
+        receiver.on('receiver_open', () => {
+            reply_to = receiver.source.address;
+            say('ready', { reply_to });
+            ask();
+        });
+        sender.on('sendable', ask);
+        receiver.on('message', (context) => {
+            replies.push({ correlation_id: context.message.correlation_id, body: context.message.body });
+            if (replies.length === args.count) finish(connection, { replies });
+        });
+    },
+
+    respond(connection) {
+        let answered = 0;
+        let settled = 0;
+        const answers = connection.open_sender({ target: {} });
+        const waiting = [];
+        const answer = () => {
+            while (waiting.length && answers.sendable()) {
+                const message = waiting.shift();
+                answers.send({
+                    to: message.reply_to, correlation_id: message.correlation_id, body: message.body.toUpperCase(),
+                });
+                answered += 1;
+            }
+        };
+        const receiver = connection.open_receiver(args.address);
+        receiver.on('receiver_open', () => say('ready', {}));
+        receiver.on('message', (context) => {
+            waiting.push(context.message);
+            answer();
+        });
+        answers.on('sendable', answer);
+        answers.on('settled', () => {
+            settled += 1;
+            if (settled === args.count) finish(connection, { answered });
+        });
+    },
+};
+
+container.on('connection_open', (context) => roles[args.role](context.connection));
+container.on('connection_error', (context) => fail(context.connection.error));
+container.on('session_error', (context) => fail(context.session.error));
+for (const event of ['receiver_error', 'sender_error']) {
+    container.on(event, (context) => fail((context.receiver || context.sender).error));
+}
+container.on('disconnected', (context) => fail(`disconnected ${context.error || ''}`));
+container.on('error', (context) => fail(context));
+container.connect({ host: url.hostname, port: url.port, username: 'anonymous', reconnect: false });
