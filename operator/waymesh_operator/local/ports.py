@@ -42,14 +42,15 @@ class PortTable:
         self._any_port = any_port
         self._free = free
 
+    @property
+    def chosen(self) -> set[int]:
+        """All ports of the mesh."""
+        return {pair[1] for purposes in self._saved.values() for pair in purposes.values()}
+
     def places(self, router: Router, running: Mapping[str, object]) -> list[Place]:
         """A Place for each ordinal. Ports of `running` routers are theirs; others are only kept if they are free."""
         declared = {listener.port for listener in router.listeners}
         return [self._place(router, ordinal, declared, running) for ordinal in range(router.size)]
-
-    def forget(self, router: str) -> None:
-        """Give the ports of a router back."""
-        self._saved.pop(router, None)
 
     def _place(self, router: Router, ordinal: int, declared: set[int], running: Mapping[str, object]) -> Place:
         own_id = router_id(router.ref, ordinal)
@@ -71,7 +72,7 @@ class PortTable:
         return Place(LOOPBACK, LOOPBACK, chosen["mesh"], chosen["management"], clients)
 
     def _choose(self, wanted: int, former: int) -> int:
-        used = {pair[1] for purposes in self._saved.values() for pair in purposes.values()}
+        used = self.chosen
         for port in (wanted, former):
             if port and port not in used and self._free(port):
                 return port

@@ -18,7 +18,7 @@ from waymesh_operator.specs import Ref, Router
 from .events import BAD, GOOD, NOTE, WARN, Event
 from .files import ManifestFiles
 from .mesh import LocalMesh, World
-from .ports import PortTable
+from .ports import PortTable, is_free
 from .state import StateFolder
 
 BUSY_S, STEADY_S = 0.05, 0.3
@@ -180,7 +180,11 @@ class Supervisor:
             self._tell(NOTE, "the manifests have changed")
 
     def _port_table(self, folder: StateFolder) -> PortTable:
-        return PortTable(folder.ports, any_port=self._any_port)
+        return PortTable(folder.ports, any_port=self._any_port, free=self._port_is_free)
+
+    def _port_is_free(self, port: int) -> bool:
+        """Whether nobody has it, and none of our meshes is about to."""
+        return is_free(port) and not any(port in entry.ports.chosen for entry in self._entries.values())
 
     def _tell(self, level: str, text: str) -> None:
         self._world.events(Event(level, text))

@@ -1,0 +1,126 @@
+"""Entities and views over management: what is asked, what is made of the answers, what failures become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from waymesh_client.errors import ClientError, ConnectionFailed, ManagementError
+from waymesh_operator.entities import ADDRESS, LOG, Entity
+from waymesh_operator.errors import LiveError
+from waymesh_operator.live import apply_entity, read_addresses, read_entities, read_router, unsettled
+from waymesh_operator.plan import CreateEntity, DeleteEntity, UpdateEntity
+
+pytestmark = pytest.mark.engine_independent
+
+
+class Script:
+    """A client with prepared answers; an error instead of rows is raised."""
+
+    def __init__(self, rows: Mapping[str, Any] | None = None, error: ClientError | None = None) -> None:
+        self.rows = rows or {}
+        self.error = error
+        self.calls: list[tuple[Any, ...]] = []
+
+    def _call(self, *call: Any) -> None:
+        self.calls.append(call)
+        if self.error:
+            raise self.error
+
+    def query(self, entity_type: str | None = None, attributes: Sequence[str] = ()) -> list[dict[str, Any]]:
+        self._call("query", entity_type)
+        return list(self.rows.get(entity_type or "", ()))
+
+    def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
+        self._call("create", entity_type, name, dict(attributes))
+        return {}
+
+    def update(
+        self, attributes: Mapping[str, Any], entity_type: str | None = None, *, name: str | None = None
+    ) -> dict[str, Any]:
+        self._call("update", entity_type, name, dict(attributes))
+        return {}
+
+    def delete(self, entity_type: str | None = None, *, name: str | None = None) -> None:
+        self._call("delete", entity_type, name)
+
+    def close(self) -> None:
+        self.calls.append(("close",))
+
+
+ENTITY = Entity(ADDRESS, "k8s/default/Address/a", {"prefix": "a", "pattern": None, "waypoint": False})
+
+
+def test_entities_are_read_by_type_and_log_modules_are_called_alike() -> None:
+    client = Script(
+        {ADDRESS: [{"name": "x", "prefix": "p"}], LOG: [{"name": "AGENT", "module": "AGENT", "enable": None}]}
+    )
+    assert [(e.type, e.name) for e in read_entities(client)] == [(ADDRESS, "x"), (LOG, "log/AGENT")]
+    assert client.calls == [("query", kind) for kind in ("listener", "connector", ADDRESS, LOG)]
+
+
+def test_steps_become_management_requests() -> None:
+    client = Script()
+    apply_entity(client, CreateEntity("r", ENTITY))
+    apply_entity(
+        client, UpdateEntity("r", Entity(LOG, "log/AGENT", {"name": "AGENT"}), {"enable": ("info+", "debug+")})
+    )
+    apply_entity(client, DeleteEntity("r", ENTITY))
+    assert client.calls == [
+        ("create", ADDRESS, "k8s/default/Address/a", {"prefix": "a", "waypoint": False}),
+        ("update", LOG, "AGENT", {"enable": "debug+"}),
+        ("delete", ADDRESS, "k8s/default/Address/a"),
+    ]
+
+
+def test_deleting_what_is_gone_is_no_failure_and_everything_else_is() -> None:
+    gone = Script(error=ManagementError(404, "Not Found"))
+    apply_entity(gone, DeleteEntity("r", ENTITY))
+    with pytest.raises(LiveError, match=r"r: create address a \(prefix a, None\): no \(400\)"):
+        apply_entity(Script(error=ManagementError(400, "no")), CreateEntity("r", ENTITY))
+    with pytest.raises(LiveError, match="cannot reach a router"):
+        apply_entity(Script(error=ConnectionFailed("h", 1, "refused")), DeleteEntity("r", ENTITY))
+
+
+@pytest.mark.parametrize(
+    "read", [read_entities, unsettled, lambda c: read_router(c, "r"), lambda c: read_addresses([c])]
+)
+def test_a_router_that_does_not_answer(read: Any) -> None:
+    with pytest.raises(LiveError, match="refused"):
+        read(Script(error=ConnectionFailed("h", 1, "refused")))
+
+
+LINKS = [
+    {"linkType": "endpoint", "linkDir": "in", "owningAddr": "M0orders", "unsettledCount": 2, "undeliveredCount": 1},
+    {"linkType": "endpoint", "linkDir": "out", "owningAddr": "M0orders", "unsettledCount": None, "undeliveredCount": 4},
+    {"linkType": "inter-router", "linkDir": "in", "owningAddr": None, "unsettledCount": 9},
+]
+
+
+def test_the_view_of_a_router() -> None:
+    nodes = [{"id": "r"}, {"id": "b", "nextHop": None}, {"id": "a", "nextHop": None}, {"id": "c", "nextHop": "a"}]
+    client = Script(
+        {"router.node": nodes, "router.link": LINKS, "connection": [{"role": "normal"}, {"role": "inter-router"}]}
+    )
+    view = read_router(client, "r")
+    assert view.known == {"a", "b", "c"}
+    assert view.neighbours == ("a", "b")
+    assert (view.connections, view.links, view.unsettled) == (1, 2, 7)
+    assert unsettled(client) == 7
+
+
+def test_addresses_are_summed_over_routers_and_the_routers_own_are_left_out() -> None:
+    row = {
+        "name": "M0orders",
+        "distribution": "balanced",
+        "subscriberCount": 1,
+        "deliveriesIngress": 5,
+        "deliveriesEgress": 2,
+    }
+    own = {"name": "M0$management", "inProcess": 1}
+    client = Script({"router.address": [row, own, {"name": "Lqdhello"}, {"name": "M0"}], "router.link": LINKS})
+    (orders,) = read_addresses([client, client])
+    assert (orders.address, orders.distribution) == ("orders", "balanced")
+    assert (orders.consumers, orders.producers, orders.ingress, orders.egress) == (2, 2, 10, 4)
