@@ -28,8 +28,8 @@ def check_one_to_one(program: Program, address: str, send_to: str, receive_at: s
     """100 messages in order, nothing lost, duplicated or changed, settled as asked."""
     receiver = program("receive", url=receive_at, address=address, count=100, presettled=presettled).wait_ready()
     sender = program("send", url=send_to, address=address, count=100, size=100, presettled=presettled)
-    received = receiver.result()
     assert sender.result()["outcomes"] == {"presettled" if presettled else "accepted": 100}
+    received = receiver.result()
     assert numbers(received) == list(range(100))
     assert {message["settled"] for message in received["messages"]} == {presettled}
     assert [message["sha256"] for message in received["messages"]] == [digest(number, 100) for number in range(100)]
@@ -40,8 +40,8 @@ def check_shared(program: Program, address: str, send_to: str, receive_at: list[
     receivers = [program("receive", url=url, address=address, count=20).wait_ready() for url in receive_at]
     total = 20 * len(receivers)
     sender = program("send", url=send_to, address=address, count=total)
-    taken = [number for receiver in receivers for number in numbers(receiver.result())]
     assert sender.result()["outcomes"] == {"accepted": total}
+    taken = [number for receiver in receivers for number in numbers(receiver.result())]
     assert sorted(taken) == list(range(total))
 
 
@@ -49,9 +49,9 @@ def check_multicast(program: Program, address: str, send_to: str, receive_at: li
     """Each receiver gets each message once, in order."""
     receivers = [program("receive", url=url, address=address, count=20).wait_ready() for url in receive_at]
     sender = program("send", url=send_to, address=address, count=20)
+    assert sender.result()["outcomes"] == {"accepted": 20}
     for receiver in receivers:
         assert numbers(receiver.result()) == list(range(20))
-    assert sender.result()["outcomes"] == {"accepted": 20}
 
 
 def check_outcomes(program: Program, address: str, send_to: str, receive_at: str) -> None:
@@ -59,8 +59,8 @@ def check_outcomes(program: Program, address: str, send_to: str, receive_at: str
     outcomes = ["accept", "reject", "release", "modify"]
     receiver = program("receive", url=receive_at, address=address, count=40, outcomes=outcomes).wait_ready()
     sender = program("send", url=send_to, address=address, count=40)
-    receiver.result()
     assert sender.result()["outcomes"] == {"accepted": 10, "rejected": 10, "released": 10, "modified": 10}
+    receiver.result()
 
 
 def check_request_reply(program: Program, address: str, ask_at: str, answer_at: str) -> None:
@@ -76,6 +76,6 @@ def check_large(program: Program, address: str, send_to: str, receive_at: str) -
     """A message of 1 MiB, twice."""
     receiver = program("receive", url=receive_at, address=address, count=2).wait_ready()
     sender = program("send", url=send_to, address=address, count=2, size=MEBIBYTE)
-    messages = receiver.result()["messages"]
     assert sender.result()["outcomes"] == {"accepted": 2}
+    messages = receiver.result()["messages"]
     assert [message["sha256"] for message in messages] == [digest(number, MEBIBYTE) for number in range(2)]

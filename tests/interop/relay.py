@@ -41,6 +41,8 @@ class Relay(MessagingHandler):  # type: ignore[misc]
 
     def on_link_opening(self, event: Any) -> None:
         link = event.link
+        link.snd_settle_mode = link.remote_snd_settle_mode  # some clients refuse any other answer
+        link.rcv_settle_mode = link.remote_rcv_settle_mode
         if link.is_sender:
             address = str(uuid.uuid4()) if link.remote_source.dynamic else link.remote_source.address
             link.source.address = address

@@ -38,6 +38,7 @@ function finish(connection, fields) {
 const roles = {
     send(connection) {
         const outcomes = {};
+        const states = new Map(); // a state may be told more than once before the delivery is settled
         let sent = 0;
         let over = 0;
         const sender = connection.open_sender({
@@ -58,8 +59,9 @@ const roles = {
             }
         });
         for (const name of ['accepted', 'rejected', 'released', 'modified']) {
-            sender.on(name, () => one_over(name));
+            sender.on(name, (context) => { states.set(context.delivery, name); });
         }
+        sender.on('settled', (context) => one_over(states.get(context.delivery) || 'settled'));
     },
 
     receive(connection) {
