@@ -100,7 +100,7 @@ class Agent:
         kind = entity_type(type_name)
         adapter = self._adapter(kind)
         if adapter is None:
-            raise forbidden(f"{kind.name} cannot be created")
+            raise not_implemented(f"{kind.name}: this router has no entities of this type yet")
         if attributes.get("identity") is not None:
             raise bad_request("'identity' is given by the router and cannot be set")
         plain = {name: value for name, value in attributes.items() if name != "identity"}

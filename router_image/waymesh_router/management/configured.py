@@ -1,0 +1,104 @@
+"""Adapters of what is configured: listener, connector, sslProfile, address, log, and the router itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
+from waymesh_router.management.errors import bad_request
+from waymesh_router.management.identity import make_identity
+from waymesh_router.management.statistics import router_statistics
+from waymesh_router.management.view import RouterView
+from waymesh_schema.entities import EntityType, entity_type
+from waymesh_schema.loglevels import LOG_MODULES
+from waymesh_schema.validate import validate_create
+
+Action = Callable[[Attributes], None]
+
+
+class StandingEntities(ConfiguredEntities):
+    """Configuration of what is there from the start: the router, log modules.
+
+    CREATE, which only the configuration file can ask for, sets one of them, and that only once.
+    """
+
+    def __init__(
+        self,
+        kind: EntityType,
+        standing: Iterable[Attributes],
+        *,
+        on_update: Callable[[Attributes, Attributes], None] | None = None,
+        live: Callable[[Attributes, float], Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(kind, on_update=on_update, live=live)
+        for attributes in standing:
+            super().create(attributes)
+        self._set: set[str] = set()
+
+    def create(self, attributes: Attributes) -> str:
+        if self.entity_type.singleton:
+            identity = next(iter(self.entities))
+        else:
+            identity = make_identity(self.entity_type.name, attributes, ())
+        if identity in self._set:
+            raise bad_request(f"{identity} is there already")
+        self.update(identity, {name: value for name, value in attributes.items() if value is not None})
+        self._set.add(identity)
+        return identity
+
+
+def configured(view: RouterView) -> list[EntityAdapter]:
+    """The adapters of all types of configuration that the router knows."""
+    return [
+        _router(view),
+        _simple("listener", view.add_listener, view.remove_listener),
+        _connector(view),
+        _simple("sslProfile", view.add_ssl_profile, view.remove_ssl_profile),
+        _simple("router.config.address", view.add_address, view.remove_address),
+        _log(view),
+    ]
+
+
+def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
+    return ConfiguredEntities(entity_type(name), on_create=_asked(add), on_delete=_asked(remove))
+
+
+def _connector(view: RouterView) -> EntityAdapter:
+    def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
+        status, text = view.connector_status(attributes["name"])
+        return {"connectionStatus": status, "connectionMsg": text}
+
+    return ConfiguredEntities(
+        entity_type("connector"),
+        on_create=_asked(view.add_connector),
+        on_delete=_asked(view.remove_connector),
+        live=live,
+    )
+
+
+def _log(view: RouterView) -> EntityAdapter:
+    kind = entity_type("log")
+    modules = (validate_create(kind, {"module": module}) for module in LOG_MODULES)
+    configure = _asked(view.configure_log)
+    return StandingEntities(kind, modules, on_update=lambda attributes, _changed: configure(attributes))
+
+
+def _router(view: RouterView) -> EntityAdapter:
+    return StandingEntities(
+        entity_type("router"), (view.attrs,), live=lambda _attributes, now: router_statistics(view, now)
+    )
+
+
+def _asked(action: Action) -> Action:
+    """The action, with what the router cannot do made an error of the request."""
+
+    def act(attributes: Attributes) -> None:
+        try:
+            action(attributes)
+        except KeyError as error:
+            raise bad_request(str(error.args[0] if error.args else error)) from error
+        except (OSError, ValueError) as error:
+            raise bad_request(str(error)) from error
+
+    return act

@@ -1,0 +1,271 @@
+"""Adapters of what the router is doing: connections, links, addresses, routers, log counters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from waymesh_amqp.errors import CONNECTION_FORCED
+from waymesh_router.core.model import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, Address, RouterConnection, RouterLink
+from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
+from waymesh_router.management.errors import not_implemented
+from waymesh_router.management.statistics import AREA, seconds_without_credit
+from waymesh_router.management.view import CoreView, RouterView
+from waymesh_router.routing.nodes import NodeView
+from waymesh_schema.entities import entity_type
+from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES
+
+Column = Callable[[Any, float], Any]
+
+LINK_TYPES = {ENDPOINT: "endpoint", CONTROL: "router-control", DATA: "inter-router"}
+SELF = "(self)"
+"""Next hop of the router that is asked, as Dispatch has it."""
+
+
+def tables(view: RouterView) -> list[EntityAdapter]:
+    """The adapters of all types that report."""
+    return [
+        _connections(view.core),
+        _links(view.core),
+        _addresses(view.core),
+        _nodes(view),
+        _log_stats(view),
+        TableEntities(entity_type("management"), lambda: ("self",), {"identity": lambda name, _now: name}),
+    ]
+
+
+def _fields(**columns: Callable[[Any], Any]) -> dict[str, Column]:
+    """Columns that do not depend on the time."""
+    return {name: _timeless(read) for name, read in columns.items()}
+
+
+def _timeless(read: Callable[[Any], Any]) -> Column:
+    return lambda item, _now: read(item)
+
+
+def _zeros(*names: str) -> dict[str, Column]:
+    """Counts of what this router does not do; tools want a number."""
+    return dict.fromkeys(names, lambda _item, _now: 0)
+
+
+# connection
+
+
+def _connections(core: CoreView) -> EntityAdapter:
+    columns = _fields(
+        identity=lambda c: str(c.id),
+        adminStatus=lambda c: "enabled",
+        operStatus=lambda c: "closing" if c.over or c.done else "up",
+        protocol=lambda c: "amqp",
+        container=lambda c: None if c.remote is None else c.remote.container_id,
+        opened=lambda c: c.state == "OPENED",
+        host=lambda c: c.peer.host,
+        dir=lambda c: "out" if c.settings.client else "in",
+        role=lambda c: c.role,
+        isAuthenticated=lambda c: c.mechanism is not None,
+        isEncrypted=lambda c: c.peer.tls,
+        enableProtocolTrace=lambda c: False,
+        sasl=lambda c: c.mechanism,
+        user=lambda c: c.user,
+        ssl=lambda c: c.peer.tls,
+        sslProto=lambda c: c.peer.tls_proto,
+        sslCipher=lambda c: c.peer.tls_cipher,
+        sslSsf=lambda c: c.peer.tls_ssf,
+        properties=lambda c: (c.remote.properties if c.remote is not None else None) or {},
+    )
+    columns["uptimeSeconds"] = lambda c, now: int(now - c.opened_at)
+    columns["lastDlvSeconds"] = lambda c, now: int(now - c.last_delivery_at) if c.last_delivery_at else None
+    return TableEntities(
+        entity_type("connection"), lambda: list(core.connections.values()), columns, on_update=_update_connection
+    )
+
+
+def _update_connection(connection: RouterConnection, changed: Attributes) -> None:
+    """adminStatus deleted closes it. Spec: 2.8.16 connection-forced."""
+    if changed.get("enableProtocolTrace"):
+        raise not_implemented("enableProtocolTrace: this router does not write frames to the log")
+    if changed.get("adminStatus") == "deleted":
+        connection.close(CONNECTION_FORCED, "Connection closed by a management request")
+
+
+# router.link
+
+
+class _Links:
+    """The links of the core, and how many deliveries of each wait with an address, counted once a request at most."""
+
+    def __init__(self, core: CoreView) -> None:
+        self._core = core
+        self._waiting: Counter[int] | None = None
+
+    def all(self) -> Iterable[RouterLink]:
+        self._waiting = None
+        return list(self._core.links.values())
+
+    def undelivered(self, link: RouterLink) -> int:
+        """Outgoing: copies that wait for its credit. Incoming: deliveries for which no consumer is ready."""
+        if link.is_sender:
+            return int(link.undelivered())
+        if self._waiting is None:
+            self._waiting = Counter(
+                queued.link.id
+                for address in self._core.addresses.values()
+                for queued in address.pending or ()
+                if queued.link is not None
+            )
+        return self._waiting[link.id]
+
+
+def _links(core: CoreView) -> EntityAdapter:
+    links = _Links(core)
+    columns = _fields(
+        identity=lambda k: str(k.id),
+        adminStatus=lambda k: "enabled",
+        operStatus=lambda k: "up" if k.attached else "down",
+        linkName=lambda k: k.name,
+        linkType=lambda k: LINK_TYPES[k.kind],
+        linkDir=lambda k: "out" if k.is_sender else "in",
+        owningAddr=lambda k: None if k.address is None else k.address.key,
+        connectionId=lambda k: str(k.connection.id),
+        capacity=lambda k: k.connection.link_capacity,
+        undeliveredCount=links.undelivered,
+        unsettledCount=lambda k: k.unsettled,
+        deliveryCount=_delivery_count,
+        presettledCount=lambda k: k.presettled,
+        droppedPresettledCount=lambda k: k.dropped_presettled,
+        acceptedCount=lambda k: k.accepted,
+        rejectedCount=lambda k: k.rejected,
+        releasedCount=lambda k: k.released,
+        modifiedCount=lambda k: k.modified,
+        creditAvailable=lambda k: k.credit,
+        settleRate=lambda k: -1,  # not measured, as Dispatch says it
+        priority=lambda k: k.priority,
+    )
+    columns["zeroCreditSeconds"] = lambda k, now: int(seconds_without_credit(k, now))
+    columns |= _zeros("deliveriesDelayed1Sec", "deliveriesDelayed10Sec", "deliveriesStuck")
+    return TableEntities(entity_type("router.link"), links.all, columns, on_update=_update_link)
+
+
+def _delivery_count(link: RouterLink) -> int:
+    """Deliveries so far. An incoming link's AMQP delivery-count starts where the peer likes, so that its own counters
+    are summed up instead; an outgoing one starts at 0."""
+    if link.is_sender:
+        return link.delivery_count
+    ended = link.accepted + link.rejected + link.released + link.modified
+    return ended + link.presettled + link.dropped_presettled + link.unsettled
+
+
+def _update_link(_link: RouterLink, _changed: Attributes) -> None:
+    raise not_implemented("adminStatus: this router cannot disable links")
+
+
+# router.address
+
+
+def _addresses(core: CoreView) -> EntityAdapter:
+    columns = _fields(
+        identity=lambda a: a.key,
+        key=lambda a: a.key,
+        distribution=lambda a: DISTRIBUTIONS[a.treatment],
+        inProcess=lambda a: int(a.subscriber is not None),
+        subscriberCount=lambda a: len(a.consumers),
+        remoteCount=lambda a: len(a.targets),
+        remoteHostRouters=lambda a: sorted(a.targets),
+        deliveriesIngress=lambda a: a.ingress,
+        deliveriesEgress=lambda a: a.egress,
+        deliveriesTransit=lambda a: a.transit,
+        deliveriesToContainer=lambda a: a.to_container,
+        deliveriesFromContainer=lambda a: a.from_container,
+        transitOutstanding=_outstanding,
+        trackedDeliveries=lambda a: sum(_outstanding(a) or ()),
+        priority=lambda a: a.priority,
+    )
+    columns |= _zeros(
+        "containerCount",
+        "deliveriesIngressRouteContainer",
+        "deliveriesEgressRouteContainer",
+        "deliveriesRedirectedToFallback",
+    )
+    return TableEntities(entity_type("router.address"), lambda: list(core.addresses.values()), columns)
+
+
+def _outstanding(address: Address) -> list[int] | None:
+    """Unsettled deliveries out to each router of `remoteHostRouters`, in that order; None without balancing."""
+    if DISTRIBUTIONS[address.treatment] != "balanced":
+        return None
+    return [address.targets[name].outstanding for name in sorted(address.targets)]
+
+
+# router.node
+
+
+def _nodes(view: RouterView) -> EntityAdapter:
+    own = view.core.router_id
+    columns = _fields(
+        identity=lambda n: f"router.node/{n.id}",
+        id=lambda n: n.id,
+        protocolVersion=lambda n: n.protocol_version,
+        instance=lambda n: n.instance,
+        linkState=lambda n: list(n.link_state),
+        nextHop=lambda n: SELF if n.id == own else n.next_hop,
+        validOrigins=lambda n: sorted(n.valid_origins),
+        address=lambda n: f"amqp:/_topo/{AREA}/{n.id}",
+        routerLink=lambda n: _router_link(view.core, n.id),
+        cost=lambda n: n.cost,
+        lastTopoChange=lambda n: _since_1970(view, n.last_topo_change),
+        index=lambda n: n.index,
+    )
+    return TableEntities(entity_type("router.node"), lambda: _all_nodes(view), columns)
+
+
+def _all_nodes(view: RouterView) -> list[NodeView]:
+    """This router and those that it knows, by id."""
+    if view.routing is None:
+        return [_alone(view.core)]
+    known: Mapping[str, NodeView] = view.routing.nodes
+    return sorted((view.routing.local, *known.values()), key=lambda node: node.id)
+
+
+def _alone(core: CoreView) -> NodeView:
+    return NodeView(
+        id=core.router_id,
+        cost=0,
+        next_hop=None,
+        link_id=None,
+        valid_origins=frozenset(),
+        instance=None,
+        link_state=(),
+        last_topo_change=core.started_at,
+        protocol_version=None,
+        mobile_seq=0,
+        index=0,
+    )
+
+
+def _router_link(core: CoreView, router_id: str) -> str | None:
+    """Identity of our control link to a neighbour."""
+    node: Any = core.nodes.get(router_id)
+    if node is None or node.connection is None or node.connection.control_out is None:
+        return None
+    return str(node.connection.control_out.id)
+
+
+def _since_1970(view: RouterView, moment: float) -> int | None:
+    """A moment of the router's clock as seconds since 1970; its instance is the time of its start in those."""
+    if view.routing is None or view.routing.local.instance is None:
+        return None
+    return view.routing.local.instance + int(moment - view.core.started_at)
+
+
+# logStats
+
+
+def _log_stats(view: RouterView) -> EntityAdapter:
+    columns: dict[str, Column] = {"identity": lambda module, _now: f"logStats/{module}"}
+    columns |= {f"{level}Count": _log_count(view, f"{level}Count") for level in LOG_LEVELS}
+    return TableEntities(entity_type("logStats"), lambda: LOG_MODULES, columns)
+
+
+def _log_count(view: RouterView, name: str) -> Column:
+    return lambda module, _now: view.log_stats(module).get(name, 0)

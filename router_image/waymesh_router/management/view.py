@@ -1,0 +1,86 @@
+"""What management sees of the router: what entities are read from and act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.routing.engine import RoutingEngine
+
+
+class CoreView(Protocol):
+    """The forwarding state. Times (`started_at`) are those of the clock whose `now` requests carry, in seconds.
+
+    Counters are of deliveries since the start. `log(module, level, text)` writes a line.
+    """
+
+    router_id: str
+    connections: dict[int, RouterConnection]
+    links: dict[int, RouterLink]
+    addresses: dict[str, Address]
+    nodes: dict[str, Node]
+    started_at: float
+    log: Callable[[str, str, str], None]
+    presettled: int
+    dropped_presettled: int
+    accepted: int
+    rejected: int
+    released: int
+    modified: int
+    ingress: int
+    egress: int
+    transit: int
+
+
+class RouterView(Protocol):
+    """A router. The methods that change it raise OSError, ValueError or KeyError with a text for who asked."""
+
+    version: str
+    attrs: dict[str, Any]
+    """The `router` entity, checked, with the id that the router goes by."""
+    routing: RoutingEngine | None
+    """None in a standalone router."""
+
+    @property
+    def core(self) -> CoreView:
+        """The forwarding state."""
+
+    def add_listener(self, attrs: Mapping[str, Any]) -> None:
+        """Listen."""
+
+    def remove_listener(self, attrs: Mapping[str, Any]) -> None:
+        """Listen no more, and close what was accepted."""
+
+    def add_connector(self, attrs: Mapping[str, Any]) -> None:
+        """Connect, and stay connected."""
+
+    def remove_connector(self, attrs: Mapping[str, Any]) -> None:
+        """Disconnect."""
+
+    def add_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Make an sslProfile known to listeners and connectors that come later."""
+
+    def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Forget an sslProfile."""
+
+    def add_address(self, attrs: Mapping[str, Any]) -> None:
+        """Treat matching addresses as `router.config.address` says."""
+
+    def remove_address(self, attrs: Mapping[str, Any]) -> None:
+        """Treat them by default again."""
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        """Set all of one log module; raises SchemaError too."""
+
+    def connector_status(self, name: str) -> tuple[str, str]:
+        """`connectionStatus` and `connectionMsg` of a connector."""
+
+    def log_stats(self, module: str) -> Mapping[str, int]:
+        """The counters of `logStats` for one log module."""
+
+    def recent_log(self, limit: int) -> Sequence[Any]:
+        """At most `limit` last log lines: module, level, text, file, line, seconds since 1970."""
+
+    def memory_usage(self) -> int | None:
+        """Bytes of memory of the process; None where nobody knows."""
