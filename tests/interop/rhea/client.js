@@ -43,6 +43,7 @@ const roles = {
         let over = 0;
         const sender = connection.open_sender({
             target: { address: args.address }, snd_settle_mode: args.presettled ? 1 : 0,
+            treat_modified_as_released: false,
         });
         const one_over = (name) => {
             outcomes[name] = (outcomes[name] || 0) + 1;
@@ -67,6 +68,17 @@ const roles = {
     receive(connection) {
         const messages = [];
         const outcomes = args.outcomes || ['accept'];
+        const waiting = [];
+        // One a turn: rhea writes the first two outcomes of a turn as one range, with the state of the first.
+        const settle = () => {
+            const [delivery, outcome] = waiting.shift();
+            if (outcome === 'accept') delivery.accept();
+            if (outcome === 'reject') delivery.reject({ condition: 'test:refused', description: 'as asked' });
+            if (outcome === 'release') delivery.release();
+            if (outcome === 'modify') delivery.modified({ delivery_failed: true, undeliverable_here: true });
+            if (waiting.length) setImmediate(settle);
+            else if (messages.length === args.count) finish(connection, { messages });
+        };
         const receiver = connection.open_receiver({
             source: { address: args.address }, credit_window: 0, autoaccept: false,
             snd_settle_mode: args.presettled ? 1 : 2,
@@ -78,12 +90,8 @@ const roles = {
         receiver.on('message', (context) => {
             const delivery = context.delivery;
             messages.push(describe(context.message, delivery.remote_settled));
-            const outcome = outcomes[(messages.length - 1) % outcomes.length];
-            if (outcome === 'accept') delivery.accept();
-            if (outcome === 'reject') delivery.reject({ condition: 'test:refused', description: 'as asked' });
-            if (outcome === 'release') delivery.release();
-            if (outcome === 'modify') delivery.modified({ delivery_failed: true, undeliverable_here: true });
-            if (messages.length === args.count) finish(connection, { messages });
+            waiting.push([delivery, outcomes[(messages.length - 1) % outcomes.length]]);
+            if (waiting.length === 1) setImmediate(settle);
         });
     },
 
