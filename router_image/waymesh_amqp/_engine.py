@@ -30,6 +30,13 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_amqp.delivery",
     "waymesh_amqp.handler",
     "waymesh_amqp.outgoing",
+    "waymesh_router.core.annotations",
+    "waymesh_router.core.sections",
+    "waymesh_router.core.model",
+    "waymesh_router.core.forwarding",
+    "waymesh_router.core.queueing",
+    "waymesh_router.core.settlement",
+    "waymesh_router.core.core",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 

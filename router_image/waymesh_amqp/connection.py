@@ -343,7 +343,13 @@ class Connection(OutputBuffer):
         if self.over:
             return
         self.over = True
-        for session in list(self.sessions.values()):
+        session: Session
+        ending = list(self.sessions.values())
+        for e in ending:
+            session = e
+            session.remote_window = 0  # what is given back while links end must not go out on another of them
+        for e in ending:
+            session = e
             session.over(self.error)
         self.sessions.clear()
         self.remote_sessions.clear()

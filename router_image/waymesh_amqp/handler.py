@@ -23,7 +23,8 @@ class Handler:
     # -- cold events
     def on_open(self, connection: Connection, performative: Open) -> None:
         """The peer's open arrived; answer with `connection.send_open()` or `connection.close(…)`."""
-        connection.send_open()
+        if connection.state == "OPEN_RCVD":
+            connection.send_open()
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
         """The connection is over, orderly or not; its sessions and links are detached already. Called once."""

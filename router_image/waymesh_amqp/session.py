@@ -125,6 +125,7 @@ class Session:
     def over(self, error: ErrorInfo | None) -> None:
         """Each link of the session is gone."""
         self.mapped = False
+        self.remote_window = 0
         for link in list(self.links):
             if link is not None:
                 self.link_over(link, error)

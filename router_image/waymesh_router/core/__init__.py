@@ -1,0 +1,1 @@
+"""Forwarding state and the hot path: addresses, links, deliveries, remote routers."""

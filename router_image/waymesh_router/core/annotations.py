@@ -1,0 +1,130 @@
+"""The router's own message annotations: read, stripped, and written behind the client's. Seed 002, inter-router.md."""
+
+from __future__ import annotations
+
+from waymesh_amqp.codec_decode import decode_value
+from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.types import Symbol, encode
+
+PREFIX = "x-opt-qd."
+INGRESS = Symbol("x-opt-qd.ingress")
+TRACE = Symbol("x-opt-qd.trace")
+TO = Symbol("x-opt-qd.to")
+PHASE = Symbol("x-opt-qd.phase")
+_SECTION = b"\x00\x53\x72"
+_HEADER_BYTES = 3
+MAX_TRACE = 256
+
+
+class Annotations:
+    """One message-annotations section, read once and reused for each message that carries the same bytes.
+
+    `client`: the section with the client's pairs only (b"" for none). `transit`: what goes to the next router, with us in the
+    trace. `ingress`: router where the message came in; `trace`: routers that it passed before us. `to`: the override, if any.
+    """
+
+    def __init__(self, router_id: str) -> None:
+        self.client = b""
+        self.transit = b""
+        self.ingress = router_id
+        self.trace: tuple[str, ...] = ()
+        self.to: str | None = None
+        self.phase = "0"
+        self.address = None
+        self.plain = True
+
+
+def local_annotations(
+    router_id: str, to: str | None, phase: str = "0", client_pairs: bytes = b"", client_count: int = 0
+) -> Annotations:
+    """For a message that enters the mesh here. `to`: the address that the link gives it, None if the message has its own."""
+    a = Annotations(router_id)
+    a.to = to
+    a.phase = phase
+    a.transit = compose(client_pairs, client_count, router_id, (), to, phase, router_id)
+    a.client = section(client_pairs, client_count) if client_count else b""
+    return a
+
+
+def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotations | None) -> Annotations:
+    """Read a whole section. `trusted`: it comes from another router, so that our pairs in it count; else they are dropped and
+    those of the link (`own`) take their place.
+
+    Raises DecodeError.
+    """
+    pairs, end = split_map(data, _HEADER_BYTES if data[1] == 0x53 else 10)
+    if end != len(data):
+        raise DecodeError("message-annotations with trailing bytes")
+    client = [raw for key, _, raw in pairs if not is_router_key(key)]
+    client_bytes = b"".join(client)
+    if not trusted:
+        to, phase = (own.to, own.phase) if own is not None else (None, "0")
+        a = local_annotations(router_id, to, phase, client_bytes, len(client))
+        a.plain = len(client) == len(pairs)
+        return a
+    a = Annotations(router_id)
+    for key, value, _ in pairs:
+        if key == INGRESS and isinstance(value, str):
+            a.ingress = _bare_id(value)
+        elif key == TRACE and isinstance(value, list):
+            a.trace = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
+        elif key == TO and isinstance(value, str):
+            a.to = value
+        elif key == PHASE and isinstance(value, int) and 0 <= value <= 9:
+            a.phase = str(int(value))
+    a.client = section(client_bytes, len(client)) if client else b""
+    a.transit = compose(client_bytes, len(client), a.ingress, a.trace, a.to, a.phase, router_id)
+    a.plain = False
+    return a
+
+
+def compose(
+    client_pairs: bytes, client_count: int, ingress: str, trace: tuple[str, ...], to: str | None, phase: str, me: str
+) -> bytes:
+    """The section for the next router: the client's pairs first, ours last."""
+    ours = b""
+    count = 2
+    if to is not None:
+        ours += encode(TO) + encode(to)
+        count += 1
+    if phase != "0":
+        ours += encode(PHASE) + encode(int(phase))
+        count += 1
+    ours += encode(TRACE) + encode(["0/" + r for r in (*trace, me)])
+    ours += encode(INGRESS) + encode("0/" + ingress)
+    return section(client_pairs + ours, client_count + count)
+
+
+def section(pairs: bytes, count: int) -> bytes:
+    """A message-annotations section of encoded pairs."""
+    return _SECTION + b"\xd1" + (len(pairs) + 4).to_bytes(4, "big") + (2 * count).to_bytes(4, "big") + pairs
+
+
+def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]], int]:
+    """The pairs of the map at pos as (key, value, encoded pair), and where the map ends."""
+    code = data[pos] if pos < len(data) else 0
+    if code == 0xC1 and len(data) >= pos + 3:
+        end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
+    elif code == 0xD1 and len(data) >= pos + 9:
+        end = pos + 5 + int.from_bytes(data[pos + 1 : pos + 5], "big")
+        count, pos = int.from_bytes(data[pos + 5 : pos + 9], "big"), pos + 9
+    else:
+        raise DecodeError("message-annotations that are not a map")
+    if end > len(data) or count % 2 or count > end - pos:
+        raise DecodeError("message-annotations with a wrong size or count")
+    pairs: list[tuple[object, object, bytes]] = []
+    for _ in range(count // 2):
+        start = pos
+        key, pos = decode_value(data, pos, end, 0)
+        value, pos = decode_value(data, pos, end, 0)
+        pairs.append((key, value, data[start:pos]))
+    return pairs, end
+
+
+def is_router_key(key: object) -> bool:
+    return isinstance(key, str) and key.startswith(PREFIX)
+
+
+def _bare_id(text: str) -> str:
+    """`0/A` → `A`."""
+    return text[2:] if text.startswith("0/") else text

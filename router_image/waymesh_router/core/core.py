@@ -1,0 +1,455 @@
+"""The router's core: attaches, addresses and remote routers around the hot path. No I/O; `now` comes with each loop turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from waymesh_amqp.errors import ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED
+from waymesh_amqp.performatives import Attach, Terminus
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.annotations import Annotations, local_annotations
+from waymesh_router.core.keys import MOBILE, ROUTER, address_key, bare_address
+from waymesh_router.core.model import (
+    BALANCED,
+    CLOSEST,
+    CONTROL,
+    DATA,
+    ENDPOINT,
+    MULTICAST,
+    PRIORITIES,
+    TREATMENTS,
+    UNAVAILABLE,
+    Address,
+    Node,
+    Queued,
+    RouterConnection,
+    RouterLink,
+    Target,
+)
+from waymesh_router.core.patterns import PatternTree, prefix_pattern
+from waymesh_router.core.settlement import Settlement
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_amqp.link import Link
+    from waymesh_amqp.performatives import ErrorInfo, Open
+    from waymesh_amqp.session import Session
+
+ROUTER_CAPABILITY = "qd.router"
+DATA_CAPABILITY = "qd.router-data"
+COST_PROPERTY = "qd.inter-router-cost"
+_TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
+
+
+class Rng(Protocol):
+    """What is needed of a random.Random."""
+
+    def choice(self, seq: str) -> str:
+        """One character of the text."""
+
+
+class MeshListener:
+    """What the core tells the control plane; the default ignores it (a standalone router)."""
+
+    def local_added(self, key: str, treatment: int) -> None:
+        """A mobile address got its first local consumer, or another treatment."""
+
+    def local_removed(self, key: str) -> None:
+        """A mobile address lost its last local consumer."""
+
+    def control_up(self, connection: RouterConnection) -> None:
+        """Both control links of an inter-router connection are attached."""
+
+    def control_lost(self, connection: RouterConnection) -> None:
+        """An inter-router connection is gone."""
+
+    def control_message(self, connection: RouterConnection, message: bytes) -> None:
+        """A message came on a control link."""
+
+
+class Core(Settlement):
+    """Connections, links, addresses, remote routers of one router.
+
+    `mesh` hears of changes; `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn.
+    """
+
+    def __init__(
+        self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None], interior: bool
+    ) -> None:
+        Settlement.__init__(self, router_id)
+        self.now = now
+        self.started_at = now
+        self.rng = rng
+        self.log = log
+        self.interior = interior
+        self.mesh = MeshListener()
+        self.connections: dict[int, RouterConnection] = {}
+        self.links: dict[int, RouterLink] = {}
+        self.nodes: dict[str, Node] = {}
+        self.next_connection_id = 1
+        self.next_link_id = 1
+        self.default_treatment = BALANCED
+        self.patterns: PatternTree[dict[str, Any]] = PatternTree()
+        self.control_address = Address("Lqdrouter", MULTICAST)
+        self.control_address.subscriber = self.on_control
+        self.bare = Annotations(router_id)
+
+    # ---- connections
+    def add_connection(self, connection: RouterConnection) -> None:
+        """A transport is there."""
+        connection.id = self.next_connection_id
+        self.next_connection_id += 1
+        self.connections[connection.id] = connection
+
+    def on_open(self, connection: Connection, performative: Open) -> None:
+        conn: RouterConnection = connection  # type: ignore[assignment]
+        if not conn.settings.client:
+            conn.send_open()
+        if conn.role != "inter-router":
+            return
+        cost = (performative.properties or {}).get(COST_PROPERTY)
+        if isinstance(cost, int) and conn.cost < cost <= 0x7FFFFFFF:
+            conn.cost = int(cost)
+        if conn.settings.client:
+            self.open_mesh_links(conn)
+
+    def open_mesh_links(self, conn: RouterConnection) -> None:
+        """The connector's side attaches all links. Source: inter-router.md."""
+        session = conn.open_session()
+        for incoming in (True, False):
+            self.open_mesh_link(session, CONTROL, incoming)
+        for _ in range(PRIORITIES):
+            session = conn.open_session()
+            for incoming in (True, False):
+                self.open_mesh_link(session, DATA, incoming)
+
+    def open_mesh_link(self, session: Session, kind: int, incoming: bool) -> None:
+        capability = [Symbol(ROUTER_CAPABILITY if kind == CONTROL else DATA_CAPABILITY)]
+        link = self.new_link(session)
+        link.kind = kind
+        session.open_link(
+            link,
+            Attach(
+                name=f"qdlink.{self.router_id}.{link.id}",
+                handle=0,
+                role=incoming,
+                snd_settle_mode=2,
+                rcv_settle_mode=0,
+                source=Terminus(kind="source", capabilities=capability),
+                target=Terminus(kind="target", capabilities=capability),
+            ),
+        )
+
+    def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
+        conn: RouterConnection = connection  # type: ignore[assignment]
+        self.connections.pop(conn.id, None)
+        if error is not None and error.condition:
+            self.log("SERVER", "info", f"[C{conn.id}] closed: {error.condition}: {error.description}")
+        if conn.role == "inter-router":
+            self.mesh.control_lost(conn)
+        conn.waiting.clear()
+
+    # ---- attach
+    def new_link(self, session: Session) -> RouterLink:
+        link = RouterLink(session)
+        link.id = self.next_link_id
+        self.next_link_id += 1
+        self.links[link.id] = link
+        return link
+
+    def on_attach(self, link: Link, performative: Attach) -> None:
+        lk: RouterLink = link  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        if lk.state == "ATTACHED":
+            if performative.source is not None and performative.target is not None:
+                self.mesh_link_up(conn, lk)
+            return
+        capabilities = [
+            str(c) for t in (performative.source, performative.target) if t is not None for c in t.capabilities or ()
+        ]
+        kind = CONTROL if ROUTER_CAPABILITY in capabilities else DATA if DATA_CAPABILITY in capabilities else ENDPOINT
+        if (kind == ENDPOINT) == (conn.role == "inter-router"):
+            place = "an inter-router connection" if kind == ENDPOINT else f"a connection of role {conn.role}"
+            lk.refuse(NOT_ALLOWED, f"this link is not allowed on {place}")
+        elif kind != ENDPOINT:
+            lk.kind = kind
+            lk.accept(performative, performative.source, performative.target)
+            self.mesh_link_up(conn, lk)
+        elif lk.is_sender:
+            self.attach_consumer(lk, performative)
+        else:
+            self.attach_producer(lk, performative)
+
+    def mesh_link_up(self, conn: RouterConnection, lk: RouterLink) -> None:
+        """A control or data link is attached on both sides."""
+        links = conn.data_out if lk.is_sender else conn.data_in
+        if lk.kind == DATA:
+            lk.priority = min(len(links), PRIORITIES - 1)
+            links.append(lk)
+        elif lk.is_sender:
+            conn.control_out = lk
+        else:
+            conn.control_in = lk
+            lk.address = self.control_address
+        if not lk.is_sender:
+            lk.capacity = conn.link_capacity
+            lk.grant()
+        if lk.kind == CONTROL and conn.control_in is not None and conn.control_out is not None:
+            self.mesh.control_up(conn)
+
+    def attach_consumer(self, lk: RouterLink, attach: Attach) -> None:
+        """A client wants to receive. Seed 003 "Discovered Mobile Addresses", seed 001 "Dynamic Reply-To"."""
+        source = attach.source
+        if source is None:
+            lk.refuse(PRECONDITION_FAILED, "a receiver needs a source")
+            return
+        if source.dynamic:
+            text = f"_topo/0/{self.router_id}/temp.{''.join(self.rng.choice(_TEMPORARY) for _ in range(15))}"
+            answer: Terminus | None = Terminus(
+                kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities
+            )
+        elif not isinstance(source.address, str) or not bare_address(source.address):
+            lk.refuse(PRECONDITION_FAILED, "a receiver needs a source address, or a dynamic source")
+            return
+        else:
+            text, answer = source.address, source
+        address = self.address_for(lk, text, "egressPhase")
+        if address is None:
+            return
+        if address.key.startswith(ROUTER):
+            lk.refuse(NOT_ALLOWED, f"{text} is an address of another router")
+            return
+        lk.accept(attach, answer, attach.target)
+        lk.address = address
+        address.consumers.append(lk)
+        if len(address.consumers) == 1 and address.key.startswith(MOBILE):
+            self.mesh.local_added(address.key, address.treatment)
+        self.refresh(address)
+
+    def attach_producer(self, lk: RouterLink, attach: Attach) -> None:
+        """A client wants to send: to an address, or to that of each message. Seed 003 "Message Routing Flow Control"."""
+        target = attach.target
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        if target is None:
+            lk.refuse(PRECONDITION_FAILED, "a sender needs a target")
+            return
+        if target.kind == "coordinator" or target.dynamic:
+            lk.refuse(NOT_IMPLEMENTED, "a router has no transactions and no nodes to create")
+            return
+        lk.capacity = conn.link_capacity
+        text = target.address
+        if text is None or (isinstance(text, str) and not bare_address(text)):
+            lk.anonymous = True
+            lk.accept(attach, attach.source, target)
+            lk.annotations = self.plain_annotations
+            lk.grant()
+            return
+        if not isinstance(text, str):
+            lk.refuse(PRECONDITION_FAILED, "an address is a string")
+            return
+        address = self.address_for(lk, text, "ingressPhase")
+        if address is None:
+            return
+        phase = address.key[1] if address.key.startswith(MOBILE) else "0"
+        lk.annotations = local_annotations(self.router_id, bare_address(text), phase)
+        lk.accept(attach, attach.source, target)
+        lk.address = address
+        address.producers.append(lk)
+        if address.reachable():
+            lk.grant()
+
+    def address_for(self, lk: RouterLink, text: str, phase_attribute: str) -> Address | None:
+        """The address that a link names; None if it was refused."""
+        config = self.patterns.match(bare_address(text))
+        phase = str(config[phase_attribute] or 0) if config is not None else "0"
+        address = self.get_address(address_key(text, self.router_id, phase))
+        if address.treatment == UNAVAILABLE:
+            self.drop_if_unused(address)
+            lk.refuse(NOT_FOUND, f"Node not found: {bare_address(text)}")
+            return None
+        return address
+
+    # ---- addresses
+    def get_address(self, key: str, hint: int | None = None) -> Address:
+        """The address with this key, made if it is new. `hint`: treatment of the router that told us of it."""
+        address = self.addresses.get(key)
+        if address is None:
+            address = Address(key, CLOSEST)
+            self.addresses[key] = address
+            self.configure(address, hint)
+            if key.startswith(ROUTER):
+                node = self.nodes.get(key[1:])
+                if node is not None:
+                    address.targets[node.id] = Target(node)
+        return address
+
+    def configure(self, address: Address, hint: int | None) -> None:
+        """Set what the configured prefixes and patterns say of a mobile address."""
+        if not address.key.startswith(MOBILE):
+            return
+        config = self.patterns.match(address.key[2:])
+        address.config = config
+        address.priority = -1
+        if config is None:
+            address.treatment = self.default_treatment if hint is None else hint
+        else:
+            address.treatment = TREATMENTS[config["distribution"]]
+            if config.get("priority") is not None:
+                address.priority = int(config["priority"])
+
+    def add_pattern(self, attrs: dict[str, Any]) -> None:
+        """An `address` entity. Raises KeyError where its pattern is taken."""
+        self.patterns.add(attrs["pattern"] or prefix_pattern(attrs["prefix"]), attrs)
+        self.reconfigure()
+
+    def remove_pattern(self, attrs: dict[str, Any]) -> None:
+        self.patterns.remove(attrs["pattern"] or prefix_pattern(attrs["prefix"]))
+        self.reconfigure()
+
+    def reconfigure(self) -> None:
+        """Configured addresses changed: so do the ones that are in use."""
+        for address in list(self.addresses.values()):
+            before = address.treatment
+            self.configure(address, None)
+            if address.treatment != before and address.consumers and address.key.startswith(MOBILE):
+                self.mesh.local_added(address.key, address.treatment)
+
+    def lookup(self, text: str, phase: str) -> Address | None:
+        return self.addresses.get(address_key(text, self.router_id, phase))
+
+    def subscribe(self, key: str, subscriber: Callable[[bytes, RouterLink | None], None]) -> None:
+        """The router itself consumes the address."""
+        address = self.get_address(key)
+        address.subscriber = subscriber
+        self.refresh(address)
+
+    def refresh(self, address: Address) -> None:
+        """After any change of who consumes: credit for its producers, or none; what waits goes out, or back."""
+        address.nearest = None
+        if address.reachable():
+            for producer in address.producers:
+                if not producer.accepting:
+                    producer.grant()
+            self.drain(address)
+            return
+        for producer in address.producers:
+            producer.withdraw()
+        if address.pending is not None:
+            self.release_pending(address)
+        self.drop_if_unused(address)
+
+    def drop_if_unused(self, address: Address) -> None:
+        if address.unused() and self.addresses.get(address.key) is address:
+            del self.addresses[address.key]
+            address.dead = True
+
+    # ---- detach
+    def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
+        lk: RouterLink = link  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        self.links.pop(lk.id, None)
+        if lk in conn.data_out:
+            conn.data_out.remove(lk)
+        elif lk in conn.data_in:
+            conn.data_in.remove(lk)
+        elif lk in (conn.control_in, conn.control_out):
+            conn.control_in = conn.control_out = None
+            lk.address = None
+            if not conn.over:
+                self.mesh.control_lost(conn)
+        if not lk.is_sender:
+            self.producer_lost(lk)
+        address = lk.address
+        if address is not None:
+            self.leave(address, lk)
+        if lk.is_sender:
+            self.consumer_lost(lk)
+        if address is not None:
+            self.refresh(address)
+
+    def leave(self, address: Address, lk: RouterLink) -> None:
+        """Take a link off its address."""
+        if not lk.is_sender:
+            if lk in address.producers:
+                address.producers.remove(lk)
+        elif lk in address.consumers:
+            address.consumers.remove(lk)
+            if not address.consumers and address.key.startswith(MOBILE):
+                self.mesh.local_removed(address.key)
+
+    # ---- remote routers
+    def node_up(self, router_id: str) -> None:
+        node = Node(router_id)
+        self.nodes[router_id] = node
+        node.address = self.get_address(ROUTER + router_id)
+        node.address.targets[router_id] = Target(node)
+
+    def node_down(self, router_id: str) -> None:
+        node = self.nodes.pop(router_id, None)
+        if node is not None:
+            for address in list(self.addresses.values()):
+                if address.targets.pop(router_id, None) is not None:
+                    self.refresh(address)
+
+    def mobile_add(self, router_id: str, key: str, treatment: int) -> None:
+        """A remote router has consumers for the address."""
+        node = self.nodes.get(router_id)
+        if node is None:
+            return
+        address = self.get_address(key, treatment)
+        if router_id not in address.targets:
+            address.targets[router_id] = Target(node)
+            self.refresh(address)
+
+    def mobile_remove(self, router_id: str, key: str) -> None:
+        address = self.addresses.get(key)
+        if address is not None and address.targets.pop(router_id, None) is not None:
+            self.refresh(address)
+
+    def mobile_flush(self, router_id: str) -> None:
+        for address in list(self.addresses.values()):
+            if not address.key.startswith(ROUTER) and address.targets.pop(router_id, None) is not None:
+                self.refresh(address)
+
+    def repath(self) -> None:
+        """Next hops or costs changed: look again at each address that has remote consumers."""
+        for address in list(self.addresses.values()):
+            if address.targets:
+                if address.pending is not None:
+                    for node in (t.node.neighbour() for t in address.targets.values()):
+                        if node is not None:
+                            node.connection.waiting[address] = None
+                self.refresh(address)
+
+    # ---- control messages
+    def on_control(self, message: bytes, lk: RouterLink | None) -> None:
+        if lk is not None:
+            self.mesh.control_message(lk.connection, message)  # type: ignore[arg-type]
+
+    def send_control(self, conn: RouterConnection, message: bytes) -> None:
+        """Send a whole message, annotations included, on a control link."""
+        if conn.control_out is None or not conn.control_out.attached:
+            return
+        q = Queued(None, self.bare)
+        q.address = self.control_address
+        q.chunks.append(message)
+        q.size = len(message)
+        self.branch_to(q, conn.control_out)
+
+    def flood(self, message: bytes, ingress: str, trace: tuple[str, ...]) -> None:
+        """Send a control message on, along the tree of the router where it came in. Source: inter-router.md Paths."""
+        seen: list[RouterConnection] = []
+        for node in self.nodes.values():
+            neighbour = node.neighbour()
+            if neighbour is None or neighbour.connection in seen or neighbour.id in trace:
+                continue
+            if trace and ingress not in node.valid_origins:
+                continue
+            seen.append(neighbour.connection)
+            self.send_control(neighbour.connection, message)
+
+    def send_message(self, to: str, message: bytes) -> bool:
+        """Send a message of the router itself to an address text; False where nobody has it."""
+        address = self.lookup(to, "0")
+        return address is not None and self.send_own(address, self.plain_annotations, message, 4)

@@ -1,0 +1,47 @@
+"""Address texts of clients and messages, and the keys under which the core and the mesh know them.
+
+A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological.
+Source: inter-router.md "Address keys", seed 002 "Addresses and Address Formats".
+"""
+
+from __future__ import annotations
+
+MOBILE = "M"
+LOCAL = "L"
+ROUTER = "R"
+TOPOLOGICAL = "T"
+
+
+def bare_address(text: str) -> str:
+    """The address without a scheme and host: `amqp:/x`, `amqp://host:port/x` and `/x` all mean `x`."""
+    if text.startswith("amqp:") or text.startswith("amqps:"):
+        text = text[text.index(":") + 1 :]
+        if text.startswith("//"):
+            slash = text.find("/", 2)
+            return text[slash + 1 :] if slash >= 0 else ""
+        return text[1:] if text.startswith("/") else text
+    return text[1:] if text.startswith("/") else text
+
+
+def address_key(text: str, router_id: str, phase: str = "0") -> str:
+    """The key of an address text, seen from the router `router_id`.
+
+    `_topo/0/<other>/x` gives the other router's key: the rest of the address matters only there.
+    """
+    text = bare_address(text)
+    if text.startswith("_local/"):
+        return LOCAL + text[7:]
+    if text.startswith("_topo/"):
+        parts = text.split("/", 3)
+        if len(parts) == 4:
+            _, area, router, rest = parts
+            if area in ("0", "all"):
+                if router == "all":
+                    return TOPOLOGICAL + rest
+                return LOCAL + rest if router == router_id else ROUTER + router
+    return MOBILE + phase + text
+
+
+def key_name(key: str) -> str:
+    """The address without class and phase."""
+    return key[2:] if key.startswith(MOBILE) else key[1:]

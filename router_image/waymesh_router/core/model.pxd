@@ -1,0 +1,142 @@
+cimport cython
+cdef class RouterConnection
+cdef class RouterLink
+cdef class Node
+cdef class Target
+cdef class Address
+cdef class RoutedDelivery
+cdef class Queued
+cdef class Group
+cdef class Branch
+from waymesh_amqp.connection cimport Connection
+from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.link cimport Link
+
+@cython.final
+cdef class RouterConnection(Connection):
+    cdef public long long id
+    cdef public str role
+    cdef public str origin
+    cdef public object peer
+    cdef public int cost
+    cdef public bint strip_in
+    cdef public bint strip_out
+    cdef public int link_capacity
+    cdef public Node node
+    cdef public RouterLink control_in
+    cdef public RouterLink control_out
+    cdef public list data_out
+    cdef public list data_in
+    cdef public dict waiting
+    cdef public double opened_at
+    cdef public long long deliveries_in
+    cdef public double last_delivery_at
+    cdef RouterLink data_link(self, int priority)
+
+@cython.final
+cdef class RouterLink(Link):
+    cdef public long long id
+    cdef public int kind
+    cdef public int priority
+    cdef public Address address
+    cdef public bint anonymous
+    cdef public object annotations
+    cdef public bytes seen_section
+    cdef public object seen_annotations
+    cdef public bytes seen_to
+    cdef public Address seen_address
+    cdef public bytes head
+    cdef public RouterLink stream
+    cdef public RoutedDelivery stream_delivery
+    cdef public Queued queued
+    cdef public bint discard
+    cdef public RouterLink feeder
+    cdef public object queue
+    cdef public long long unsettled
+    cdef public long long presettled
+    cdef public long long dropped_presettled
+    cdef public long long accepted
+    cdef public long long rejected
+    cdef public long long released
+    cdef public long long modified
+    cdef public double zero_credit_since
+    cpdef Py_ssize_t undelivered(self)
+
+@cython.final
+cdef class Node:
+    cdef public str id
+    cdef public int cost
+    cdef public RouterConnection connection
+    cdef public Node next_hop
+    cdef public object valid_origins
+    cdef public Address address
+    cpdef Node neighbour(self)
+
+@cython.final
+cdef class Target:
+    cdef public Node node
+    cdef public long long outstanding
+
+@cython.final
+cdef class Address:
+    cdef public str key
+    cdef public int treatment
+    cdef public int priority
+    cdef public object config
+    cdef public list consumers
+    cdef public list producers
+    cdef public dict targets
+    cdef public list nearest
+    cdef public object subscriber
+    cdef public Py_ssize_t turn
+    cdef public object pending
+    cdef public str local_key
+    cdef public bint dead
+    cdef public long long ingress
+    cdef public long long egress
+    cdef public long long transit
+    cdef public long long to_container
+    cdef public long long from_container
+    cpdef bint reachable(self)
+    cpdef bint unused(self)
+
+@cython.final
+cdef class RoutedDelivery(Delivery):
+    cdef public Target target
+    cdef public bytes state
+
+@cython.final
+cdef class Queued:
+    cdef public RouterLink link
+    cdef public object annotations
+    cdef public Address address
+    cdef public RoutedDelivery delivery
+    cdef public Group group
+    cdef public unsigned int did
+    cdef public bint settled
+    cdef public unsigned int format
+    cdef public int priority
+    cdef public bytes head
+    cdef public list chunks
+    cdef public Py_ssize_t size
+    cdef public bint complete
+    cdef public list branches
+    cdef public int unstarted
+    cpdef bytes payload(self)
+
+@cython.final
+cdef class Branch:
+    cdef public Queued queued
+    cdef public RouterLink out
+    cdef public bint started
+    cdef public RoutedDelivery delivery
+
+@cython.final
+cdef class Group:
+    cdef public RouterLink link
+    cdef public RoutedDelivery delivery
+    cdef public unsigned int did
+    cdef public int waiting
+    cdef public int rank
+    cdef public bytes state
+    cdef public bint sealed

@@ -1,0 +1,241 @@
+"""The records of the forwarding state: connections, links, addresses, remote routers, deliveries on their way."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from waymesh_amqp.connection import Connection
+from waymesh_amqp.delivery import Delivery
+from waymesh_amqp.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waymesh_amqp.handler import Handler
+    from waymesh_amqp.session import Session
+    from waymesh_amqp.settings import ConnectionSettings
+
+# Link kinds
+ENDPOINT = 0
+CONTROL = 1
+DATA = 2
+
+# Treatments, as they travel in MAU hints. Source: inter-router.md
+FLOOD = 0
+MULTICAST = 1
+CLOSEST = 2
+BALANCED = 3
+UNAVAILABLE = 5
+
+TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
+DISTRIBUTIONS = {FLOOD: "flood", MULTICAST: "multicast", CLOSEST: "closest", BALANCED: "balanced", UNAVAILABLE: "unavailable"}
+
+DEFAULT_PRIORITY = 4
+PRIORITIES = 10
+
+
+class RouterConnection(Connection):
+    """A connection with its role in the mesh. `origin`: name of the listener or connector it came from."""
+
+    def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
+        self.id = 0
+        self.role = "normal"
+        self.origin = ""
+        self.peer: Any = None
+        self.cost = 1
+        self.strip_in = True
+        self.strip_out = True
+        self.link_capacity = 250
+        self.node = None
+        self.control_in = None
+        self.control_out = None
+        self.data_out: list[RouterLink] = []
+        self.data_in: list[RouterLink] = []
+        self.waiting: dict[Address, None] = {}
+        self.opened_at = now
+        self.deliveries_in = 0
+        self.last_delivery_at = 0.0
+        Connection.__init__(self, settings, handler, now)
+
+    def data_link(self, priority: cython.int) -> RouterLink | None:
+        """The outgoing data link for a priority; a peer with fewer links gets everything on its last one."""
+        n: cython.Py_ssize_t = len(self.data_out)
+        if n == 0:
+            return None
+        return self.data_out[priority if priority < n else n - 1]
+
+
+class RouterLink(Link):
+    """A link with its place in the forwarding state.
+
+    Incoming: `address` (None for an anonymous sender), `annotations` for messages without any of their own, and while a delivery
+    of several frames arrives, where it goes: `stream` (one link), `queued` (the slow way) or nowhere (`discard`).
+    Outgoing: `address`, `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
+    """
+
+    def __init__(self, session: Session) -> None:
+        Link.__init__(self, session)
+        self.id = 0
+        self.kind = ENDPOINT
+        self.priority = DEFAULT_PRIORITY
+        self.address = None
+        self.anonymous = False
+        self.annotations = None
+        self.seen_section = b""
+        self.seen_annotations = None
+        self.seen_to = b""
+        self.seen_address = None
+        self.head = b""
+        self.stream = None
+        self.stream_delivery = None
+        self.queued = None
+        self.discard = False
+        self.feeder = None
+        self.queue: deque[Branch] | None = None
+        self.unsettled = 0
+        self.presettled = 0
+        self.dropped_presettled = 0
+        self.accepted = 0
+        self.rejected = 0
+        self.released = 0
+        self.modified = 0
+        self.zero_credit_since = 0.0
+
+    def undelivered(self) -> cython.Py_ssize_t:
+        """Deliveries that wait for credit of this link alone."""
+        return len(self.queue) if self.queue is not None else 0
+
+
+class Node:
+    """A remote router. `connection` is set for a neighbour; any other is reached through `next_hop`."""
+
+    def __init__(self, router_id: str) -> None:
+        self.id = router_id
+        self.cost = 1
+        self.connection = None
+        self.next_hop = None
+        self.valid_origins: frozenset[str] = frozenset()
+        self.address = None
+
+    def neighbour(self) -> Node | None:
+        """The neighbour that deliveries for this router are handed to; a way round that costs less than its own link wins."""
+        if self.next_hop is not None and self.next_hop.connection is not None:
+            return self.next_hop
+        return self if self.connection is not None else None
+
+
+class Target:
+    """A remote router on which an address has consumers, and the deliveries that are out to it for that address."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.outstanding = 0
+
+
+class Address:
+    """An address that this router knows, under its key.
+
+    `consumers`: local outgoing links; `producers`: local incoming ones; `targets`: remote routers with consumers by id;
+    `subscriber`: called with a whole message when the router itself consumes the address. `pending`: deliveries for which no
+    consumer was ready, None for none. `nearest`: the targets of least cost, None when it has to be worked out again.
+    """
+
+    def __init__(self, key: str, treatment: cython.int) -> None:
+        self.key = key
+        self.treatment = treatment
+        self.priority = -1
+        self.config: Any = None
+        self.consumers: list[RouterLink] = []
+        self.producers: list[RouterLink] = []
+        self.targets: dict[str, Target] = {}
+        self.nearest: list[Target] | None = None
+        self.subscriber: Callable[[bytes, RouterLink | None], None] | None = None
+        self.turn = 0
+        self.pending: deque[Queued] | None = None
+        self.local_key = ""
+        self.dead = False
+        self.ingress = 0
+        self.egress = 0
+        self.transit = 0
+        self.to_container = 0
+        self.from_container = 0
+
+    def reachable(self) -> bool:
+        """Whether a message can get anywhere."""
+        if self.consumers or self.subscriber is not None:
+            return True
+        for target in self.targets.values():
+            if target.node.neighbour() is not None:
+                return True
+        return False
+
+    def unused(self) -> bool:
+        """Whether nothing refers to the address any more."""
+        return not (self.consumers or self.producers or self.targets or self.pending or self.subscriber)
+
+
+class RoutedDelivery(Delivery):
+    """An unsettled delivery with what has to be counted down when it ends. `state`: the last one that was not final."""
+
+    def __init__(self) -> None:
+        Delivery.__init__(self)
+        self.target = None
+        self.state = b""
+
+
+class Queued:
+    """A delivery on the slow way: it waits for a consumer, goes to several, or to the router itself.
+
+    `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has come and is
+    still needed; `complete`: all has come. `branches`: where it goes; `unstarted`: how many of them wait for credit.
+    """
+
+    def __init__(self, link: RouterLink | None, annotations: Any) -> None:
+        self.link = link
+        self.annotations = annotations
+        self.address = None
+        self.delivery = None
+        self.group = None
+        self.did = 0
+        self.settled = True
+        self.format = 0
+        self.priority = DEFAULT_PRIORITY
+        self.head = b""
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.complete = True
+        self.branches: list[Branch] | None = None
+        self.unstarted = 0
+
+    def payload(self) -> bytes:
+        """All bytes behind the message-annotations that have arrived."""
+        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+
+
+class Branch:
+    """One way of a multicast delivery: its outgoing link, and its own delivery if it is unsettled."""
+
+    def __init__(self, queued: Queued, out: RouterLink) -> None:
+        self.queued = queued
+        self.out = out
+        self.started = False
+        self.delivery = None
+
+
+class Group:
+    """Joins the outcomes of a multicast delivery's branches. Seed 003 "Message Settlement and Reliability".
+
+    `waiting`: branches without an outcome; `sealed`: no further branch will be added.
+    """
+
+    def __init__(self, link: RouterLink | None, did: cython.uint) -> None:
+        self.link = link
+        self.delivery = None
+        self.did = did
+        self.waiting = 0
+        self.rank = 0
+        self.state = b""
+        self.sealed = False

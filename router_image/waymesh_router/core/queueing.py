@@ -1,0 +1,507 @@
+"""The slow ways of a delivery: waiting for credit, multicast, and messages to and from the router itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp.link import SETTLED
+from waymesh_router.core.annotations import Annotations
+from waymesh_router.core.forwarding import ACCEPTED, RELEASED, Forwarding
+from waymesh_router.core.model import (
+    Address,
+    Branch,
+    Group,
+    Node,
+    Queued,
+    RoutedDelivery,
+    RouterConnection,
+    RouterLink,
+    Target,
+)
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.outgoing import abort, send_first, send_more  # type: ignore[import-not-found]
+else:
+    from waymesh_amqp.outgoing import abort, send_first, send_more
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_amqp.link import Link
+
+ENDPOINT = cython.declare(cython.int, 0)
+DATA = cython.declare(cython.int, 2)
+MULTICAST = cython.declare(cython.int, 1)
+
+MAX_OWN_MESSAGE_BYTES = 1 << 24
+"""Largest message that the router itself takes (management requests)."""
+PART_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
+"""Bytes of an incomplete delivery that may wait before its session is held."""
+
+
+class Queueing(Forwarding):
+    """Forwarding for deliveries that cannot go straight from one frame to one consumer."""
+
+    # ---- coming in
+    def new_queued(
+        self,
+        lk: RouterLink,
+        address: Address,
+        annotations: Annotations,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> Queued:
+        """The scanned first frame as a record that can wait."""
+        q: Queued = Queued(lk, annotations)
+        q.address = address
+        q.did = lk.transfer_id
+        q.settled = lk.transfer_settled
+        q.format = lk.transfer_format
+        q.priority = self.priority
+        q.head = bytes(b[start : self.sections.head])
+        q.chunks.append(bytes(b[self.sections.rest : end]))
+        q.size = end - start
+        q.complete = not more
+        if more:
+            lk.queued = q
+        return q
+
+    def enqueue(
+        self,
+        lk: RouterLink,
+        address: Address,
+        annotations: Annotations,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        q: Queued = self.new_queued(lk, address, annotations, more, b, start, end)
+        if not q.settled:
+            d: RoutedDelivery = RoutedDelivery()
+            d.link = lk
+            d.did = q.did
+            d.sent = False
+            if not self.track(lk, d):
+                return
+            q.delivery = d
+        q.unstarted = 1
+        self.wait(address, q)
+
+    def wait(self, address: Address, q: Queued) -> None:
+        if address.pending is None:
+            address.pending = deque()
+        address.pending.append(q)
+        for t in address.targets.values():
+            neighbour = t.node.neighbour()
+            if neighbour is not None:
+                neighbour.connection.waiting[address] = None
+
+    def feed(
+        self,
+        lk: RouterLink,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        q: Queued = lk.queued
+        q.complete = not more
+        q.size += end - start
+        branch: Branch
+        held: cython.bint = False
+        if q.branches is not None:
+            for e in q.branches:
+                branch = e
+                if branch.started and branch.out.feeder is lk:
+                    send_more(branch.out, more, b, start, end)
+                    if more and (branch.out.backlog is not None or branch.out.connection.backed_up()):
+                        lk.session.hold(branch.out)
+                    if not more:
+                        self.branch_sent(branch)
+        if q.unstarted:
+            q.chunks.append(bytes(b[start:end]))
+            held = more and q.size > PART_LIMIT
+        if not more:
+            lk.queued = None
+            self.all_in(lk, q)
+        elif held:
+            self.hold_or_refuse(lk, q)
+
+    def hold_or_refuse(self, lk: RouterLink, q: Queued) -> None:
+        """Let the sender's session window run out until a consumer comes; the router's own consumers need the whole message."""
+        if q.address.subscriber is None:
+            if lk.session.held_by is None:
+                lk.session.held_by = lk
+        elif q.size > MAX_OWN_MESSAGE_BYTES:
+            lk.queued = None
+            self.refuse_delivery(lk, True, RELEASED)
+
+    def all_in(self, lk: RouterLink, q: Queued) -> None:
+        """The last frame of a slow delivery has come."""
+        if q.address is not None and q.address.subscriber is not None:
+            self.to_subscriber(lk, q)
+            return
+        if q.delivery is not None:
+            if q.delivery.link is None and lk.kind == ENDPOINT:
+                lk.give_back()
+            elif lk.transfer_settled:
+                self.sender_settled(q.delivery, b"")
+        self.settled_copies_out(q)
+
+    def settled_copies_out(self, q: Queued) -> None:
+        """Give the credit of a pre-settled delivery back when its last byte has left."""
+        lk: RouterLink | None = q.link
+        if lk is None or not q.complete or q.unstarted:
+            return
+        if q.settled:
+            q.link = None
+            lk.presettled += 1
+            self.presettled += 1
+            lk.give_back()
+        elif lk.kind == DATA:
+            q.link = None
+            lk.give_back()
+
+    # ---- going out
+    def on_credit(self, link: Link) -> None:
+        out: RouterLink = link
+        if out.queue is not None:
+            self.drain_queue(out)
+        if out.kind == DATA:
+            conn: RouterConnection = out.connection
+            if conn.waiting:
+                for address in list(conn.waiting):
+                    self.drain(address)
+                    if address.pending is None:
+                        conn.waiting.pop(address, None)
+        elif out.address is not None and out.address.pending is not None:
+            self.drain(out.address)
+
+    def on_writable(self, connection: Connection) -> None:
+        for session in list(connection.sessions.values()):
+            for link in list(session.links):
+                if link is not None and link.is_sender and link.attached and link.credit > 0:
+                    self.on_credit(link)
+
+    def drain(self, address: Address) -> None:
+        """Hand out what waits, in order, as far as consumers are ready."""
+        q: Queued
+        while address.pending is not None:
+            q = address.pending[0]
+            self.priority = q.priority
+            out = self.pick(address, q.annotations, q.link)
+            if out is None:
+                return
+            address.pending.popleft()
+            if not address.pending:
+                address.pending = None
+            self.start(q, out, None)
+
+    def start(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
+        """Send what has come of a waiting delivery to a link that is ready; `branch` for one of several ways."""
+        settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED
+        annotations: Annotations = q.annotations
+        ann: bytes = self.outgoing_annotations(out, annotations)
+        data: bytes = q.head + ann + q.payload()
+        view: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
+        oid: cython.uint = send_first(
+            out, settled, not q.complete, view, 0, 0, b"", 0, len(data), q.format
+        )
+        self.count_out(q.link, q.address, out)
+        q.unstarted -= 1
+        if not settled:
+            self.track_out(q, out, oid, branch)
+        if not q.complete:
+            out.feeder = q.link
+            if branch is None:
+                branch = Branch(q, out)
+                branch.delivery = None if settled else q.delivery
+                q.branches = [branch]
+            branch.started = True
+        if q.unstarted == 0:
+            q.chunks.clear()
+            self.let_go(q)
+        if settled and not q.settled and branch is None and q.complete:
+            self.taken_settled(q)
+        if q.unstarted == 0:
+            self.settled_copies_out(q)
+
+    def let_go(self, q: Queued) -> None:
+        """No branch waits any more: the sender's session may go on."""
+        lk: RouterLink | None = q.link
+        if lk is not None and lk.session.held_by is lk:
+            lk.session.release()
+
+    def taken_settled(self, q: Queued) -> None:
+        """An unsettled delivery went to a consumer that wants none: accepted by that."""
+        d: RoutedDelivery | None = q.delivery
+        if d is not None:
+            self.settle_incoming(d, ACCEPTED)
+
+    def track_out(self, q: Queued, out: RouterLink, oid: cython.uint, branch: Branch | None) -> None:
+        """The outgoing half of an unsettled slow delivery."""
+        d: RoutedDelivery
+        if branch is None:
+            d = q.delivery
+        else:
+            d = RoutedDelivery()
+            d.group = q.group
+            branch.delivery = d
+        d.out = out
+        d.oid = oid
+        d.sent = q.complete
+        out.session.unsettled_out.put(d)
+        out.unsettled += 1
+        if branch is None and self.picked is not None:
+            d.target = self.picked
+            d.target.outstanding += 1
+
+    def branch_sent(self, branch: Branch) -> None:
+        """The last frame of a streamed branch went out."""
+        branch.out.feeder = None
+        if branch.delivery is not None:
+            branch.delivery.sent = True
+        elif branch.queued.group is None and not branch.queued.settled:
+            self.taken_settled(branch.queued)
+        if not branch.out.busy:
+            self.on_credit(branch.out)
+
+    def drain_queue(self, out: RouterLink) -> None:
+        """Copies that wait for this link alone."""
+        branch: Branch
+        while out.queue is not None and out.ready():
+            branch = out.queue.popleft()
+            if not out.queue:
+                out.queue = None
+            self.start(branch.queued, out, branch)
+
+    # ---- several consumers
+    def to_many(
+        self,
+        lk: RouterLink,
+        address: Address,
+        annotations: Annotations,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        if address.subscriber is not None:
+            q: Queued = self.new_queued(lk, address, annotations, more, b, start, end)
+            q.unstarted = 1
+            if q.complete:
+                self.to_subscriber(lk, q)
+            return
+        outs = self.multicast_links(address, annotations, lk.connection if lk.kind == DATA else None)
+        if not outs:
+            self.refuse_delivery(lk, more, RELEASED)
+            return
+        if not more and lk.transfer_settled and self.all_ready(outs):
+            self.copy_to_all(lk, address, annotations, outs, b, start, end)
+            return
+        self.branch_out(self.new_queued(lk, address, annotations, more, b, start, end), outs)
+
+    def multicast_links(self, address: Address, annotations: Annotations, came_by: object) -> list:
+        """Local consumers, and each neighbour that leads to remote ones on the tree of the ingress router, once.
+        Source: inter-router.md Paths."""
+        target: Target
+        neighbour: Node | None
+        if not address.targets:
+            return address.consumers
+        outs: list = list(address.consumers)
+        seen: list = []
+        for t in address.targets.values():
+            target = t
+            neighbour = target.node.neighbour()
+            if neighbour is None or neighbour.connection is came_by or neighbour.connection in seen:
+                continue
+            found = self.remote_link(target, annotations)
+            if found is not None:
+                seen.append(neighbour.connection)
+                outs.append(found)
+        return outs
+
+    def all_ready(self, outs: list) -> cython.bint:
+        out: RouterLink
+        for e in outs:
+            out = e
+            if out.queue is not None or not out.ready():
+                return False
+        return True
+
+    def copy_to_all(
+        self,
+        lk: RouterLink,
+        address: Address,
+        annotations: Annotations,
+        outs: list,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        """A whole pre-settled message for consumers that are all ready: no record is needed."""
+        head: cython.Py_ssize_t = self.sections.head
+        rest: cython.Py_ssize_t = self.sections.rest
+        out: RouterLink
+        for e in outs:
+            out = e
+            ann: bytes = self.outgoing_annotations(out, annotations)
+            if head == rest and not ann:
+                send_first(out, True, False, b, start, start, b"", start, end, lk.transfer_format)
+            else:
+                send_first(out, True, False, b, start, head, ann, rest, end, lk.transfer_format)
+            self.count_out(lk, address, out)
+        self.passed_settled(lk)
+
+    def branch_out(self, q: Queued, outs: list) -> None:
+        """One branch a consumer: those that are ready start now, the others queue."""
+        lk: RouterLink | None = q.link
+        out: RouterLink
+        branch: Branch
+        if not q.settled and lk is not None:
+            d: RoutedDelivery = RoutedDelivery()
+            d.link = lk
+            d.did = q.did
+            if not self.track(lk, d):
+                return
+            q.delivery = d
+            q.group = Group(lk, q.did)
+            q.group.delivery = d
+            d.group = q.group
+        q.branches = []
+        q.unstarted = len(outs)
+        for e in list(outs):
+            out = e
+            branch = Branch(q, out)
+            q.branches.append(branch)
+            if q.group is not None and out.snd_settle_mode != SETTLED:
+                q.group.waiting += 1
+            if out.queue is None and out.ready():
+                self.start(q, out, branch)
+            else:
+                if out.queue is None:
+                    out.queue = deque()
+                out.queue.append(branch)
+        if q.complete:
+            q.branches = None
+        if q.group is not None:
+            q.group.sealed = True
+            if q.group.waiting == 0:
+                self.group_done(q.group, q.group.state or ACCEPTED)
+
+    def branch_to(self, q: Queued, out: RouterLink) -> None:
+        """Send a record of the router itself on one given link."""
+        self.branch_out(q, [out])
+
+    def group_done(self, group: Group, state: bytes) -> None:
+        """Every branch has its outcome; see settlement.py."""
+
+    def settle_incoming(self, d: RoutedDelivery, state: bytes) -> None:
+        """Report the final outcome to the sender; see settlement.py."""
+
+    # ---- the router itself
+    def to_subscriber(self, lk: RouterLink, q: Queued) -> None:
+        """A whole message for the router: accepted at once, then handed over."""
+        message = q.head + q.annotations.transit + q.payload()
+        subscriber = q.address.subscriber
+        if lk.transfer_settled:
+            lk.presettled += 1
+            self.presettled += 1
+        else:
+            self.count_outcome(lk, ACCEPTED)
+            lk.session.settle(q.did, ACCEPTED)
+        lk.give_back()
+        if subscriber is not None:
+            subscriber(message, lk)
+
+    def send_own(self, address: Address, annotations: Annotations, message: bytes, priority: cython.int) -> cython.bint:
+        """Send a whole pre-settled message of the router itself. False where nobody can take it now or later."""
+        self.priority = priority
+        view: cython.const[cython.uchar][::1] = message if cython.compiled else memoryview(message)
+        self.sections.scan(view, 0, len(message))
+        q: Queued = Queued(None, annotations)
+        q.address = address
+        q.priority = priority
+        q.head = message[: self.sections.head]
+        q.chunks.append(message[self.sections.rest :])
+        q.size = len(message)
+        if address.treatment <= MULTICAST:
+            outs = self.multicast_links(address, annotations, None)
+            if outs:
+                self.branch_out(q, outs)
+            return bool(outs)
+        if not address.reachable():
+            return False
+        q.unstarted = 1
+        self.wait(address, q)
+        self.drain(address)
+        return True
+
+    def on_abort(self, link: Link) -> None:
+        """The sender gave the delivery up: so do its consumers. An aborted delivery is settled. Spec: 2.7.5."""
+        lk: RouterLink = link
+        if lk.stream is not None:
+            self.drop_stream(lk)
+        elif lk.queued is not None:
+            self.drop_queued(lk)
+        lk.head = b""
+        lk.discard = False
+        lk.give_back()
+
+    def drop_stream(self, lk: RouterLink) -> None:
+        """Abort the delivery that streams from lk to one consumer."""
+        out: RouterLink = lk.stream
+        d: RoutedDelivery | None = lk.stream_delivery
+        lk.stream = None
+        lk.stream_delivery = None
+        out.feeder = None
+        abort(out)
+        if d is not None:
+            self.forget(d)
+        self.on_credit(out)
+
+    def drop_queued(self, lk: RouterLink) -> None:
+        """Take back the incomplete slow delivery of lk from where it waits or goes."""
+        q: Queued = lk.queued
+        lk.queued = None
+        address: Address = q.address
+        if address.pending is not None and q in address.pending:
+            address.pending.remove(q)
+            if not address.pending:
+                address.pending = None
+        for branch in q.branches or ():
+            out = branch.out
+            if branch.started and out.feeder is lk:
+                out.feeder = None
+                abort(out)
+                if branch.delivery is not None:
+                    self.forget(branch.delivery)
+                self.on_credit(out)
+            elif out.queue is not None and branch in out.queue:
+                out.queue.remove(branch)
+                if not out.queue:
+                    out.queue = None
+        if q.delivery is not None:
+            self.forget(q.delivery)
+        self.let_go(q)
+
+    def forget(self, d: RoutedDelivery) -> None:
+        """Remove a delivery from both rings without an outcome."""
+        lk: RouterLink | None = d.link
+        out: RouterLink | None = d.out
+        if lk is not None:
+            lk.session.unsettled_in.drop(d)
+            lk.unsettled -= 1
+            d.link = None
+        if out is not None:
+            out.session.unsettled_out.drop(d)
+            out.unsettled -= 1
+            d.out = None
+        if d.target is not None:
+            d.target.outstanding -= 1
+            d.target = None

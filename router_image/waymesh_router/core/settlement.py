@@ -1,0 +1,198 @@
+"""Outcomes on their way back from consumer to producer, and what becomes of deliveries when one of the two is lost.
+
+Seed 003 "Message Settlement and Reliability".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_router.core.forwarding import MODIFIED_FAILED, RELEASED
+from waymesh_router.core.model import Address, Branch, Group, Queued, RoutedDelivery, RouterLink
+from waymesh_router.core.queueing import Queueing
+
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.forwarding import outcome_code  # type: ignore[import-not-found]
+else:
+    from waymesh_router.core.forwarding import outcome_code
+
+if TYPE_CHECKING:
+    from waymesh_amqp.delivery import Delivery
+
+ENDPOINT = cython.declare(cython.int, 0)
+
+# How strong an outcome is when the branches of a multicast disagree: any rejected, else any accepted, else any modified.
+RANKS = {0x25: 4, 0x24: 3, 0x27: 2, 0x26: 1}
+FIRST_FINAL = cython.declare(cython.int, 0x24)
+LAST_FINAL = cython.declare(cython.int, 0x27)
+
+
+class Settlement(Queueing):
+    """Settlement end to end: each unsettled delivery that came in gets exactly one outcome."""
+
+    def on_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
+        d: RoutedDelivery = delivery
+        out: RouterLink | None = d.out
+        if not settled:
+            self.unsettled_outcome(d, state)
+            return
+        if out is not None:
+            out.unsettled -= 1
+            d.out = None
+        if d.target is not None:
+            d.target.outstanding -= 1
+            d.target = None
+        if not state:
+            state = d.state
+        if d.group is not None:
+            self.branch_done(d.group, state)
+        else:
+            self.settle_incoming(d, state)
+
+    def unsettled_outcome(self, d: RoutedDelivery, state: bytes) -> None:
+        """The receiver has a state but waits for the sender to settle (rcv-settle-mode second, or two steps)."""
+        if not state:
+            return
+        d.state = state
+        code: cython.int = outcome_code(state)
+        if d.group is None:
+            lk: RouterLink | None = d.link
+            if lk is not None and lk.attached:
+                lk.session.report(True, d.did, False, state)
+        elif FIRST_FINAL <= code <= LAST_FINAL and d.out is not None:
+            out: RouterLink = d.out  # the group answers for its branches: settle this one
+            out.session.report(False, d.oid, True, state)
+            out.session.unsettled_out.drop(d)
+            out.unsettled -= 1
+            d.out = None
+            self.branch_done(d.group, state)
+
+    def settle_incoming(self, d: RoutedDelivery, state: bytes) -> None:
+        lk: RouterLink | None = d.link
+        if lk is None:
+            return
+        d.link = None
+        lk.session.unsettled_in.drop(d)
+        lk.unsettled -= 1
+        self.count_outcome(lk, state)
+        if lk.attached:
+            lk.session.settle(d.did, state)
+            # of a delivery that is still arriving the credit goes back when its last frame has come
+            if lk.kind == ENDPOINT and not (lk.mid_delivery and lk.transfer_id == d.did):
+                lk.give_back()
+
+    def branch_done(self, group: Group, state: bytes) -> None:
+        """One branch of a multicast has its outcome."""
+        strength: cython.int = RANKS.get(outcome_code(state), 3 if not state else 0)
+        if strength > group.rank:
+            group.rank = strength
+            group.state = state
+        group.waiting -= 1
+        if group.waiting == 0 and group.sealed:
+            self.group_done(group, group.state)
+
+    def group_done(self, group: Group, state: bytes) -> None:
+        d: RoutedDelivery | None = group.delivery
+        group.delivery = None
+        if d is not None:
+            self.settle_incoming(d, state)
+
+    def on_sender_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
+        d: RoutedDelivery = delivery
+        if settled:
+            self.sender_settled(d, state)
+        elif d.out is not None:
+            out: RouterLink = d.out
+            out.session.report(False, d.oid, False, state)
+
+    def sender_settled(self, d: RoutedDelivery, state: bytes) -> None:
+        lk: RouterLink | None = d.link
+        out: RouterLink | None = d.out
+        if lk is not None:
+            d.link = None
+            lk.session.unsettled_in.drop(d)
+            lk.unsettled -= 1
+            if d.state:
+                self.count_outcome(lk, d.state)
+            if lk.kind == ENDPOINT and not (lk.mid_delivery and lk.transfer_id == d.did):
+                lk.give_back()
+        if out is not None and d.group is None:
+            out.session.report(False, d.oid, True, state if state else d.state)
+            out.session.unsettled_out.drop(d)
+            out.unsettled -= 1
+            d.out = None
+            if d.target is not None:
+                d.target.outstanding -= 1
+                d.target = None
+
+    # ---- losses
+    def consumer_lost(self, out: RouterLink) -> None:
+        """An outgoing link is gone: what it had may have been seen, what it did not have goes back."""
+        d: RoutedDelivery
+        feeder: RouterLink | None = out.feeder
+        out.feeder = None
+        for e in out.session.unsettled_out.live():
+            d = e
+            if d.out is out:
+                out.session.unsettled_out.drop(d)
+                self.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
+        if feeder is not None and feeder.stream is out:
+            feeder.stream = None
+            feeder.stream_delivery = None
+            feeder.discard = True
+        queue = out.queue
+        out.queue = None
+        for e in queue or ():
+            self.branch_lost(e)
+
+    def branch_lost(self, branch: Branch) -> None:
+        """A copy that never went out."""
+        q: Queued = branch.queued
+        q.unstarted -= 1
+        if q.group is not None:
+            self.branch_done(q.group, RELEASED)
+        if q.unstarted == 0:
+            q.chunks.clear()
+            self.let_go(q)
+            self.settled_copies_out(q)
+
+    def producer_lost(self, lk: RouterLink) -> None:
+        """An incoming link is gone: an incomplete delivery is aborted, whole ones go on without anybody to report to."""
+        d: RoutedDelivery
+        if lk.stream is not None:
+            self.drop_stream(lk)
+        elif lk.queued is not None:
+            self.drop_queued(lk)
+        for e in lk.session.unsettled_in.live():
+            d = e
+            if d.link is lk:
+                lk.session.unsettled_in.drop(d)
+                d.link = None
+                lk.unsettled -= 1
+        if lk.session.held_by is lk:
+            lk.session.release()
+
+    def release_pending(self, address: Address) -> None:
+        """No consumer is left: give back what waits for one."""
+        q: Queued
+        pending = address.pending
+        address.pending = None
+        for e in pending or ():
+            q = e
+            lk: RouterLink | None = q.link
+            if q.settled:
+                self.dropped_presettled += 1
+                if lk is not None:
+                    lk.dropped_presettled += 1
+                    if q.complete:
+                        lk.give_back()
+            elif q.delivery is not None:
+                self.settle_incoming(q.delivery, RELEASED)
+                if lk is not None and lk.kind != ENDPOINT and q.complete:
+                    lk.give_back()
+            if lk is not None and not q.complete:
+                lk.queued = None
+                lk.discard = True
+            self.let_go(q)

@@ -1,0 +1,156 @@
+"""Between the core and the control plane: control messages as bytes, effects as changes of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.annotations import INGRESS, TRACE
+from waymesh_router.core.core import Core, MeshListener
+from waymesh_router.core.keys import bare_address
+from waymesh_router.core.model import RouterConnection
+from waymesh_router.routing import effects as fx
+from waymesh_router.routing.engine import RoutingEngine
+
+HELLO_ADDRESS = "amqp:/_local/qdhello"
+
+
+class Mesh(MeshListener):
+    """Runs the control plane of an interior router. `engine` is pure; what it wants is done here, at once."""
+
+    def __init__(self, core: Core, engine: RoutingEngine) -> None:
+        self.core = core
+        self.engine = engine
+        self.changes = 0
+        self._apply: dict[type, Callable[[Any], None]] = {
+            fx.SendHello: self._send_hello,
+            fx.SendAll: self._send_all,
+            fx.SendTo: self._send_to,
+            fx.NodeUp: lambda e: core.node_up(e.router_id),
+            fx.NodeDown: lambda e: core.node_down(e.router_id),
+            fx.SetLink: self._set_link,
+            fx.SetNextHop: self._set_next_hop,
+            fx.SetCost: self._set_cost,
+            fx.SetValidOrigins: self._set_origins,
+            fx.MobileAdd: lambda e: core.mobile_add(e.router_id, e.key, e.treatment),
+            fx.MobileDel: lambda e: core.mobile_remove(e.router_id, e.key),
+            fx.MobileFlush: lambda e: core.mobile_flush(e.router_id),
+            fx.LogEvent: lambda e: core.log(e.module, e.level, e.text),
+            fx.TopologyChanged: self._topology_changed,
+        }
+
+    # ---- from the core
+    def local_added(self, key: str, treatment: int) -> None:
+        self.run(self.engine.mobile_added(key, treatment, self.core.now))
+
+    def local_removed(self, key: str) -> None:
+        self.run(self.engine.mobile_removed(key, self.core.now))
+
+    def control_up(self, connection: RouterConnection) -> None:
+        self.run(self.engine.link_up(connection.id, connection.cost, self.core.now))
+
+    def control_lost(self, connection: RouterConnection) -> None:
+        self.run(self.engine.link_lost(connection.id, self.core.now))
+
+    def control_message(self, connection: RouterConnection, message: bytes) -> None:
+        """Take a message from a control link, or pass it on, or both, as its `to` says."""
+        try:
+            decoded = decode_message(message)
+        except DecodeError as e:
+            self.core.log("ROUTER", "warning", f"control message that cannot be read: {e.description}")
+            return
+        to = bare_address(decoded.to) if isinstance(decoded.to, str) else ""
+        parts = to.split("/", 3)
+        if parts[0] == "_topo" and len(parts) == 4:
+            router = parts[2]
+            if router == "all":
+                annotations = decoded.message_annotations or {}
+                ingress = _bare_id(annotations.get(INGRESS, ""))
+                trace = tuple(_bare_id(r) for r in annotations.get(TRACE, ()))
+                self.core.flood(message, ingress, trace)
+            elif router != self.core.router_id:
+                self._forward(router, message)
+                return
+        elif parts[0] != "_local":
+            self.core.log("ROUTER", "warning", f"control message to {to!r} is not understood")
+            return
+        opcode = (decoded.application_properties or {}).get("opcode")
+        if isinstance(opcode, str) and isinstance(decoded.body, Mapping):
+            self.run(self.engine.on_control(connection.id, opcode, decoded.body, self.core.now))
+
+    # ---- time
+    def tick(self, now: float) -> float:
+        """Timers of the control plane; when it wants to be called again."""
+        if now >= self.engine.deadline():
+            self.run(self.engine.tick(now))
+        return self.engine.deadline()
+
+    # ---- effects
+    def run(self, effects: list[fx.Effect]) -> None:
+        for effect in effects:
+            self._apply[type(effect)](effect)
+
+    def _send_hello(self, e: fx.SendHello) -> None:
+        conn = self.core.connections.get(e.link_id)
+        if conn is not None:
+            self.core.send_control(conn, control_message(HELLO_ADDRESS, "HELLO", e.body, None))
+
+    def _send_all(self, e: fx.SendAll) -> None:
+        message = control_message(f"amqp:/_topo/0/all/{e.suffix}", e.opcode, e.body, self.core.router_id)
+        self.core.flood(message, self.core.router_id, ())
+
+    def _send_to(self, e: fx.SendTo) -> None:
+        to = f"amqp:/_topo/0/{e.router_id}/{e.suffix}"
+        self._forward(e.router_id, control_message(to, e.opcode, e.body, self.core.router_id))
+
+    def _forward(self, router_id: str, message: bytes) -> None:
+        node = self.core.nodes.get(router_id)
+        neighbour = node.neighbour() if node is not None else None
+        if neighbour is not None:
+            self.core.send_control(neighbour.connection, message)
+
+    def _set_link(self, e: fx.SetLink) -> None:
+        node = self.core.nodes[e.router_id]
+        if node.connection is not None and node.connection.node is node:
+            node.connection.node = None
+        node.connection = None if e.link_id is None else self.core.connections.get(e.link_id)
+        if node.connection is not None:
+            node.connection.node = node
+        self.core.repath()
+
+    def _set_next_hop(self, e: fx.SetNextHop) -> None:
+        node = self.core.nodes[e.router_id]
+        node.next_hop = None if e.next_hop is None else self.core.nodes.get(e.next_hop)
+
+    def _set_cost(self, e: fx.SetCost) -> None:
+        self.core.nodes[e.router_id].cost = e.cost
+
+    def _set_origins(self, e: fx.SetValidOrigins) -> None:
+        self.core.nodes[e.router_id].valid_origins = e.origins
+
+    def _topology_changed(self, e: fx.TopologyChanged) -> None:
+        self.changes = e.change_id
+        self.core.repath()
+
+
+def control_message(to: str, opcode: str, body: Mapping[str, object], ingress: str | None) -> bytes:
+    """A control message as bytes; `ingress`: our id, None for one that never travels further than one hop."""
+    annotations = None
+    if ingress is not None:
+        annotations = {TRACE: ["0/" + ingress], INGRESS: "0/" + ingress}
+    return encode_message(
+        Message(
+            message_annotations=annotations,
+            to=to,
+            application_properties={"opcode": opcode},
+            body={Symbol(key): value for key, value in body.items()},
+            body_kind="value",
+        )
+    )
+
+
+def _bare_id(text: object) -> str:
+    return str(text).removeprefix("0/")

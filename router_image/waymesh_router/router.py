@@ -1,0 +1,305 @@
+"""One router: configuration, core, control plane and management put together. Pure: the host does the I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from waymesh_amqp.connection import Connection
+from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.message import decode_message, encode_message
+from waymesh_amqp.sasl import Authenticator, SaslClient, SaslServer
+from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.core import COST_PROPERTY, Core, Rng
+from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
+from waymesh_router.management.assembly import build_agent
+from waymesh_router.mesh import Mesh
+from waymesh_router.routing.engine import RoutingEngine
+from waymesh_router.routing.settings import RoutingSettings
+from waymesh_schema.config import ConfigEntry
+
+PRODUCT = "waymesh-router"
+ANNOTATIONS_VERSION = 1
+TICK_S = 0.25
+"""Heartbeats and time-outs of connections are looked at this often; none of them needs to be more exact."""
+SASL_MECHANISMS = "ANONYMOUS PLAIN EXTERNAL SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a transport. `host`: address and port as text; `tls_ssf`: strength in bits."""
+
+    host: str
+    tls: bool = False
+    tls_proto: str | None = None
+    tls_cipher: str | None = None
+    tls_ssf: int = 0
+    external_user: str | None = None
+
+
+class Host(Protocol):
+    """What a router wants of the world. Methods that open something raise OSError where they cannot."""
+
+    def listen(self, attrs: Mapping[str, Any]) -> None:
+        """Start a listener."""
+
+    def unlisten(self, name: str) -> None:
+        """Stop a listener and close its connections."""
+
+    def connect(self, attrs: Mapping[str, Any]) -> None:
+        """Keep a connection up."""
+
+    def disconnect(self, name: str) -> None:
+        """Stop a connector and close its connection."""
+
+    def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Add an sslProfile."""
+
+    def remove_ssl_profile(self, name: str) -> None:
+        """Forget an sslProfile."""
+
+    def ports(self, name: str) -> list[int]:
+        """The ports that a listener is bound to."""
+
+    def log(self, module: str, level: str, text: str) -> None:
+        """Write a log line."""
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        """A `log` entity."""
+
+    def log_stats(self, module: str) -> Mapping[str, int]:
+        """Lines a level of a module."""
+
+    def recent_log(self, limit: int) -> Sequence[Any]:
+        """The last lines."""
+
+    def memory_usage(self) -> int | None:
+        """Resident bytes of the process, where that means something."""
+
+
+@dataclass(slots=True)
+class ConnectorState:
+    """A connector as management shows it."""
+
+    attrs: Mapping[str, Any]
+    status: str = "CONNECTING"
+    text: str = ""
+
+
+class Router:
+    """A router made of a configuration. The host calls `accepted`, `connected`, `lost`, `tick`; `dirty` is what to flush.
+
+    `authenticator`: who may log in with a password; may be replaced at any time.
+    """
+
+    def __init__(
+        self, config: Sequence[ConfigEntry], host: Host, now: float, rng: Rng, version: str = "", boot: int = 0
+    ) -> None:
+        self.host = host
+        self.rng = rng
+        self.version = version
+        self.config = config
+        self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
+        self.mode: str = self.attrs["mode"]
+        router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
+        self.attrs["id"] = router_id
+        self.core = Core(router_id, now, rng, host.log, self.mode == "interior")
+        self.core.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
+        self.authenticator: Authenticator | None = None
+        self.listeners: dict[str, Mapping[str, Any]] = {}
+        self.connectors: dict[str, ConnectorState] = {}
+        self.routing: RoutingEngine | None = None
+        self.mesh: Mesh | None = None
+        self.next_tick = now
+        if self.mode == "interior":
+            self.routing = RoutingEngine(self._routing_settings(router_id, boot), now)
+            self.mesh = Mesh(self.core, self.routing)
+            self.core.mesh = self.mesh
+        self.agent = build_agent(self)
+        for key in ("L$management", "M0$management"):
+            self.core.subscribe(key, self._on_management)
+
+    def _routing_settings(self, router_id: str, boot: int) -> RoutingSettings:
+        a = self.attrs
+        return RoutingSettings(
+            router_id=router_id,
+            instance=boot,
+            hello_interval_s=a["helloIntervalSeconds"],
+            hello_max_age_s=a["helloMaxAgeSeconds"],
+            ra_interval_s=a["raIntervalSeconds"],
+            ra_interval_flux_s=a["raIntervalFluxSeconds"],
+            remote_ls_max_age_s=a["remoteLsMaxAgeSeconds"],
+        )
+
+    def start(self) -> None:
+        """Create what the configuration says, in its order, as CREATE requests would."""
+        for entry in self.config:
+            self.agent.configure(entry.type.name, entry.attributes)
+        self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
+
+    @property
+    def dirty(self) -> list[Connection]:
+        """Connections that have something to flush or write."""
+        return self.core.dirty
+
+    # ---- transports
+    def accepted(self, listener_name: str, peer: Peer) -> Connection:
+        """A client's transport is there."""
+        attrs = self.listeners[listener_name]
+        settings = self._settings(attrs)
+        mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
+        settings.sasl = SaslServer(mechanisms, self.authenticator, external_user=peer.external_user)
+        settings.require_sasl = bool(attrs.get("authenticatePeer"))
+        return self._new_connection(settings, attrs, peer)
+
+    def connected(self, connector_name: str, peer: Peer) -> Connection:
+        """Our transport is there."""
+        attrs = self.connectors[connector_name].attrs
+        settings = self._settings(attrs)
+        settings.client = True
+        settings.hostname = attrs.get("host")
+        mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
+        settings.sasl = SaslClient(
+            mechanisms, attrs.get("saslUsername"), attrs.get("saslPassword"), external=peer.tls
+        )
+        return self._new_connection(settings, attrs, peer)
+
+    def _settings(self, attrs: Mapping[str, Any]) -> ConnectionSettings:
+        capacity = attrs.get("linkCapacity") or 250
+        frames = attrs.get("maxSessionFrames")
+        settings = ConnectionSettings(
+            container_id=self.core.router_id,
+            max_frame_size=attrs.get("maxFrameSize") or 16384,
+            channel_max=(attrs.get("maxSessions") or 32768) - 1,
+            idle_timeout_s=float(attrs.get("idleTimeoutSeconds") or 0),
+            handshake_timeout_s=float(attrs.get("initialHandshakeTimeoutSeconds") or 15),
+            window=frames or max(256, capacity),
+            offered_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
+            desired_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
+        )
+        settings.properties = {
+            Symbol("product"): PRODUCT,
+            Symbol("version"): self.version,
+            Symbol("qd.conn-id"): self.core.next_connection_id,
+        }
+        if attrs.get("role") == "inter-router":
+            settings.properties[Symbol("qd.annotations-version")] = ANNOTATIONS_VERSION
+            if (attrs.get("cost") or 1) > 1:
+                settings.properties[Symbol(COST_PROPERTY)] = int(attrs["cost"])
+        settings.properties.update({Symbol(k): v for k, v in (attrs.get("openProperties") or {}).items()})
+        return settings
+
+    def _new_connection(self, settings: ConnectionSettings, attrs: Mapping[str, Any], peer: Peer) -> Connection:
+        conn = RouterConnection(settings, self.core, self.core.now)
+        conn.role = attrs.get("role") or "normal"
+        conn.origin = attrs["name"]
+        conn.peer = peer
+        conn.cost = attrs.get("cost") or 1
+        conn.link_capacity = attrs.get("linkCapacity") or 250
+        strip = attrs.get("stripAnnotations") or "both"
+        conn.strip_in = strip in ("in", "both")
+        conn.strip_out = strip in ("out", "both")
+        self.core.add_connection(conn)
+        return conn
+
+    def connect_failed(self, connector_name: str, reason: str) -> None:
+        """A connector's try failed."""
+        state = self.connectors.get(connector_name)
+        if state is not None:
+            state.status, state.text = "FAILED", reason
+
+    def lost(self, conn: Connection, reason: str) -> None:
+        """The transport ended."""
+        error = conn.error
+        conn.eof(reason)
+        if isinstance(conn, RouterConnection) and conn.settings.client and conn.origin in self.connectors:
+            state = self.connectors[conn.origin]
+            state.status = "FAILED"
+            state.text = f"{error.condition}: {error.description}" if error is not None else reason
+
+    # ---- time
+    def tick(self, now: float) -> float:
+        """Timers; called each turn of the loop. Returns when it wants to be called again at the latest."""
+        self.core.now = now
+        following = math.inf
+        if self.mesh is not None:
+            following = self.mesh.tick(now)
+        if now >= self.next_tick:
+            self.next_tick = now + TICK_S
+            for conn in list(self.core.connections.values()):
+                conn.tick(now)
+        return min(following, self.next_tick) if self.core.connections else following
+
+    # ---- management (RouterView)
+    def add_listener(self, attrs: Mapping[str, Any]) -> None:
+        self.host.listen(attrs)
+        self.listeners[attrs["name"]] = attrs
+
+    def remove_listener(self, attrs: Mapping[str, Any]) -> None:
+        self.host.unlisten(attrs["name"])
+        self.listeners.pop(attrs["name"], None)
+
+    def add_connector(self, attrs: Mapping[str, Any]) -> None:
+        self.connectors[attrs["name"]] = ConnectorState(attrs)
+        try:
+            self.host.connect(attrs)
+        except OSError:
+            del self.connectors[attrs["name"]]
+            raise
+
+    def remove_connector(self, attrs: Mapping[str, Any]) -> None:
+        self.host.disconnect(attrs["name"])
+        self.connectors.pop(attrs["name"], None)
+
+    def add_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        self.host.ssl_profile(attrs)
+
+    def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        self.host.remove_ssl_profile(attrs["name"])
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        self.host.configure_log(attrs)
+
+    def add_address(self, attrs: Mapping[str, Any]) -> None:
+        try:
+            self.core.add_pattern(dict(attrs))
+        except KeyError:
+            raise ValueError(f"{attrs.get('pattern') or attrs.get('prefix')} is configured already") from None
+
+    def remove_address(self, attrs: Mapping[str, Any]) -> None:
+        self.core.remove_pattern(dict(attrs))
+
+    def connector_status(self, name: str) -> tuple[str, str]:
+        """connectionStatus and connectionMsg of a connector."""
+        state = self.connectors.get(name)
+        if state is None:
+            return "FAILED", ""
+        for conn in self.core.connections.values():
+            if conn.settings.client and conn.origin == name and conn.remote is not None:
+                return "SUCCESS", f"[C{conn.id}] Connection opened: container-id={conn.remote.container_id}"
+        return state.status, state.text
+
+    def listener_ports(self, name: str) -> list[int]:
+        return self.host.ports(name)
+
+    def log_stats(self, module: str) -> Mapping[str, int]:
+        return self.host.log_stats(module)
+
+    def recent_log(self, limit: int) -> Sequence[Any]:
+        return self.host.recent_log(limit)
+
+    def memory_usage(self) -> int | None:
+        return self.host.memory_usage()
+
+    def _on_management(self, data: bytes, link: RouterLink | None) -> None:
+        try:
+            request = decode_message(data)
+        except DecodeError as e:
+            self.host.log("AGENT", "warning", f"request that cannot be read: {e.description}")
+            return
+        reply = self.agent.handle(request, self.core.now)
+        if reply is not None and isinstance(reply.to, str) and not self.core.send_message(reply.to, encode_message(reply)):
+            self.host.log("AGENT", "warning", f"nobody at {reply.to} to take a reply")
