@@ -59,6 +59,7 @@ class LocalMesh:
         self.routers: dict[str, LocalRouter] = {}
         self._entities: dict[str, tuple[Entity, ...]] = {}
         self._refused: dict[str, float] = {}
+        self._hurried = False
 
     def adopt(self, now: float) -> None:
         """Take over the routers that an earlier run left behind."""
@@ -189,11 +190,13 @@ class LocalMesh:
             self._remove(router)
         else:
             # One that does not answer has nothing that we could wait for.
-            router.begin_drain(action.drain_timeout_s if router.state is RouterState.RUNNING else 0, now)
+            patient = router.state is RouterState.RUNNING and not self._hurried
+            router.begin_drain(action.drain_timeout_s if patient else 0, now)
         return True
 
     def hurry(self, now: float) -> None:
-        """Let routers that leave wait no longer for what is unsettled."""
+        """From now on routers that leave do not wait for what is unsettled."""
+        self._hurried = True
         for router in self.routers.values():
             router.hurry(now)
 

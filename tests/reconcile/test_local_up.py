@@ -1,0 +1,153 @@
+"""`waymesh up` from start to end in a fake world, and what it shows."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from waymesh_operator.cli.up import Screen, Up, UpOptions
+from waymesh_operator.live import AddressView
+from waymesh_operator.local.events import GOOD, Event
+from waymesh_operator.local.mesh import World
+from waymesh_operator.local.supervisor import Supervisor, shifted_ports
+from waymesh_operator.local.tables import address_table, event_text, link_table, plan_table, screen
+from waymesh_operator.plan import StopRouter
+from waymesh_operator.specs import Ref
+
+from .local_fakes import FakeClient, FakeNetwork, Stage
+
+pytestmark = pytest.mark.engine_independent
+
+MANIFEST = """
+apiVersion: waymesh.io/v1alpha1
+kind: Router
+metadata: {name: mesh}
+spec: {size: 3, drain: {timeoutSeconds: 60}}
+"""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path, MANIFEST)
+    yield made
+    made.supervisor.close()
+
+
+def up(stage: Stage, *, terminal: bool = False, **options: object) -> tuple[Up, io.StringIO]:
+    """The command over the supervisor of the stage; events go to its screen."""
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=160, height=50, color_system=None)
+    screen_ = Screen(console)
+    stage.supervisor.close()
+    world = World(stage.network, lambda url: FakeClient(stage.network, url), screen_.tell)
+    files = stage.supervisor._files
+    stage.supervisor = Supervisor(files, stage.folder / "state", world, any_port=True)
+    stage.supervisor.load()
+    return Up(stage.supervisor, screen_, UpOptions([stage.file], **options)), output  # type: ignore[arg-type]
+
+
+def when(condition: Callable[[], bool], do: Callable[[], None]) -> threading.Thread:
+    """Do something as soon as something is so."""
+
+    def watch() -> None:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if condition():
+                do()
+                return
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def test_once_comes_up_shows_the_routers_and_stops_them(stage: Stage) -> None:
+    command, output = up(stage, once=True)
+    assert command.run() == 0
+    text = output.getvalue()
+    for expected in (
+        "create router mesh-2 ",
+        "mesh-0 is up (pid 1000)",
+        "mesh is ready: 3 routers, all seeing each other",
+        "Routers of mesh",
+        "amqp://127.0.0.1:",
+        "2 of 2",
+        "mesh-0 stopped",
+    ):
+        assert expected in text
+    assert stage.network.alive() == []
+
+
+def test_not_ready_in_time_is_a_failure(stage: Stage) -> None:
+    command, output = up(stage, timeout_s=0.2)
+    stage.network.start = lambda config, log: _silent(stage.network, config)  # type: ignore[method-assign]
+    assert command.run() == 1
+    assert "not ready within 0.2 s" in output.getvalue()
+
+
+def _silent(network: FakeNetwork, config: Path) -> object:
+    router = FakeNetwork.start(network, config, config.with_suffix(".log"))
+    router.hangs = True
+    return router
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_signal_drains_and_a_second_one_does_not_wait(stage: Stage, terminal: bool) -> None:
+    command, output = up(stage, terminal=terminal)
+    network = stage.network
+
+    def keep_busy_and_stop() -> None:
+        for router in network.alive():
+            router.unsettled = 4
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    first = when(lambda: stage.supervisor.converged, keep_busy_and_stop)
+    closed = ("mesh-2", "delete", "k8s/default/Router/mesh/listener/amqp")
+    second = when(lambda: closed in network.changes, lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert command.run() == 0
+    for thread in (first, second):
+        thread.join()
+    text = output.getvalue()
+    assert "stopping all routers, the highest first" in text
+    assert "mesh-2 ends with 4 deliveries unsettled" in text
+    assert network.alive() == []
+
+
+def test_the_screen_of_a_terminal(stage: Stage) -> None:
+    stage.settle()
+    addresses = {Ref("default", "mesh"): (AddressView("orders", "balanced", 1, 2, 3000, 4),)}
+    events = deque([event_text(Event(GOOD, "something happened"), "12:00:00")])
+    console = Console(file=io.StringIO(), width=160)
+    with console.capture() as capture:
+        console.print(screen(stage.supervisor.meshes, addresses, events))
+    shown = capture.get()
+    for expected in ("mesh-0", "running", "mesh-1 mesh-2", "2 of 2", "orders", "3,000", "12:00:00 something happened"):
+        assert expected in shown
+
+
+def test_plan_address_and_link_tables() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    link = {"linkDir": "in", "owningAddr": "M0orders", "capacity": 250, "deliveryCount": 12345}
+    with console.capture() as capture:
+        console.print(plan_table(Ref("team", "m"), [StopRouter("m-2", 5)]))
+        console.print(address_table(Ref("default", "m"), []))
+        console.print(link_table({"m-0": [link]}))
+    shown = capture.get()
+    for expected in ("Plan for team/m", "drain and stop router m-2 (at most 5 s)", "orders", "12,345"):
+        assert expected in shown
+
+
+def test_ports_that_had_to_move_are_told(stage: Stage) -> None:
+    (mesh,) = stage.supervisor.meshes
+    mesh.folder.ports["mesh-0"] = {"listener/amqp": [5672, 23456], "mesh": [0, 24000]}
+    assert shifted_ports([mesh]) == ["port 5672 is in use: mesh-0 amqp listens on 23456"]
