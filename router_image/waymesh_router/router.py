@@ -137,7 +137,8 @@ class Router:
     def start(self) -> None:
         """Create what the configuration says, in its order, as CREATE requests would."""
         for entry in self.config:
-            self.agent.configure(entry.type.name, entry.attributes)
+            if entry.line or entry.type.name in self.agent.adapters:  # line 0: a default of a type that may not exist yet
+                self.agent.configure(entry.type.name, entry.attributes)
         self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
 
     @property

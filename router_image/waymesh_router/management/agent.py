@@ -56,7 +56,7 @@ class Agent:
     def __init__(
         self, adapters: Mapping[str, EntityAdapter], *, log: Log = _silent, recent_log: RecentLog = _no_log
     ) -> None:
-        self._adapters = adapters
+        self.adapters = adapters
         self._log = log
         self._recent_log = recent_log
         self._node_operations: Mapping[str, Callable[[Request, float], Any]] = {
@@ -134,7 +134,7 @@ class Agent:
         if "CREATE" not in kind.operations:
             raise forbidden(f"{kind.name} cannot be created")
         identity = self.configure(kind.name, attributes)
-        row = self._adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
+        row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, _without_secrets(kind, row)
 
     def _read(self, request: Request, now: float) -> tuple[int, Any]:
@@ -198,23 +198,23 @@ class Agent:
         if kind is not None:
             return self._of_type(kind)
         if identity is not None:
-            adapter = self._adapters.get(identity.partition("/")[0])
+            adapter = self.adapters.get(identity.partition("/")[0])
             if adapter is not None:
                 return (adapter,)
-        return self._adapters.values()
+        return self.adapters.values()
 
     def _of_type(self, kind: EntityType) -> list[EntityAdapter]:
         """Adapters of the type or of types that extend it."""
-        return [adapter for adapter in self._adapters.values() if adapter.entity_type.has_base(kind.long_name)]
+        return [adapter for adapter in self.adapters.values() if adapter.entity_type.has_base(kind.long_name)]
 
     def _adapter(self, kind: EntityType) -> EntityAdapter | None:
-        return self._adapters.get(kind.name)
+        return self.adapters.get(kind.name)
 
     # Operations on the management node.
 
     def _query(self, request: Request, now: float) -> Any:
         kind = None if request.entity_type is None else entity_type(request.entity_type)
-        adapters = list(self._adapters.values()) if kind is None else self._of_type(kind)
+        adapters = list(self.adapters.values()) if kind is None else self._of_type(kind)
         names = _query_names(request, kind, adapters)
         stop = None if request.count is None else request.offset + request.count
         if len(adapters) == 1:
@@ -228,7 +228,7 @@ class Agent:
         return None if request.entity_type is None else entity_type(request.entity_type)
 
     def _nodes(self, _request: Request, now: float) -> Any:
-        adapter = self._adapters.get("router.node")
+        adapter = self.adapters.get("router.node")
         if adapter is None:
             return []
         return [f"amqp:/_topo/0/{name}/$management" for (name,) in adapter.select(["id"], now, 0, None)]

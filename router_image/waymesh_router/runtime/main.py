@@ -75,7 +75,9 @@ class Running:
         rng = random.Random()
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()
-        self.router = Router(entries, self.host, now, rng, _version(), int(now))
+        # peers tell a restart of this router by its boot time, so it is wall-clock time
+        boot = int(datetime.now().timestamp())
+        self.router = Router(entries, self.host, now, rng, _version(), boot)
         self.router.authenticator = read_users(self._router_attrs)
         self.host.attach(self.router)
         self.router.start()
