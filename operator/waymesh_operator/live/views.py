@@ -16,7 +16,7 @@ MOBILE = "M"
 
 @dataclass(frozen=True, slots=True)
 class RouterView:
-    """One router as it sees itself: the routers it knows, those next to it, its clients."""
+    """One router as it sees itself: the routers it knows, those next to it, its clients (without us who ask)."""
 
     known: frozenset[str] = frozenset()
     neighbours: tuple[str, ...] = ()
@@ -40,23 +40,21 @@ class AddressView:
 def read_router(client: LiveClient, own_id: str) -> RouterView:
     """The view of one router. Raises LiveError."""
     nodes = _query(client, "router.node", ("id", "nextHop", "linkState"))
-    links = _query(client, "router.link", ("linkType", "unsettledCount", "undeliveredCount"))
+    clients = _client_links(client)
     connections = _query(client, "connection", ("role",))
     others = [node for node in nodes if node.get("id") != own_id]
-    clients = [link for link in links if link.get("linkType") == "endpoint"]
     return RouterView(
         known=frozenset(str(node["id"]) for node in others),
         neighbours=tuple(sorted(str(node["id"]) for node in others if node.get("nextHop") is None)),
-        connections=sum(connection.get("role") != "inter-router" for connection in connections),
+        connections=max(0, sum(connection.get("role") != "inter-router" for connection in connections) - 1),
         links=len(clients),
         unsettled=sum(_pending(link) for link in clients),
     )
 
 
 def unsettled(client: LiveClient) -> int:
-    """How many deliveries on links to clients wait to be sent or settled. Raises LiveError."""
-    links = _query(client, "router.link", ("linkType", "unsettledCount", "undeliveredCount"))
-    return sum(_pending(link) for link in links if link.get("linkType") == "endpoint")
+    """How many deliveries on links of clients wait to be sent or settled. Raises LiveError."""
+    return sum(_pending(link) for link in _client_links(client))
 
 
 def read_addresses(clients: Iterable[LiveClient]) -> tuple[AddressView, ...]:
@@ -79,6 +77,13 @@ def read_addresses(clients: Iterable[LiveClient]) -> tuple[AddressView, ...]:
             if name in sums and link.get("linkType") == "endpoint" and link.get("linkDir") == "in":
                 sums[name]["producers"] += 1
     return tuple(AddressView(name, distributions[name], **total) for name, total in sorted(sums.items()))
+
+
+def _client_links(client: LiveClient) -> list[dict[str, Any]]:
+    """Links of clients: for mobile addresses or without one; not those by which we, and others, ask the management."""
+    links = _query(client, "router.link", ("linkType", "owningAddr", "unsettledCount", "undeliveredCount"))
+    keys = [(link, str(link.get("owningAddr") or MOBILE)) for link in links if link.get("linkType") == "endpoint"]
+    return [link for link, key in keys if key.startswith(MOBILE) and not key.endswith("$management")]
 
 
 def _mobile(key: str) -> str | None:
