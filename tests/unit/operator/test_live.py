@@ -96,14 +96,15 @@ LINKS = [
     {"linkType": "endpoint", "linkDir": "in", "owningAddr": "M0orders", "unsettledCount": 2, "undeliveredCount": 1},
     {"linkType": "endpoint", "linkDir": "out", "owningAddr": "M0orders", "unsettledCount": None, "undeliveredCount": 4},
     {"linkType": "inter-router", "linkDir": "in", "owningAddr": None, "unsettledCount": 9},
+    {"linkType": "endpoint", "linkDir": "in", "owningAddr": "L$management", "unsettledCount": 1},
+    {"linkType": "endpoint", "linkDir": "out", "owningAddr": "Ltemp.1", "unsettledCount": 1},
 ]
 
 
 def test_the_view_of_a_router() -> None:
     nodes = [{"id": "r"}, {"id": "b", "nextHop": None}, {"id": "a", "nextHop": None}, {"id": "c", "nextHop": "a"}]
-    client = Script(
-        {"router.node": nodes, "router.link": LINKS, "connection": [{"role": "normal"}, {"role": "inter-router"}]}
-    )
+    connections = [{"role": "normal"}, {"role": "normal"}, {"role": "inter-router"}]
+    client = Script({"router.node": nodes, "router.link": LINKS, "connection": connections})
     view = read_router(client, "r")
     assert view.known == {"a", "b", "c"}
     assert view.neighbours == ("a", "b")
