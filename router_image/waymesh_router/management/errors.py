@@ -50,5 +50,5 @@ def not_found(description: str) -> ManagementError:
 
 
 def not_implemented(description: str) -> ManagementError:
-    """An operation nobody knows."""
+    """An operation nobody knows, or an entity type or setting that this router does not have."""
     return ManagementError(NOT_IMPLEMENTED, description)

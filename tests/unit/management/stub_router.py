@@ -1,0 +1,146 @@
+"""A router that management can be built on: real connections and links, no sockets; and an agent to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from waymesh_amqp.connection import Connection
+from waymesh_amqp.handler import Handler
+from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_amqp.performatives import Begin, Open, encode_frame
+from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.management.assembly import build_agent
+from waymesh_schema.entities import entity_type
+from waymesh_schema.errors import SchemaError
+from waymesh_schema.validate import validate_create
+
+NOW = 1030.7
+STARTED = 1000.0
+NODE = {"type": "org.amqp.management", "name": "self"}
+AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
+COUNTERS = "presettled dropped_presettled accepted rejected released modified ingress egress transit".split()
+"""Counters of the core; the first is 1, the second 2, and so on."""
+
+
+def peer(host: str = "127.0.0.1:40001", **tls: Any) -> SimpleNamespace:
+    values = {"tls": False, "tls_proto": None, "tls_cipher": None, "tls_ssf": 0, "external_user": None}
+    return SimpleNamespace(host=host, **{**values, **tls})
+
+
+class StubCore:
+    def __init__(self, log: Any) -> None:
+        self.router_id = "A"
+        self.connections: dict[int, RouterConnection] = {}
+        self.links: dict[int, RouterLink] = {}
+        self.addresses: dict[str, Address] = {}
+        self.nodes: dict[str, Node] = {}
+        self.started_at = STARTED
+        self.log = log
+        for number, name in enumerate(COUNTERS, start=1):
+            setattr(self, name, number)
+
+
+class StubRouter:
+    """Keeps what it was told to do; `refuse` is raised instead."""
+
+    def __init__(self, mode: str = "interior") -> None:
+        self.version = "1.2.3"
+        self.attrs = {**validate_create(entity_type("router"), {"id": "A", "mode": mode}), "id": "A"}
+        self.lines: list[tuple[str, str, str]] = []
+        self.core = StubCore(lambda *line: self.lines.append(line))
+        self.routing: Any = None
+        self.done: list[tuple[str, dict[str, Any]]] = []
+        self.refuse: Exception | None = None
+        self.status = ("CONNECTING", "")
+        self.handler = Handler()
+        self.limits: list[int] = []
+        for verb in ("add", "remove"):
+            for kind in ("listener", "connector", "ssl_profile", "address"):
+                setattr(self, f"{verb}_{kind}", lambda attrs, name=f"{verb} {kind}": self._do(name, attrs))
+
+    def _do(self, name: str, attrs: Mapping[str, Any]) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.done.append((name, dict(attrs)))
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        if attrs["outputFile"] == "/nowhere":
+            raise SchemaError("log", "outputFile", "/nowhere cannot be opened")
+        self._do("log", attrs)
+
+    def connector_status(self, name: str) -> tuple[str, str]:
+        return self.status
+
+    def log_stats(self, module: str) -> Mapping[str, int]:
+        return {"errorCount": len(module)}
+
+    def recent_log(self, limit: int) -> list[Any]:
+        self.limits.append(limit)
+        return [("AGENT", "info", "one", None, None, 1), ("AGENT", "info", "two", None, None, 2)][-limit:]
+
+    def memory_usage(self) -> int | None:
+        return 4096
+
+    # ---- making objects
+
+    def connection(self, number: int, opened: bool = True, **settings: Any) -> RouterConnection:
+        conn = RouterConnection(ConnectionSettings("A", **settings), self.handler, STARTED)
+        conn.id = number
+        conn.peer = peer()
+        if opened:
+            hello = Open(container_id="client", properties={Symbol("product"): "test"})
+            frames = AMQP_HEADER + encode_frame(0, hello)
+            assert conn.receive(memoryview(bytearray(frames)), len(frames)) == len(frames)
+            assert conn.state == "OPENED"
+        self.core.connections[number] = conn
+        return conn
+
+    def link(self, number: int, conn: RouterConnection, **attributes: Any) -> RouterLink:
+        if not conn.sessions:
+            frame = encode_frame(0, Begin(next_outgoing_id=0, incoming_window=10, outgoing_window=10))
+            conn.receive(memoryview(bytearray(frame)), len(frame))
+        link = RouterLink(next(iter(conn.sessions.values())))
+        link.id = number
+        link.attached = True
+        for name, value in attributes.items():
+            setattr(link, name, value)
+        self.core.links[number] = link
+        return link
+
+    def address(self, key: str, treatment: int) -> Address:
+        return self.core.addresses.setdefault(key, Address(key, treatment))
+
+
+class Manager:
+    """Asks the agent of a router, through the codec."""
+
+    def __init__(self, router: StubRouter) -> None:
+        self.agent = build_agent(router)  # type: ignore[arg-type]
+
+    def ask(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, str, Any]:
+        """Status, description and body of the reply."""
+        sent = Message(reply_to="temp.1", application_properties={"operation": operation, **properties}, body=body)
+        answer = self.agent.handle(decode_message(encode_message(sent)), NOW)
+        assert answer is not None
+        reply = decode_message(encode_message(answer))
+        assert reply.application_properties is not None
+        return (
+            int(reply.application_properties["statusCode"]),
+            reply.application_properties["statusDescription"],
+            reply.body,
+        )
+
+    def rows(self, kind: str, *names: str) -> list[dict[str, Any]]:
+        """All entities of a type, by a QUERY; all attributes unless named."""
+        status, text, body = self.ask("QUERY", {"attributeNames": list(names)}, entityType=kind, **NODE)
+        assert status == 200, text
+        return [dict(zip(body["attributeNames"], row, strict=True)) for row in body["results"]]
+
+
+def pending(conn: Connection) -> bytes:
+    """What the connection wants to write."""
+    return bytes(conn.pending())
