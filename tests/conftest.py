@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import waymesh_amqp
 
+pytest_plugins = ["tests.kit.fixtures"]
+
 
 def pytest_report_header() -> str:
     """One line for the head of the report."""
