@@ -16,7 +16,7 @@ from rich.console import Console
 from tests.bench import machine, mesh, output, scenarios
 from tests.bench.errors import BenchError, UnsupportedError
 from tests.bench.figures import COMPILED, FIGURES, FLOOR, INTERPRETED, Results
-from tests.bench.routers import Launcher
+from tests.bench.routers import Launcher, RouterSpec, running
 from tests.bench.scenarios import Bench, Run, Scenario, Target
 from tests.bench.tools import build_tools
 
@@ -87,6 +87,18 @@ def measure(results: Results, engine: str, name: str, run: Run, bench: Bench) ->
         results.failures.append(f"{engine} {name}: {error}")
 
 
+def starts(results: Results, bench: Bench) -> bool:
+    """Whether a router of this kind starts at all; if not, that is one failure and not one for each scenario."""
+    if bench.external:
+        return True
+    try:
+        with running(bench.launcher, RouterSpec("probe")):
+            return True
+    except BenchError as error:
+        results.failures.append(f"{bench.engine}: {error}")
+        return False
+
+
 def run_all(arguments: argparse.Namespace, console: Console) -> Results:
     """All chosen scenarios on all engines, the floor first."""
     results = Results(machine.describe(arguments.quick))
@@ -95,14 +107,18 @@ def run_all(arguments: argparse.Namespace, console: Console) -> Results:
     if warning:
         results.notes.append(warning)
     wanted = chosen(arguments.only)
+    floor_done = False
     with console.status("building the tools") as status:
-        for n, bench in enumerate(benches(arguments)):
+        for bench in benches(arguments):
+            if not starts(results, bench):
+                continue
             for scenario in wanted:
-                if n == 0 and scenario.floor:
+                if scenario.floor and not floor_done:
                     status.update(f"floor: {scenario.name}")
                     measure(results, FLOOR, scenario.name, scenario.floor, bench)
                 status.update(f"{bench.engine}: {scenario.name}")
                 measure(results, bench.engine, scenario.name, scenario.run, bench)
+            floor_done = True
     return results
 
 

@@ -120,7 +120,7 @@ class RouterProcess:
 
     def log_tail(self) -> str:
         """The last lines of what the router wrote."""
-        return " | ".join(self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()[-6:])
+        return " | ".join(self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()[-3:])
 
     def kill(self) -> None:
         """Ends the process at once (SIGKILL)."""

@@ -176,6 +176,7 @@ static enum exit_code run_load(void) {
     measuring = true;
     progress("measuring");
     send_for(opt.seconds);
+    while (got.received - start.received < opt.at_least) send_for(0.02);  // bounded by --max-seconds
     take(&end);
     measuring = false;
     stop_sending();

@@ -12,7 +12,7 @@
 
 options opt = {.mode = MODE_LOAD, .host = "127.0.0.1", .address = "bench", .senders = 1, .receivers = 1, .samples = 10,
                .connections = 1, .body = 100, .credit = 250, .max_frame = 65536, .seconds = 2, .warmup = -1,
-               .tick = 0.001, .linger = 0.05, .interval = 0.05, .hold = -1, .max_seconds = 60, .connect_timeout = 5,
+               .at_least = 1, .tick = 0.001, .linger = 0.05, .interval = 0.05, .hold = -1, .max_seconds = 60, .connect_timeout = 5,
                .ready_timeout = 10, .drain_timeout = 10};
 void (*on_fail)(enum exit_code code);
 
@@ -49,6 +49,7 @@ static const char HELP[] =
     "  --rate R               messages a second of all senders together\n"
     "  --tick S               with --rate: send what is due together each S seconds (0.001); 0: each in its time\n"
     "  --count N              exactly N messages (at most 500000000), else --seconds S (2)\n"
+    "  --at-least N           with --seconds: measure on until so many were received (1)\n"
     "  --warmup S             seconds of load before measuring (0 with --count, else 0.5); rtt: 1000 round trips\n"
     "  --linger S             wait after the last message for late duplicates (0.05)\n"
     "  --allow-loss           lost messages are counted but are no error (fail-over tests)\n"
@@ -123,7 +124,8 @@ static const struct spec { const char *name; int kind; void *to; double low, hig
     {"tls", FLAG, &opt.tls, 0, 0}, {"relay", FLAG, &opt.relay, 0, 0}, {"allow-loss", FLAG, &opt.allow_loss, 0, 0},
     {"per-link", FLAG, &opt.per_link, 0, 0}, {"progress", FLAG, &opt.progress, 0, 0},
     {"body", U32, &opt.body, MIN_BODY, MAX_BODY}, {"credit", U32, &opt.credit, 1, 1000000},
-    {"max-frame", U32, &opt.max_frame, 512, 1 << 20}, {"seconds", REAL, &opt.seconds, 0.01, MAX_RUN_S},
+    {"at-least", U32, &opt.at_least, 1, 1e8}, {"max-frame", U32, &opt.max_frame, 512, 1 << 20},
+    {"seconds", REAL, &opt.seconds, 0.01, MAX_RUN_S},
     {"warmup", REAL, &opt.warmup, 0, MAX_RUN_S}, {"rate", REAL, &opt.rate, 0.1, 10e6},
     {"tick", REAL, &opt.tick, 0, 1},
     {"hold", REAL, &opt.hold, 0, MAX_RUN_S}, {"linger", REAL, &opt.linger, 0, 60},

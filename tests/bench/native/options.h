@@ -17,7 +17,7 @@ typedef struct options {
   int send_port, recv_port;
   int senders, receivers, pairs, samples, connections, links;
   bool multicast, unsettled, each, tls, relay, allow_loss, per_link, progress, close_gone;
-  uint32_t body, credit, max_frame;
+  uint32_t body, credit, max_frame, at_least;
   uint64_t count;           // 0: bounded by seconds
   double seconds, warmup, rate, tick, hold, linger, interval;
   double max_seconds, connect_timeout, ready_timeout, drain_timeout;
