@@ -12,8 +12,8 @@
 
 options opt = {.mode = MODE_LOAD, .host = "127.0.0.1", .address = "bench", .senders = 1, .receivers = 1, .samples = 10,
                .connections = 1, .body = 100, .credit = 250, .max_frame = 65536, .seconds = 2, .warmup = -1,
-               .at_least = 1, .tick = 0.001, .linger = 0.05, .interval = 0.05, .hold = -1, .max_seconds = 60, .connect_timeout = 5,
-               .ready_timeout = 10, .drain_timeout = 10};
+               .at_least = 1, .tick = 0.001, .linger = 0.05, .interval = 0.05, .hold = -1, .max_seconds = 60,
+               .connect_timeout = 5, .ready_timeout = 10, .drain_timeout = 10};
 void (*on_fail)(enum exit_code code);
 
 static const char *MODES[] = {"load", "rtt", "idle", "reach"};
