@@ -152,7 +152,7 @@ def test_what_was_changed_by_hand_is_put_right_and_what_is_not_ours_stays(stage:
     del router.entities["router.config.address"]["k8s/default/Address/news"]
     router.levels["ROUTER"] = "trace+"
     router.entities["listener"]["mine"] = {"name": "mine", "port": "1", "role": "normal"}
-    stage.step(3)
+    stage.step(3, seconds=1)
     assert "k8s/default/Address/news" in router.entities["router.config.address"]
     assert router.levels["ROUTER"] == "default"
     assert "mine" in router.entities["listener"]
@@ -178,7 +178,7 @@ def test_a_router_that_hangs_is_told_and_left_alone(stage: Stage) -> None:
     router = stage.network.router("mesh-1")
     router.hangs = True
     stage.write(manifest(3, "news"))
-    stage.step(5)
+    stage.step(20)
     assert sum("mesh-1 does not answer" in text for text in stage.network.said) == 1
     assert stage.network.signals == []
     router.hangs = False

@@ -129,7 +129,7 @@ def test_the_screen_of_a_terminal(stage: Stage) -> None:
     events = deque([event_text(Event(GOOD, "something happened"), "12:00:00")])
     console = Console(file=io.StringIO(), width=160)
     with console.capture() as capture:
-        console.print(screen(stage.supervisor.meshes, addresses, events))
+        console.print(screen(stage.supervisor.meshes, addresses, events, 160))
     shown = capture.get()
     for expected in ("mesh-0", "running", "mesh-1 mesh-2", "2 of 2", "orders", "3,000", "12:00:00 something happened"):
         assert expected in shown

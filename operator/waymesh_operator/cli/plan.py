@@ -7,15 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from waymesh_operator.live import connect
 from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.supervisor import Supervisor
-from waymesh_operator.local.tables import plan_table
+from waymesh_operator.local.tables import make_console, plan_table
 from waymesh_operator.plan import Action
 
 CHANGES = 2
@@ -35,7 +33,7 @@ def run_plan(files: list[Path], state_dir: Path | None, output: str, detailed: b
         rows = [{"mesh": str(ref), **_row(action)} for ref, actions in plans.items() for action in actions]
         print(json.dumps(rows, indent=2))
     else:
-        console = Console(no_color=no_color, highlight=False)
+        console = make_console(no_color)
         for ref, actions in plans.items():
             console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
     return CHANGES if detailed and any(plans.values()) else 0

@@ -23,7 +23,7 @@ from waymesh_operator.local.mesh import World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
-from waymesh_operator.local.tables import event_text, router_table, screen
+from waymesh_operator.local.tables import event_text, make_console, router_table, screen
 
 EVENTS_SHOWN = 12
 REFRESH_S = 0.5
@@ -43,7 +43,7 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> int:
     """Run until told to stop. Returns the exit code. Raises WaymeshError before anything was started."""
-    screen_ = Screen(Console(no_color=options.no_color, highlight=False))
+    screen_ = Screen(make_console(options.no_color))
     files = ManifestFiles(options.files)
     root = options.state_dir or default_root()
     supervisor = Supervisor(files, root, World(SystemLauncher(), connect, screen_.tell), any_port=options.free_ports)
@@ -90,7 +90,9 @@ class Screen:
         """Bring the table up to date, not too often."""
         if self._live is not None and now - self._shown_at >= REFRESH_S:
             self._shown_at = now
-            self._live.update(screen(supervisor.meshes, supervisor.addresses(), self._events), refresh=True)
+            self._live.update(
+                screen(supervisor.meshes, supervisor.addresses(), self._events, self._console.width), refresh=True
+            )
 
     def ready(self, supervisor: Supervisor) -> None:
         """All is as the manifests say: without a terminal this is the moment for a table."""

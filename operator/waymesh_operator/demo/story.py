@@ -20,7 +20,7 @@ from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import LocalMesh, World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.supervisor import Supervisor, keep_up
-from waymesh_operator.local.tables import address_table, event_text, link_table, router_table
+from waymesh_operator.local.tables import address_table, event_text, link_table, make_console, router_table
 from waymesh_operator.manifests.crds import data_folder
 from waymesh_operator.plan import RouterState
 
@@ -40,7 +40,7 @@ class DemoFailed(WaymeshError):
 
 def run_demo(messages: int, no_color: bool) -> int:
     """Tell the story with so many messages of each kind; returns the exit code."""
-    console = Console(no_color=no_color, highlight=False)
+    console = make_console(no_color)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder, Backstage(Path(folder), console) as backstage:
         accounts = Story(console, backstage, messages).tell()
@@ -148,7 +148,7 @@ class Story:
         """All scenes; returns the accounts of all messages."""
         self._head("Three interior routers, as examples/mesh.yaml asks for")
         self._backstage.wait("the mesh comes up", self._backstage.all_ready)
-        self._console.print(router_table(self._backstage.mesh))
+        self._console.print(router_table(self._backstage.mesh, self._console.width))
         accounts = []
         for kind, presettled in (("unsettled", False), ("pre-settled", True)):
             self._head(f"{self._messages:,} {kind} messages: sender on mesh-0, receiver on mesh-2")
@@ -208,7 +208,7 @@ class Story:
             f"the longest time without one was {traffic.account.longest_gap_s * 1000:.0f} ms"
         )
         account = self._told(traffic.account)
-        self._console.print(router_table(self._backstage.mesh))
+        self._console.print(router_table(self._backstage.mesh, self._console.width))
         return account
 
     @contextmanager

@@ -36,6 +36,8 @@ from .state import StateFolder
 Connect = Callable[[str], LiveClient]
 ASK_SOON_S, ASK_SOON_UNTIL_S, ASK_LATER_S = 0.05, 5.0, 2.0
 """How long a router that does not answer is left in peace, up to what age of it, and after that age."""
+ENTITIES_S, VIEW_S = 2.0, 1.0
+"""How old what we know of a router's entities, and of what it sees, may become while nothing happens."""
 RETRY_S = 1.0
 """How long a step that a router refused is left alone before it is tried again."""
 
@@ -60,6 +62,8 @@ class LocalMesh:
         self._entities: dict[str, tuple[Entity, ...]] = {}
         self._refused: dict[str, float] = {}
         self._hurried = False
+        self.watched = True
+        """Whether somebody waits for the routers to see each other: they are then asked at every turn."""
 
     def adopt(self, now: float) -> None:
         """Take over the routers that an earlier run left behind."""
@@ -104,9 +108,13 @@ class LocalMesh:
         """Management requests: is it up, what does it hold, whom does it see."""
         if now < router.ask_at:
             return
+        unknown = router.state is RouterState.STARTING
         try:
-            self._entities[router.id] = read_entities(router.client)
-            router.view = read_router(router.client, router.id)
+            if unknown or router.changed or now - router.entities_at >= ENTITIES_S:
+                self._entities[router.id] = read_entities(router.client)
+                router.changed, router.entities_at = False, now
+            if unknown or self.watched or now - router.view_at >= VIEW_S:
+                router.view, router.view_at = read_router(router.client, router.id), now
         except LiveError as error:
             if router.state is RouterState.RUNNING:
                 self._tell(WARN, f"{router.id} does not answer: {error}")
@@ -160,6 +168,7 @@ class LocalMesh:
 
     def _apply_entity(self, action: Action, now: float) -> bool:
         assert not isinstance(action, CreateRouter | RestartRouter | StopRouter | WriteSeed)
+        self.routers[action.router_id].changed = True
         try:
             apply_entity(self.routers[action.router_id].client, action)
         except LiveError as error:

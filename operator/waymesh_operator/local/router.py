@@ -42,6 +42,9 @@ class LocalRouter:
     failures: int = 0
     retry_at: float = 0.0
     ask_at: float = 0.0
+    changed: bool = False
+    entities_at: float = 0.0
+    view_at: float = 0.0
     view: RouterView = field(default_factory=RouterView)
     drain: Drain | None = None
     cpu: float | None = None

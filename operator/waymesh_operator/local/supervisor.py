@@ -21,7 +21,7 @@ from .mesh import LocalMesh, World
 from .ports import PortTable, is_free
 from .state import StateFolder
 
-BUSY_S, STEADY_S = 0.05, 0.3
+BUSY_S, STEADY_S = 0.05, 0.1
 """Pauses between steps while something is under way, and while all is as it should be."""
 
 
@@ -145,6 +145,7 @@ class Supervisor:
             if action.router_id in waiting or not entry.mesh.apply(action, now):
                 waiting.add(action.router_id)
         was, entry.converged = entry.converged, not actions and self._all_see_all(ref, entry, observed)
+        entry.mesh.watched = not entry.converged
         if entry.converged and not was and ref in self._wanted:
             self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}, all seeing each other")
 

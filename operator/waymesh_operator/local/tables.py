@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -26,7 +27,28 @@ STATES = {
     RouterState.WAITING: "red",
     RouterState.DRAINING: "cyan",
 }
+WIDE = 110
+ROUTER_COLUMNS: Mapping[str, Literal["left", "right"]] = {
+    "Router": "left",
+    "State": "left",
+    "Pid": "right",
+    "Clients connect to": "left",
+    "Neighbours": "left",
+    "Sees": "left",
+    "Conns": "right",
+    "Links": "right",
+    "Unsettled": "right",
+    "CPU": "right",
+    "Memory": "right",
+}
+ONLY_WIDE = ("Pid", "Conns", "Links", "Unsettled", "CPU")
 SIGNS = {"+": "green", "-": "red", "~": "yellow"}
+
+
+def make_console(no_color: bool) -> Console:
+    """Where tables go. What is no terminal has room for all columns."""
+    console = Console(no_color=no_color, highlight=False)
+    return console if console.is_terminal else Console(no_color=no_color, highlight=False, width=WIDE + 10)
 
 
 def event_text(event: Event, clock: str) -> Text:
@@ -34,20 +56,21 @@ def event_text(event: Event, clock: str) -> Text:
     return Text.assemble((f"{clock} ", "dim"), (event.text, STYLES[event.level]))
 
 
-def router_table(mesh: LocalMesh) -> Table:
-    """The routers of a mesh: state, process, where clients connect, whom each sees."""
+def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
+    """The routers of a mesh: state, process, where clients connect, whom each sees. A narrow one has fewer columns."""
     table = _table(f"Routers of {mesh.ref}")
-    for heading in ("Router", "State", "Pid", "Clients connect to", "Neighbours", "Sees"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("Conns", "Links", "Unsettled", "CPU", "Memory"):
-        table.add_column(heading, justify="right")
+    chosen = [column for column in ROUTER_COLUMNS if width >= WIDE or column not in ONLY_WIDE]
+    for heading in chosen:
+        table.add_column(heading, justify=ROUTER_COLUMNS[heading])
     urls = mesh.urls
     for router in sorted(mesh.routers.values(), key=lambda r: r.ordinal):
-        table.add_row(*_router_cells(router, urls.get(router.id, {}), len(mesh.routers) - 1))
+        cells = _router_cells(router, urls.get(router.id, {}), len(mesh.routers) - 1)
+        table.add_row(*(cell for heading, cell in zip(ROUTER_COLUMNS, cells) if heading in chosen))
     return table
 
 
 def _router_cells(router: LocalRouter, urls: Mapping[str, str], others: int) -> list[str | Text]:
+    """One cell for each of ROUTER_COLUMNS."""
     view = router.view
     return [
         router.id,
@@ -78,7 +101,7 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
 
 
 def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
-    """Links of clients, by router, as the routers' `router.link` entities say."""
+    """Links of clients, by router, as the routers' `router.link` entities say. Those of management are left out."""
     table = _table("Links of clients")
     for heading in ("Router", "Dir", "Address"):
         table.add_column(heading)
@@ -88,7 +111,9 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
     for router, rows in links.items():
         for row in rows:
             key = str(row.get("owningAddr"))
-            address = key[2:] if key.startswith("M") else key[1:]
+            address = key[2:]
+            if not key.startswith("M") or address.endswith("$management"):
+                continue
             table.add_row(router, str(row.get("linkDir")), address, *(f"{row.get(name) or 0:,}" for name in names))
     return table
 
@@ -104,12 +129,12 @@ def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
 
 
 def screen(
-    meshes: Iterable[LocalMesh], addresses: Mapping[Ref, tuple[AddressView, ...]], events: deque[Text]
+    meshes: Iterable[LocalMesh], addresses: Mapping[Ref, tuple[AddressView, ...]], events: deque[Text], width: int
 ) -> RenderableType:
-    """All tables and the latest events."""
+    """All tables and the latest events, for a terminal so wide."""
     parts: list[RenderableType] = []
     for mesh in meshes:
-        parts.append(router_table(mesh))
+        parts.append(router_table(mesh, width))
         if addresses.get(mesh.ref):
             parts.append(address_table(mesh.ref, addresses[mesh.ref]))
     return Group(*parts, *events)
