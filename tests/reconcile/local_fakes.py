@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.errors import ConnectionFailed, ManagementError, RequestTimeout
-from waymesh_operator.local.events import Event
+from waymesh_operator.local.events import Event, Sink
 from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import World
 from waymesh_operator.local.supervisor import Supervisor
@@ -142,6 +142,10 @@ class FakeNetwork:
         self.changes: list[tuple[str, str, str]] = []
         self.signals: list[tuple[str, int]] = []
 
+    def world(self, events: Sink) -> World:
+        """A world with this network in it."""
+        return World(self, lambda url: FakeClient(self, url), events, listening=lambda port: True)
+
     def start(self, config: Path, log: Path) -> FakeRouter:
         log.touch()
         self.routers.append(FakeRouter(self, 1000 + len(self.routers), config))
@@ -185,7 +189,7 @@ class Stage:
 
     def open(self) -> Supervisor:
         """A new run of `waymesh up`."""
-        world = World(self.network, lambda url: FakeClient(self.network, url), self.network.events.append)
+        world = self.network.world(self.network.events.append)
         supervisor = Supervisor(ManifestFiles([self.file]), self.folder / "state", world, any_port=True)
         supervisor.load()
         supervisor.adopt(self.now)

@@ -17,13 +17,12 @@ from rich.console import Console
 from waymesh_operator.cli.up import Screen, Up, UpOptions
 from waymesh_operator.live import AddressView
 from waymesh_operator.local.events import GOOD, Event
-from waymesh_operator.local.mesh import World
 from waymesh_operator.local.supervisor import Supervisor, shifted_ports
 from waymesh_operator.local.tables import address_table, event_text, link_table, plan_table, screen
 from waymesh_operator.plan import StopRouter
 from waymesh_operator.specs import Ref
 
-from .local_fakes import FakeClient, FakeNetwork, Stage
+from .local_fakes import FakeNetwork, Stage
 
 pytestmark = pytest.mark.engine_independent
 
@@ -48,7 +47,7 @@ def up(stage: Stage, *, terminal: bool = False, **options: object) -> tuple[Up, 
     console = Console(file=output, force_terminal=terminal, width=160, height=50, color_system=None)
     screen_ = Screen(console)
     stage.supervisor.close()
-    world = World(stage.network, lambda url: FakeClient(stage.network, url), screen_.tell)
+    world = stage.network.world(screen_.tell)
     files = stage.supervisor._files
     stage.supervisor = Supervisor(files, stage.folder / "state", world, any_port=True)
     stage.supervisor.load()

@@ -13,8 +13,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from waymesh_client.management import ManagementClient
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.live import LiveClient, connect, read_addresses
+from waymesh_operator.live import connect, read_addresses
 from waymesh_operator.local.events import Event
 from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import LocalMesh, World
@@ -180,13 +181,12 @@ class Story:
             progress.update(task, completed=traffic.account.received)
 
     def _tables(self) -> None:
-        clients = {ordinal: connect(self._backstage.url(ordinal)) for ordinal in range(3)}
-        try:
+        names = [f"mesh-{ordinal}" for ordinal in range(3)]
+        with ManagementClient(self._backstage.url(0)) as client:
+            clients = {name: client.at(name) for name in names}
+            self._console.print("  asked through mesh-0:")
             self._console.print(address_table(self._backstage.mesh.ref, read_addresses(clients.values())))
-            self._console.print(link_table({f"mesh-{k}": _links(client) for k, client in clients.items()}))
-        finally:
-            for client in clients.values():
-                client.close()
+            self._console.print(link_table({name: client.query("router.link") for name, client in clients.items()}))
 
     def _lose_a_router(self) -> Account:
         self._head(f"{VICTIM} is killed while messages flow from mesh-0 to mesh-2")
@@ -235,7 +235,3 @@ class Story:
 
     def _head(self, text: str) -> None:
         self._console.print(f"\n{text}", style="bold")
-
-
-def _links(client: LiveClient) -> list[dict[str, object]]:
-    return [row for row in client.query("router.link") if row.get("linkType") == "endpoint" and row.get("owningAddr")]

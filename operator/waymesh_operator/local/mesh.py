@@ -28,7 +28,7 @@ from waymesh_operator.plan import (
 from waymesh_operator.specs import Ref
 
 from .events import BAD, GOOD, NOTE, WARN, Event, Sink
-from .ports import LOOPBACK
+from .ports import LOOPBACK, is_free
 from .processes import Launcher, usage
 from .router import LocalRouter
 from .state import StateFolder
@@ -49,6 +49,8 @@ class World:
     launcher: Launcher
     connect: Connect
     events: Sink
+    listening: Callable[[int], bool] = lambda port: not is_free(port)
+    """Whether somebody listens on a port: asked first, as an attempt to connect in vain is dear."""
 
 
 class LocalMesh:
@@ -109,6 +111,8 @@ class LocalMesh:
         if now < router.ask_at:
             return
         unknown = router.state is RouterState.STARTING
+        if unknown and not self._world.listening(self.folder.ports[router.id]["management"][1]):
+            return
         try:
             if unknown or router.changed or now - router.entities_at >= ENTITIES_S:
                 self._entities[router.id] = read_entities(router.client)

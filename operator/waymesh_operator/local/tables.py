@@ -112,7 +112,11 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
         for row in rows:
             key = str(row.get("owningAddr"))
             address = key[2:]
-            if not key.startswith("M") or address.endswith("$management"):
+            if (
+                row.get("linkType", "endpoint") != "endpoint"
+                or not key.startswith("M")
+                or address.endswith("$management")
+            ):
                 continue
             table.add_row(router, str(row.get("linkDir")), address, *(f"{row.get(name) or 0:,}" for name in names))
     return table

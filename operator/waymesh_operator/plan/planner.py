@@ -71,8 +71,11 @@ def _plan_entities(router: DesiredRouter, live: ObservedRouter) -> list[EntityAc
     updates: list[EntityAction] = []
     creates: list[CreateEntity] = []
     kept: set[tuple[str, str]] = set()
+    by_key: dict[tuple[str, str], list[Entity]] = {}
+    for entity in live.entities:
+        by_key.setdefault(entity.key, []).append(entity)
     for wanted in router_entities(router):
-        same_key = [e for e in live.entities if e.key == wanted.key]
+        same_key = by_key.get(wanted.key, [])
         match, update = _match(router.id, wanted, same_key)
         if match is None and creatable(wanted):
             creates.append(_create(router.id, wanted, same_key))
