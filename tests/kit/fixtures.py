@@ -26,6 +26,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def show_log(node: pytest.Item, router: RouterProcess) -> None:
+    """Add the log of this router to the report of the test, if it fails."""
+    node.stash.setdefault(_KEY, []).append(router)
+
+
 @pytest.fixture
 def start_router(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartRouter]:
     """Start standalone routers: `start_router(name="A", extra="…")`. They are stopped at the end."""

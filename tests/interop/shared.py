@@ -1,0 +1,38 @@
+"""Routers that the tests of one file share, and names for addresses so that no two tests meet.
+
+Addresses that begin with `balanced`, `closest` or `multicast` are distributed that way.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from tests.kit.mesh import Mesh, address_counts
+from tests.kit.process import RouterProcess, section
+from tests.kit.waiting import wait_until
+
+DISTRIBUTIONS = ("balanced", "closest", "multicast")
+ADDRESSES = "".join(section("address", prefix=name, distribution=name) for name in DISTRIBUTIONS)
+
+_numbers = itertools.count()
+
+
+def fresh(distribution: str = "balanced") -> str:
+    """An address that nobody has used yet."""
+    return f"{distribution}.{next(_numbers)}"
+
+
+def wait_consumers(router: RouterProcess, address: str, local: int = 0, remote: int = 0) -> None:
+    """Until the router knows that many local consumers and that many remote routers with consumers."""
+    wait_until(
+        lambda: address_counts(router, f"M0{address}") == (local, remote),
+        10.0,
+        lambda: f"{address} on {router.name}: {address_counts(router, 'M0' + address)}, not {(local, remote)}",
+    )
+
+
+def wait_spread(mesh: Mesh, address: str, *consumers: int) -> None:
+    """Until each router of the mesh knows of all consumers; `consumers`: how many each router has."""
+    having = [number for number, count in enumerate(consumers) if count]
+    for number, router in enumerate(mesh.routers):
+        wait_consumers(router, address, consumers[number], len([other for other in having if other != number]))
