@@ -311,14 +311,11 @@ class _Handler(MessagingHandler):  # type: ignore[misc]
     def on_connection_opened(self, event: Any) -> None:
         self.client.opened.set()
 
-    def on_connection_error(self, event: Any) -> None:
+    def on_connection_remote_close(self, event: Any) -> None:
+        """Not MessagingHandler's on_connection_error: that one does not tell of amqp:connection:forced."""
         self.client.error = _text(event.connection.remote_condition)
-
-    def on_connection_closed(self, event: Any) -> None:
-        self.client.ended.set()
-
-    def on_connection_closing(self, event: Any) -> None:
         event.connection.close()
+        self.client.ended.set()
 
     def on_transport_error(self, event: Any) -> None:
         self.client.error = self.client.error or _text(event.transport.condition)
