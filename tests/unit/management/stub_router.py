@@ -22,7 +22,8 @@ NOW = 1030.7
 STARTED = 1000.0
 NODE = {"type": "org.amqp.management", "name": "self"}
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
-COUNTERS = "presettled dropped_presettled accepted rejected released modified ingress egress transit".split()
+OUTCOMES = ("presettled", "dropped_presettled", "accepted", "rejected", "released", "modified")
+COUNTERS = (*OUTCOMES, "ingress", "egress", "transit")
 """Counters of the core; the first is 1, the second 2, and so on."""
 
 

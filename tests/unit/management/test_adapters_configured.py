@@ -222,6 +222,9 @@ def test_everything_can_be_asked_for_at_once(router: StubRouter, manager: Manage
     status, text, body = manager.ask("QUERY", {}, type="org.amqp.management", name="self")
     assert status == 200, text
     place = body["attributeNames"].index("type")
-    assert {"management", "connection", "router", "router.link", "router.address", "router.node", "log", "logStats"} == {
-        row[place].removeprefix("org.apache.qpid.dispatch.") for row in body["results"]
+    found = {row[place].removeprefix("org.apache.qpid.dispatch.") for row in body["results"]}
+    assert found == {"management", "connection", "router", "log", "logStats"} | {
+        "router.link",
+        "router.address",
+        "router.node",
     }
