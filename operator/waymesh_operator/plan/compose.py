@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -17,6 +18,7 @@ from waymesh_operator.entities import (
 )
 
 
+@functools.lru_cache(maxsize=1024)
 def router_entities(router: DesiredRouter) -> tuple[Entity, ...]:
     """All entities of a router that can change while it runs."""
     ref = router.ref
@@ -28,6 +30,7 @@ def router_entities(router: DesiredRouter) -> tuple[Entity, ...]:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def seed_text(router: DesiredRouter) -> str:
     """The configuration that a router boots with: a JSON list of [type, attributes], as the schema's reader takes it.
 
