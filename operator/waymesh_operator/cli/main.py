@@ -74,6 +74,7 @@ def up(
 def plan(
     filename: Files,
     state_dir: StateDir = None,
+    free_ports: FreePorts = False,
     output: Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How to print it.")] = "table",
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit code 2 when there is something to do.")
@@ -81,11 +82,12 @@ def plan(
     no_color: NoColor = False,
 ) -> None:
     """Show what `waymesh up` would do now, and do nothing."""
-    from .plan import run_plan
+    from .plan import PlanOptions, run_plan
 
     if output not in ("table", "json"):
         raise typer.BadParameter("must be table or json", param_hint="--output")
-    raise typer.Exit(run_plan(filename, state_dir, output, detailed_exitcode, no_color))
+    options = PlanOptions(filename, state_dir, free_ports, output == "json", detailed_exitcode, no_color)
+    raise typer.Exit(run_plan(options))
 
 
 @app.command(context_settings=PASSED_ON)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +21,36 @@ CHANGES = 2
 """Exit code with --detailed-exitcode when there is something to do."""
 
 
-def run_plan(files: list[Path], state_dir: Path | None, output: str, detailed: bool, no_color: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The options of the command."""
+
+    files: list[Path]
+    state_dir: Path | None = None
+    free_ports: bool = False
+    as_json: bool = False
+    detailed: bool = False
+    no_color: bool = False
+
+
+def run_plan(options: PlanOptions) -> int:
     """Print the plan; returns the exit code. Raises WaymeshError."""
     world = World(SystemLauncher(), connect, lambda event: None)
-    supervisor = Supervisor(ManifestFiles(files), state_dir or default_root(), world)
+    root = options.state_dir or default_root()
+    supervisor = Supervisor(ManifestFiles(options.files), root, world, any_port=options.free_ports)
     supervisor.load(lock=False)
     now = time.monotonic()
     supervisor.adopt(now)
     plans = supervisor.plans(now)
     supervisor.close()
-    if output == "json":
+    if options.as_json:
         rows = [{"mesh": str(ref), **_row(action)} for ref, actions in plans.items() for action in actions]
         print(json.dumps(rows, indent=2))
     else:
-        console = make_console(no_color)
+        console = make_console(options.no_color)
         for ref, actions in plans.items():
             console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
-    return CHANGES if detailed and any(plans.values()) else 0
+    return CHANGES if options.detailed and any(plans.values()) else 0
 
 
 def _row(action: Action) -> dict[str, Any]:
