@@ -66,6 +66,8 @@ class FakeRouter:
         found = set()
         for other in self.network.alive():
             for one, two in ((self, other), (other, self)):
+                if frozenset({self.id, other.id}) in self.network.cut:
+                    continue
                 if other is not self and any(
                     str(c["port"]) in two.mesh_ports for c in one.entities["connector"].values()
                 ):
@@ -141,6 +143,7 @@ class FakeNetwork:
         self.events: list[Event] = []
         self.changes: list[tuple[str, str, str]] = []
         self.signals: list[tuple[str, int]] = []
+        self.cut: set[frozenset[str]] = set()
 
     def world(self, events: Sink) -> World:
         """A world with this network in it."""

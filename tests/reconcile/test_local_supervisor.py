@@ -48,6 +48,22 @@ def test_three_routers_come_up_and_see_each_other(stage: Stage) -> None:
     assert stage.network.changes == []  # a router boots with everything
 
 
+def test_a_mesh_is_not_ready_while_a_connection_is_missing(stage: Stage) -> None:
+    stage.network.cut.add(frozenset({"mesh-1", "mesh-2"}))
+    stage.step(10)
+    assert not stage.supervisor.converged
+    stage.network.cut.clear()
+    stage.settle()
+
+
+def test_a_standalone_router(tmp_path: Path) -> None:
+    alone = Stage(tmp_path, manifest(1).replace("size: 1", "role: standalone"))
+    alone.settle()
+    assert alone.network.said[-1] == "mesh is ready: 1 router"
+    assert [row[1]["mode"] for row in alone.seed("mesh-0") if row[0] == "router"] == ["standalone"]
+    alone.supervisor.close()
+
+
 def test_size_five_adds_two_and_leaves_the_three_alone(stage: Stage) -> None:
     stage.settle()
     before = stage.pids()

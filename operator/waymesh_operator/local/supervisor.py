@@ -12,7 +12,7 @@ from waymesh_operator.desired import DesiredMesh, desired_mesh
 from waymesh_operator.errors import LiveError, LocalError, ManifestError
 from waymesh_operator.live import AddressView
 from waymesh_operator.manifests import Resources
-from waymesh_operator.plan import Action, ObservedMesh, RouterState, plan
+from waymesh_operator.plan import Action, RouterState, plan
 from waymesh_operator.specs import Ref, Router
 
 from .events import BAD, GOOD, NOTE, WARN, Event
@@ -138,16 +138,20 @@ class Supervisor:
 
     def _reconcile(self, ref: Ref, entry: _Entry, now: float) -> None:
         observed = entry.mesh.observe(now)
-        actions = plan(self._desired(ref, entry), observed)
+        desired = self._desired(ref, entry)
+        actions = plan(desired, observed)
         waiting: set[str] = set()
         for action in actions:
             # The steps of one router build on each other; those of others can go on.
             if action.router_id in waiting or not entry.mesh.apply(action, now):
                 waiting.add(action.router_id)
-        was, entry.converged = entry.converged, not actions and self._all_see_all(ref, entry, observed)
+        was, entry.converged = entry.converged, not actions and _all_connected(desired, entry.mesh)
         entry.mesh.watched = not entry.converged
         if entry.converged and not was and ref in self._wanted:
-            self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}, all seeing each other")
+            together = (
+                ", all seeing each other" if len(entry.mesh.routers) > 1 and desired.routers[1].connectors else ""
+            )
+            self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}{together}")
 
     def _desired(self, ref: Ref, entry: _Entry) -> DesiredMesh:
         router = self._wanted.get(ref)
@@ -158,15 +162,6 @@ class Supervisor:
         }
         places = entry.ports.places(router, alive)
         return desired_mesh(router, self.resources.addresses, places)
-
-    def _all_see_all(self, ref: Ref, entry: _Entry, observed: ObservedMesh) -> bool:
-        router = self._wanted.get(ref)
-        if router is None or len(observed.routers) != router.size:
-            return False
-        if any(r.state is not RouterState.RUNNING for r in observed.routers.values()):
-            return False
-        ids = set(observed.routers)
-        return router.role != "interior" or all(r.view.known == ids - {r.id} for r in entry.mesh.routers.values())
 
     def _reload(self) -> None:
         try:
@@ -189,6 +184,24 @@ class Supervisor:
 
     def _tell(self, level: str, text: str) -> None:
         self._world.events(Event(level, text))
+
+
+def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:
+    """Whether the routers are those wanted, all of them answer, and each sees all others and has its neighbours."""
+    neighbours: dict[str, set[str]] = {router.id: set() for router in desired.routers}
+    for router in desired.routers:
+        for connector in router.connectors:
+            neighbours[router.id].add(connector.peer)
+            neighbours[connector.peer].add(router.id)
+    if neighbours.keys() != mesh.routers.keys():
+        return False
+    for live in mesh.routers.values():
+        others = neighbours.keys() - {live.id} if neighbours[live.id] else set()
+        if live.state is not RouterState.RUNNING or live.view.known != others:
+            return False
+        if not neighbours[live.id] <= set(live.view.neighbours):
+            return False
+    return True
 
 
 def _count(number: int, noun: str) -> str:
