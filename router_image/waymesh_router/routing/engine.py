@@ -15,15 +15,17 @@ from waymesh_router.routing.effects import SUFFIX_CONTROL, SUFFIX_MOBILE, Effect
 from waymesh_router.routing.messages import BadBody, Hello, Lsr, Lsu, Mar, Mau, Ra
 from waymesh_router.routing.mobile import LocalMobiles, flush_node, take_update
 from waymesh_router.routing.neighbours import Neighbours
-from waymesh_router.routing.nodes import Node, NodeView
+from waymesh_router.routing.nodes import Node, NodeView, ReachableNodes
 from waymesh_router.routing.requests import Kind, Requests
 from waymesh_router.routing.settings import RoutingSettings
 from waymesh_router.routing.topology import Topology
 
 # An RA goes out at once when there is news, then again not before this time: one RA speaks for all news before it.
 RA_SPACING_S = 0.010
-# A flood runs along trees that the very change it tells of may have broken. It is repeated when they have settled.
+# A flood runs along trees that the very change it tells of may have broken. Who has news of his own repeats it this
+# time after each further change of paths, as long as the news is fresh.
 RA_REPEAT_S = 0.1
+FRESH_S = 2.0
 # When only one end of a link has told of its change, the other end is asked unless its own news comes in this time.
 ONE_SIDED_S = 0.02
 # A router that comes back into reach is taken as it was remembered, and asked when no RA of it comes in this time.
@@ -40,11 +42,14 @@ class RoutingEngine:
         self._settings = settings
         self._neighbours = Neighbours(settings)
         self._topology = Topology(settings, now)
+        self.nodes: Mapping[str, NodeView] = ReachableNodes(self._topology.nodes)
+        """The reachable routers, without this one; a live view."""
         self._requests = Requests()
         self._mobiles = LocalMobiles()
         self._ra_last = -math.inf
         self._ra_due = now + settings.ra_interval_s
         self._ra_repeat = math.inf
+        self._news_at = -math.inf
         self._expire_due = now + settings.hello_interval_s
         self._strange_versions: set[str] = set()
 
@@ -120,11 +125,6 @@ class RoutingEngine:
     # Views
 
     @property
-    def nodes(self) -> Mapping[str, NodeView]:
-        """The reachable routers, without this one."""
-        return {node.id: node.view() for node in self._topology.nodes.values() if node.up}
-
-    @property
     def local(self) -> NodeView:
         """This router, as a node."""
         topology = self._topology
@@ -179,15 +179,16 @@ class RoutingEngine:
         if known is not None and known.instance is not None and lsu.instance < known.instance:
             return  # Sent before it restarted, overtaken by what it sent since.
         node = self._meet(lsu, now, out)
-        # A lower sequence is news only when the router itself said so: it restarted within one second of its clock.
+        # A lower sequence is news only when the router said so since: it restarted within one second of its clock.
         if lsu.ls_seq > node.ls_seq or (lsu.ls_seq < node.ls_seq and lsu.ls_seq == node.ra_ls_seq):
             node.last_seen = now
             self._doubt_one_sided(node, lsu.peers, now)
             self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now)
+            if node.ra_ls_seq is None or node.ra_ls_seq < lsu.ls_seq:
+                node.ra_ls_seq = lsu.ls_seq
             if node.ra_mobile_seq is None:
                 self._requests.want(node.id, Kind.MAR, now)
-        complete = node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq
-        self._requests.answered(node.id, Kind.LSR, now, complete)
+        self._requests.answered(node.id, Kind.LSR, now, node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq)
 
     def _doubt_one_sided(self, node: Node, peers: Mapping[str, int], now: float) -> None:
         """Ask the other ends of links of which this router tells news while they told the contrary."""
@@ -214,7 +215,8 @@ class RoutingEngine:
 
     def _on_mar(self, mar: Mar, now: float) -> None:
         self._topology.node(mar.id, now)
-        if mar.have_seq != self._mobiles.seq:
+        # Who has what we told needs no answer; who has heard nothing is told even that there is nothing.
+        if mar.have_seq != self._mobiles.seq or mar.have_seq == 0:
             self._requests.want(mar.id, Kind.MAU, now)
 
     def _meet(self, message: Hello | Ra | Lsu, now: float, out: list[Effect]) -> Node:
@@ -241,11 +243,13 @@ class RoutingEngine:
             return
         for peer in sorted(before.keys() - costs.keys()):
             out.append(LogEvent("info", "ROUTER_LS", f"Neighbour {peer} lost"))
+            if self._settings.router_id in self._topology.node(peer, now).peers:
+                self._requests.want(peer, Kind.LSR, now + ONE_SIDED_S)
         for peer in sorted(costs.keys() - before.keys()):
             out.append(LogEvent("info", "ROUTER_LS", f"Neighbour {peer} found"))
             self._requests.want(peer, Kind.LSR, now)
         self._announce(now)
-        self._ra_repeat = now + RA_REPEAT_S
+        self._news_at = now
 
     def _announce(self, now: float) -> None:
         self._ra_due = min(self._ra_due, max(now, self._ra_last + RA_SPACING_S))
@@ -263,6 +267,7 @@ class RoutingEngine:
             self._expire_due = now + self._settings.hello_interval_s
             for router_id in self._topology.expire(now):
                 self._requests.want(router_id, Kind.LSR, now)
+            self._requests.retain(self._topology.nodes)
         if self._topology.wake <= now:
             self._compute(now, out)
         if self._mobiles.wake <= now:
@@ -286,6 +291,8 @@ class RoutingEngine:
         if self._topology.change_id != change_id:
             flux_due = max(now + RA_REPEAT_S, self._ra_last + self._settings.ra_interval_flux_s)
             self._ra_due = min(self._ra_due, flux_due)
+            if now - self._news_at <= FRESH_S:
+                self._ra_repeat = min(self._ra_repeat, now + RA_REPEAT_S)
 
     def _send_ra(self, now: float, out: list[Effect]) -> None:
         settings = self._settings
@@ -304,14 +311,12 @@ class RoutingEngine:
     def _send_requests(self, now: float, out: list[Effect]) -> None:
         for router_id, kind in self._requests.due(now):
             node = self._topology.nodes.get(router_id)
-            if node is None:
-                self._requests.forget(router_id)
-            elif not node.up:
+            if node is None or not node.up:
                 self._requests.park(router_id, kind)
             else:
                 out.append(self._request(node, kind))
-                # A router with nothing new does not answer a MAR: only a table known to be behind is asked for again.
-                behind = node.ra_mobile_seq is not None and node.ra_mobile_seq > node.mobile_seq
+                # Dispatch does not answer a MAR when it has nothing new: not repeated if that is what it said.
+                behind = node.ra_mobile_seq is None or node.ra_mobile_seq > node.mobile_seq
                 self._requests.sent(router_id, kind, now, repeat=kind is Kind.LSR or (kind is Kind.MAR and behind))
         self._requests.rearm()
 

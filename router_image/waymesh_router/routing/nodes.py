@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -95,3 +96,22 @@ class Node:
             mobile_seq=self.mobile_seq,
             index=self.index,
         )
+
+
+class ReachableNodes(Mapping[str, NodeView]):
+    """Live read-only view of the reachable routers by id; a `NodeView` is made when it is asked for."""
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self._nodes = nodes
+
+    def __getitem__(self, router_id: str) -> NodeView:
+        node = self._nodes[router_id]
+        if not node.up:
+            raise KeyError(router_id)
+        return node.view()
+
+    def __iter__(self) -> Iterator[str]:
+        return (node.id for node in self._nodes.values() if node.up)
+
+    def __len__(self) -> int:
+        return sum(node.up for node in self._nodes.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from waymesh_router.routing.trees import NO_SLOT, UNREACHED, Graph, Tree
+from waymesh_router.routing.graph import UNREACHED, Distances, Graph, LinkChange
 
 
 class Route(NamedTuple):
@@ -21,16 +21,20 @@ class Route(NamedTuple):
 
 
 class Paths:
-    """Keeps `routes` for the link states it is given. A tree is kept for each reachable router and repaired on change,
-    because computing 200 trees anew for one link costs some fifty times more than repairing them.
+    """Keeps `routes` for the link states it is given.
+
+    The distances from every reachable router are kept and repaired on change, because computing those of 200 routers
+    anew for one link costs some fifty times more than repairing them.
     """
 
     def __init__(self, router_id: str) -> None:
         self.routes: dict[str, Route] = {}
         self._graph = Graph()
         self._me = self._graph.slot(router_id)
-        self._own = Tree(self._graph, self._me)
-        self._trees: dict[int, Tree] = {}
+        self._own = Distances(self._graph, self._me)
+        self._next: dict[int, list[int]] = {}
+        """Our own tree: the slots that come right after a slot."""
+        self._others: dict[int, Distances] = {}
         self._behind: dict[int, set[int]] = {}
         self._origins: dict[int, set[int]] = {}
 
@@ -47,35 +51,53 @@ class Paths:
     def update(self) -> set[str]:
         """Bring `routes` up to date; returns the ids whose route is new, gone or different."""
         graph = self._graph
-        links = [
-            (tail, head, old, new)
-            for (tail, head), old in graph.changed.items()
-            if (new := graph.out[tail].get(head, UNREACHED)) != old
-        ]
-        graph.changed.clear()
-        if not links:
+        changes = graph.take_changes()
+        if not changes:
             return set()
-        moved = self._own.repair(graph, links)
+        moved = self._own.repair(graph, changes)
         reached = {slot for slot, dist in enumerate(self._own.dist) if 0 < dist < UNREACHED}
-        stale = self._update_origins(reached, links)
+        if moved:
+            self._grow_tree(reached)
+        stale = self._update_origins(reached, changes, moved)
         changed = self._publish(reached, reached if moved else stale & reached)
         graph.release_isolated(self._me)
         return changed
 
-    def _update_origins(self, reached: set[int], links: list[tuple[int, int, int, int]]) -> set[int]:
-        """Repair every origin's tree; returns the destinations whose valid origins changed."""
+    def _grow_tree(self, reached: set[int]) -> None:
+        self._next = {}
+        for slot in reached:
+            self._next.setdefault(self._graph.before(self._own.dist, slot), []).append(slot)
+
+    def _update_origins(self, reached: set[int], changes: list[LinkChange], moved: bool) -> set[int]:
+        """Repair the distances of every origin; returns the destinations whose valid origins changed."""
+        graph = self._graph
         stale: set[int] = set()
-        for root in [root for root in self._trees if root not in reached]:
-            del self._trees[root]
+        # Who has one neighbour only is on nobody's way.
+        roots = reached if len(graph.out[self._me].keys() | graph.into[self._me].keys()) > 1 else set()
+        for root in [root for root in self._others if root not in roots]:
+            del self._others[root]
             self._set_behind(root, set(), stale)
-        for root in reached:
-            tree = self._trees.get(root)
-            if tree is None:
-                tree = self._trees[root] = Tree(self._graph, root)
-            elif not tree.repair(self._graph, links):
+        for root in roots:
+            distances = self._others.get(root)
+            if distances is None:
+                distances = self._others[root] = Distances(graph, root)
+            elif not distances.repair(graph, changes) and not moved:
                 continue
-            self._set_behind(root, tree.behind(self._graph, self._me), stale)
+            self._set_behind(root, self._find_behind(distances.dist), stale)
         return stale
+
+    def _find_behind(self, dist: list[int]) -> set[int]:
+        """The slots whose path from the origin with these distances passes through us. They are on our own tree."""
+        graph = self._graph
+        found: set[int] = set()
+        stack = [self._me]
+        while stack:
+            at = stack.pop()
+            for head in self._next.get(at, ()):
+                if dist[at] + graph.out[at][head] == dist[head] and graph.before(dist, head) == at:
+                    found.add(head)
+                    stack.append(head)
+        return found
 
     def _set_behind(self, root: int, slots: set[int], stale: set[int]) -> None:
         """Note which destinations lie behind us on this origin's tree."""
@@ -95,7 +117,7 @@ class Paths:
         changed = {router_id for router_id in self.routes if router_id not in alive}
         for router_id in changed:
             del self.routes[router_id]
-        hops = self._first_hops(slots)
+        hops = self._first_hops()
         for slot in slots:
             origins = frozenset([ids[root] for root in self._origins.get(slot, ())])
             route = Route(self._own.dist[slot], ids[hops[slot]], origins)
@@ -104,17 +126,13 @@ class Paths:
                 changed.add(ids[slot])
         return changed
 
-    def _first_hops(self, slots: set[int]) -> dict[int, int]:
+    def _first_hops(self) -> dict[int, int]:
         """First router on our path to each slot."""
-        prev = self._own.prev
-        hops: dict[int, int] = {}
-        for slot in slots:
-            walked = []
-            at = slot
-            while at not in hops and prev[at] not in (self._me, NO_SLOT):
-                walked.append(at)
-                at = prev[at]
-            first = hops.setdefault(at, at)
-            for behind in walked:
-                hops[behind] = first
+        hops = {slot: slot for slot in self._next.get(self._me, ())}
+        stack = list(hops)
+        while stack:
+            at = stack.pop()
+            for head in self._next.get(at, ()):
+                hops[head] = hops[at]
+                stack.append(head)
         return hops

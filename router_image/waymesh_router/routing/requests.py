@@ -7,10 +7,11 @@ question or its answer can get lost, and the next RA may be 30 s away, therefore
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from enum import Enum
 
 # First repetition after this; then doubled each time. A C router answers at once but acts on news once a second.
-RETRY_FIRST_S = 0.25
+RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 8.0
 
 
@@ -69,6 +70,11 @@ class Requests:
         """Drop everything for a router."""
         for kind in Kind:
             self._waiting.pop((router_id, kind), None)
+
+    def retain(self, known: Container[str]) -> None:
+        """Drop everything for routers that are not known any more."""
+        for key in [key for key in self._waiting if key[0] not in known]:
+            del self._waiting[key]
 
     def release(self, router_id: str, now: float) -> None:
         """The router became reachable: what waited for that is due."""

@@ -68,6 +68,7 @@ class Router:
         self.alive = True
         self.local_mobiles: dict[str, int] = {}
         self.wakes: set[float] = set()
+        self.flood_cache: dict[tuple[str, int | None], set[int]] = {}
 
     def toward(self, router_id: str) -> int | None:
         """Link by which a router is reached, as a core finds it."""
@@ -78,12 +79,16 @@ class Router:
 
     def flood_links(self, ingress: str, came_by: int | None) -> set[int]:
         """Links for a flooded message of this ingress router."""
+        cached = self.flood_cache.get((ingress, came_by))
+        if cached is not None:
+            return cached
         links = {
             self.toward(router_id)
             for router_id, entry in self.table.items()
             if router_id != ingress and (ingress == self.id or ingress in entry.origins)
         }
-        return {link for link in links if link is not None and link != came_by}
+        found = self.flood_cache[ingress, came_by] = {link for link in links if link is not None and link != came_by}
+        return found
 
 
 class Mesh:
@@ -218,6 +223,7 @@ class Mesh:
             case TopologyChanged():
                 pass
             case _:
+                router.flood_cache.clear()
                 self._tabulate(router.table, effect)
 
     def _tabulate(self, table: dict[str, Entry], effect: Effect) -> None:
