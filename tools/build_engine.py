@@ -28,7 +28,7 @@ ROOT = REPO / "router_image"
 BUILD = REPO / "build" / "engine"
 NOTES = BUILD / "hashes.json"
 PARALLEL = os.cpu_count() or 1
-COMPILE_ARGS = ("-O3", "-g0", "-Wno-unused-function", "-Wno-unreachable-code")
+COMPILE_ARGS = ("-O2", "-g0", "-Wno-unused-function", "-Wno-unreachable-code")
 DIRECTIVES: dict[str, object] = {
     "language_level": 3,
     "boundscheck": True,  # parsers read hostile bytes; proven loops switch it off where they stand

@@ -7,8 +7,8 @@ import cython
 
 IDLE_BYTES = 512
 """Size of the buffer of a connection that has nothing to say."""
-KEEP_BYTES = 65536
-"""A drained buffer larger than this shrinks at once, so one burst does not stay in memory."""
+KEEP_BYTES = cython.declare(cython.Py_ssize_t, 2097152)
+"""A drained buffer larger than this shrinks at once; smaller ones when the connection has been quiet for a while (`trim`)."""
 
 
 class OutputBuffer:

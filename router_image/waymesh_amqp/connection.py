@@ -210,6 +210,8 @@ class Connection(OutputBuffer):
         if self.spoke:
             self.spoke = False
             self.last_spoke = now
+        else:
+            self.trim()
         if not self.receiving:
             if now >= self.deadline:
                 self.eof("handshake not completed in time" if self.remote is None else "no answer to close")
@@ -228,7 +230,6 @@ class Connection(OutputBuffer):
                 self.put(EMPTY_FRAME)
                 self.mark_dirty()
                 self.last_spoke = now
-                self.trim()
             if self.last_spoke + self.send_every < following:
                 following = self.last_spoke + self.send_every
         return following if following > now else now + 0.05

@@ -2,11 +2,17 @@ cimport cython
 cdef class Delivery
 from waymesh_amqp.link cimport Link
 
+cdef Delivery new_delivery()
+
+@cython.final
+@cython.no_gc
 @cython.freelist(4096)
 cdef class Delivery:
     cdef public Link link
     cdef public Link out
     cdef public object group
+    cdef public object target
+    cdef public bytes state
     cdef public unsigned int did
     cdef public unsigned int oid
     cdef public bint sent

@@ -12,17 +12,29 @@ class Delivery:
     """One unsettled delivery on its way through this router: where it came in and where it went out.
 
     `link`/`did`: the incoming link and its session's delivery-id (link None: sent by the router itself, or the sender is
-    gone). `out`/`oid`: the outgoing link and delivery-id. `sent`: the last frame has gone out. `group`: for a multicast
-    branch, the object that joins the outcomes of all branches.
+    gone). `out`/`oid`: the outgoing link and delivery-id. `sent`: the last frame has gone out. `state`: the last one reported
+    that did not settle. `group` and `target` belong to the router: what joins the branches of a multicast, what is counted down.
     """
 
     def __init__(self) -> None:
         self.link = None
         self.out = None
         self.group = None
+        self.target = None
+        self.state = b""
         self.did = 0
         self.oid = 0
         self.sent = True
+
+
+def new_delivery() -> Delivery:
+    """A fresh delivery; compiled, it comes from a free list without a call of `__init__`."""
+    if cython.compiled:
+        d: Delivery = Delivery.__new__(Delivery)
+        d.sent = True
+        d.state = b""
+        return d
+    return Delivery()
 
 
 class DeliveryRing:

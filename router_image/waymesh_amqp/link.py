@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Terminus
     from waymesh_amqp.session import Session
 
-SETTLED = 1
-"""snd-settle-mode settled. Spec: 2.8.2."""
-
-
 class Link:
     """`is_sender`: deliveries leave us on it. `remote_handle` is what the peer calls it, `handle` what we call it.
 

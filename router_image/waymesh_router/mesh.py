@@ -25,6 +25,7 @@ class Mesh(MeshListener):
         self.core = core
         self.engine = engine
         self.changes = 0
+        self.deadline = engine.deadline()
         self._apply: dict[type, Callable[[Any], None]] = {
             fx.SendHello: self._send_hello,
             fx.SendAll: self._send_all,
@@ -84,14 +85,15 @@ class Mesh(MeshListener):
     # ---- time
     def tick(self, now: float) -> float:
         """Timers of the control plane; when it wants to be called again."""
-        if now >= self.engine.deadline():
+        if now >= self.deadline:
             self.run(self.engine.tick(now))
-        return self.engine.deadline()
+        return self.deadline
 
     # ---- effects
     def run(self, effects: list[fx.Effect]) -> None:
         for effect in effects:
             self._apply[type(effect)](effect)
+        self.deadline = self.engine.deadline()
 
     def _send_hello(self, e: fx.SendHello) -> None:
         conn = self.core.connections.get(e.link_id)

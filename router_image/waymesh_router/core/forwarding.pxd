@@ -1,7 +1,8 @@
+from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_router.core.annotations cimport Annotations
-from waymesh_router.core.model cimport Address, Node, RoutedDelivery, RouterConnection, RouterLink, Target
+from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
 from waymesh_router.core.sections cimport Sections
 
 cdef class Forwarding(Handler):
@@ -36,7 +37,7 @@ cdef class Forwarding(Handler):
     cdef RouterLink remote_link(self, Target target, Annotations annotations)
     cdef find_nearest(self, Address address)
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef bint track(self, RouterLink lk, RoutedDelivery d) except -1
+    cdef bint track(self, RouterLink lk, Delivery d) except -1
     cdef bytes outgoing_annotations(self, RouterLink out, Annotations annotations)
     cdef count_out(self, RouterLink lk, Address address, RouterLink out)
     cdef passed_settled(self, RouterLink lk)
@@ -44,7 +45,7 @@ cdef class Forwarding(Handler):
     cdef refuse_delivery(self, RouterLink lk, bint more, bytes state)
     cdef end_discarded(self, RouterLink lk)
     cdef count_outcome(self, RouterLink lk, bytes state)
-    cdef sender_settled(self, RoutedDelivery d, bytes state)
+    cdef sender_settled(self, Delivery d, bytes state)
     cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef to_many(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef feed(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)

@@ -11,19 +11,21 @@ import cython
 
 from waymesh_amqp.errors import INVALID_FIELD, DecodeError
 from waymesh_amqp.handler import Handler
-from waymesh_amqp.link import SETTLED
 from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations
-from waymesh_router.core.model import Address, Node, RoutedDelivery, RouterConnection, RouterLink, Target
+from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink, Target
 from waymesh_router.core.sections import Sections
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.delivery import new_delivery  # type: ignore[import-not-found]
     from cython.cimports.waymesh_amqp.outgoing import send_first, send_more  # type: ignore[import-not-found]
     from cython.cimports.waymesh_amqp.wire import same  # type: ignore[import-not-found]
 else:
+    from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
     from waymesh_amqp.wire import same
 
 if TYPE_CHECKING:
+    from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.link import Link
 
 ACCEPTED = b"\x00\x53\x24\x45"
@@ -36,6 +38,7 @@ MAX_HEAD_BYTES = 1 << 20
 """Header and annotations must end within this many bytes."""
 CACHE_LIMIT = 4096
 
+SETTLED_MODE = cython.declare(cython.int, 1)
 ENDPOINT = cython.declare(cython.int, 0)
 CONTROL = cython.declare(cython.int, 1)
 DATA = cython.declare(cython.int, 2)
@@ -348,7 +351,7 @@ class Forwarding(Handler):
         end: cython.Py_ssize_t,
     ) -> None:
         """Send the scanned first frame of a delivery to one consumer."""
-        settled: cython.bint = lk.transfer_settled or out.snd_settle_mode == SETTLED
+        settled: cython.bint = lk.transfer_settled or out.snd_settle_mode == SETTLED_MODE
         oid: cython.uint
         head: cython.Py_ssize_t = self.sections.head
         rest: cython.Py_ssize_t = self.sections.rest
@@ -367,7 +370,7 @@ class Forwarding(Handler):
             else:
                 self.passed_settled(lk)
             return
-        d: RoutedDelivery = RoutedDelivery()
+        d: Delivery = new_delivery()
         d.link = lk
         d.did = lk.transfer_id
         d.out = out
@@ -379,7 +382,7 @@ class Forwarding(Handler):
         out.unsettled += 1
         if self.picked is not None:
             d.target = self.picked
-            d.target.outstanding += 1
+            self.picked.outstanding += 1
         if more:
             lk.stream = out
             lk.stream_delivery = d
@@ -389,7 +392,7 @@ class Forwarding(Handler):
         elif lk.kind == DATA:
             lk.give_back()
 
-    def track(self, lk: RouterLink, d: RoutedDelivery) -> cython.bint:
+    def track(self, lk: RouterLink, d: Delivery) -> cython.bint:
         """Remember an incoming unsettled delivery; False if its id is in use, which ends the session."""
         try:
             lk.session.unsettled_in.put(d)
@@ -425,7 +428,7 @@ class Forwarding(Handler):
 
     def stream_ends(self, lk: RouterLink, out: RouterLink) -> None:
         """The last frame of a streamed delivery went out."""
-        d: RoutedDelivery | None = lk.stream_delivery
+        d: Delivery | None = lk.stream_delivery
         lk.stream = None
         lk.stream_delivery = None
         out.feeder = None
@@ -474,7 +477,7 @@ class Forwarding(Handler):
             lk.modified += 1
             self.modified += 1
 
-    def sender_settled(self, d: RoutedDelivery, state: bytes) -> None:
+    def sender_settled(self, d: Delivery, state: bytes) -> None:
         """The sender settled an unsettled delivery by itself; see settlement.py."""
 
     # ---- slow ways, see queueing.py

@@ -4,7 +4,6 @@ cdef class RouterLink
 cdef class Node
 cdef class Target
 cdef class Address
-cdef class RoutedDelivery
 cdef class Queued
 cdef class Group
 cdef class Branch
@@ -47,7 +46,7 @@ cdef class RouterLink(Link):
     cdef public Address seen_address
     cdef public bytes head
     cdef public RouterLink stream
-    cdef public RoutedDelivery stream_delivery
+    cdef public Delivery stream_delivery
     cdef public Queued queued
     cdef public bint discard
     cdef public RouterLink feeder
@@ -101,16 +100,11 @@ cdef class Address:
     cpdef bint unused(self)
 
 @cython.final
-cdef class RoutedDelivery(Delivery):
-    cdef public Target target
-    cdef public bytes state
-
-@cython.final
 cdef class Queued:
     cdef public RouterLink link
     cdef public object annotations
     cdef public Address address
-    cdef public RoutedDelivery delivery
+    cdef public Delivery delivery
     cdef public Group group
     cdef public unsigned int did
     cdef public bint settled
@@ -129,12 +123,12 @@ cdef class Branch:
     cdef public Queued queued
     cdef public RouterLink out
     cdef public bint started
-    cdef public RoutedDelivery delivery
+    cdef public Delivery delivery
 
 @cython.final
 cdef class Group:
     cdef public RouterLink link
-    cdef public RoutedDelivery delivery
+    cdef public Delivery delivery
     cdef public unsigned int did
     cdef public int waiting
     cdef public int rank

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from waymesh_amqp.connection import Connection
-from waymesh_amqp.delivery import Delivery
 from waymesh_amqp.link import Link
 
 if TYPE_CHECKING:
@@ -175,15 +174,6 @@ class Address:
     def unused(self) -> bool:
         """Whether nothing refers to the address any more."""
         return not (self.consumers or self.producers or self.targets or self.pending or self.subscriber)
-
-
-class RoutedDelivery(Delivery):
-    """An unsettled delivery with what has to be counted down when it ends. `state`: the last one that was not final."""
-
-    def __init__(self) -> None:
-        Delivery.__init__(self)
-        self.target = None
-        self.state = b""
 
 
 class Queued:

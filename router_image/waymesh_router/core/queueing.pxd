@@ -1,8 +1,9 @@
+from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.link cimport Link
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.forwarding cimport Forwarding
-from waymesh_router.core.model cimport Address, Branch, Group, Node, Queued, RoutedDelivery, RouterConnection, RouterLink, Target
+from waymesh_router.core.model cimport Address, Branch, Group, Node, Queued, RouterConnection, RouterLink, Target
 
 cdef class Queueing(Forwarding):
     cpdef on_credit(self, Link link)
@@ -29,9 +30,9 @@ cdef class Queueing(Forwarding):
     cdef branch_out(self, Queued q, list outs)
     cpdef branch_to(self, Queued q, RouterLink out)
     cdef group_done(self, Group group, bytes state)
-    cdef settle_incoming(self, RoutedDelivery d, bytes state)
+    cdef settle_incoming(self, Delivery d, bytes state)
     cdef to_subscriber(self, RouterLink lk, Queued q)
     cpdef bint send_own(self, Address address, Annotations annotations, bytes message, int priority) except -1
     cdef drop_stream(self, RouterLink lk)
     cdef drop_queued(self, RouterLink lk)
-    cdef forget(self, RoutedDelivery d)
+    cdef forget(self, Delivery d)

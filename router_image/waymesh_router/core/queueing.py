@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_amqp.link import SETTLED
 from waymesh_router.core.annotations import Annotations
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED, Forwarding
 from waymesh_router.core.model import (
@@ -16,21 +15,24 @@ from waymesh_router.core.model import (
     Group,
     Node,
     Queued,
-    RoutedDelivery,
     RouterConnection,
     RouterLink,
     Target,
 )
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.delivery import new_delivery  # type: ignore[import-not-found]
     from cython.cimports.waymesh_amqp.outgoing import abort, send_first, send_more  # type: ignore[import-not-found]
 else:
+    from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import abort, send_first, send_more
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
+    from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.link import Link
 
+SETTLED_MODE = cython.declare(cython.int, 1)
 ENDPOINT = cython.declare(cython.int, 0)
 DATA = cython.declare(cython.int, 2)
 MULTICAST = cython.declare(cython.int, 1)
@@ -82,7 +84,7 @@ class Queueing(Forwarding):
     ) -> None:
         q: Queued = self.new_queued(lk, address, annotations, more, b, start, end)
         if not q.settled:
-            d: RoutedDelivery = RoutedDelivery()
+            d: Delivery = new_delivery()
             d.link = lk
             d.did = q.did
             d.sent = False
@@ -204,7 +206,7 @@ class Queueing(Forwarding):
 
     def start(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
         """Send what has come of a waiting delivery to a link that is ready; `branch` for one of several ways."""
-        settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED
+        settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED_MODE
         annotations: Annotations = q.annotations
         ann: bytes = self.outgoing_annotations(out, annotations)
         data: bytes = q.head + ann + q.payload()
@@ -239,17 +241,17 @@ class Queueing(Forwarding):
 
     def taken_settled(self, q: Queued) -> None:
         """An unsettled delivery went to a consumer that wants none: accepted by that."""
-        d: RoutedDelivery | None = q.delivery
+        d: Delivery | None = q.delivery
         if d is not None:
             self.settle_incoming(d, ACCEPTED)
 
     def track_out(self, q: Queued, out: RouterLink, oid: cython.uint, branch: Branch | None) -> None:
         """The outgoing half of an unsettled slow delivery."""
-        d: RoutedDelivery
+        d: Delivery
         if branch is None:
             d = q.delivery
         else:
-            d = RoutedDelivery()
+            d = new_delivery()
             d.group = q.group
             branch.delivery = d
         d.out = out
@@ -259,7 +261,7 @@ class Queueing(Forwarding):
         out.unsettled += 1
         if branch is None and self.picked is not None:
             d.target = self.picked
-            d.target.outstanding += 1
+            self.picked.outstanding += 1
 
     def branch_sent(self, branch: Branch) -> None:
         """The last frame of a streamed branch went out."""
@@ -364,7 +366,7 @@ class Queueing(Forwarding):
         out: RouterLink
         branch: Branch
         if not q.settled and lk is not None:
-            d: RoutedDelivery = RoutedDelivery()
+            d: Delivery = new_delivery()
             d.link = lk
             d.did = q.did
             if not self.track(lk, d):
@@ -379,7 +381,7 @@ class Queueing(Forwarding):
             out = e
             branch = Branch(q, out)
             q.branches.append(branch)
-            if q.group is not None and out.snd_settle_mode != SETTLED:
+            if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
                 q.group.waiting += 1
             if out.queue is None and out.ready():
                 self.start(q, out, branch)
@@ -401,7 +403,7 @@ class Queueing(Forwarding):
     def group_done(self, group: Group, state: bytes) -> None:
         """Every branch has its outcome; see settlement.py."""
 
-    def settle_incoming(self, d: RoutedDelivery, state: bytes) -> None:
+    def settle_incoming(self, d: Delivery, state: bytes) -> None:
         """Report the final outcome to the sender; see settlement.py."""
 
     # ---- the router itself
@@ -456,7 +458,7 @@ class Queueing(Forwarding):
     def drop_stream(self, lk: RouterLink) -> None:
         """Abort the delivery that streams from lk to one consumer."""
         out: RouterLink = lk.stream
-        d: RoutedDelivery | None = lk.stream_delivery
+        d: Delivery | None = lk.stream_delivery
         lk.stream = None
         lk.stream_delivery = None
         out.feeder = None
@@ -490,7 +492,7 @@ class Queueing(Forwarding):
             self.forget(q.delivery)
         self.let_go(q)
 
-    def forget(self, d: RoutedDelivery) -> None:
+    def forget(self, d: Delivery) -> None:
         """Remove a delivery from both rings without an outcome."""
         lk: RouterLink | None = d.link
         out: RouterLink | None = d.out

@@ -1,15 +1,15 @@
 from waymesh_amqp.delivery cimport Delivery
-from waymesh_router.core.model cimport Address, Branch, Group, Queued, RoutedDelivery, RouterLink
+from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterLink, Target
 from waymesh_router.core.queueing cimport Queueing
 
 cdef class Settlement(Queueing):
     cpdef on_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)
-    cdef unsettled_outcome(self, RoutedDelivery d, bytes state)
-    cdef settle_incoming(self, RoutedDelivery d, bytes state)
+    cdef unsettled_outcome(self, Delivery d, bytes state)
+    cdef settle_incoming(self, Delivery d, bytes state)
     cdef branch_done(self, Group group, bytes state)
     cdef group_done(self, Group group, bytes state)
-    cdef sender_settled(self, RoutedDelivery d, bytes state)
+    cdef sender_settled(self, Delivery d, bytes state)
     cpdef consumer_lost(self, RouterLink out)
     cdef branch_lost(self, Branch branch)
     cpdef producer_lost(self, RouterLink lk)

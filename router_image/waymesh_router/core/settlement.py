@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_router.core.forwarding import MODIFIED_FAILED, RELEASED
-from waymesh_router.core.model import Address, Branch, Group, Queued, RoutedDelivery, RouterLink
+from waymesh_router.core.model import Address, Branch, Group, Queued, RouterLink, Target
 from waymesh_router.core.queueing import Queueing
 
 if cython.compiled:
@@ -33,7 +33,7 @@ class Settlement(Queueing):
     """Settlement end to end: each unsettled delivery that came in gets exactly one outcome."""
 
     def on_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
-        d: RoutedDelivery = delivery
+        d: Delivery = delivery
         out: RouterLink | None = d.out
         if not settled:
             self.unsettled_outcome(d, state)
@@ -42,7 +42,8 @@ class Settlement(Queueing):
             out.unsettled -= 1
             d.out = None
         if d.target is not None:
-            d.target.outstanding -= 1
+            target: Target = d.target
+            target.outstanding -= 1
             d.target = None
         if not state:
             state = d.state
@@ -51,7 +52,7 @@ class Settlement(Queueing):
         else:
             self.settle_incoming(d, state)
 
-    def unsettled_outcome(self, d: RoutedDelivery, state: bytes) -> None:
+    def unsettled_outcome(self, d: Delivery, state: bytes) -> None:
         """The receiver has a state but waits for the sender to settle (rcv-settle-mode second, or two steps)."""
         if not state:
             return
@@ -69,7 +70,7 @@ class Settlement(Queueing):
             d.out = None
             self.branch_done(d.group, state)
 
-    def settle_incoming(self, d: RoutedDelivery, state: bytes) -> None:
+    def settle_incoming(self, d: Delivery, state: bytes) -> None:
         lk: RouterLink | None = d.link
         if lk is None:
             return
@@ -94,20 +95,20 @@ class Settlement(Queueing):
             self.group_done(group, group.state)
 
     def group_done(self, group: Group, state: bytes) -> None:
-        d: RoutedDelivery | None = group.delivery
+        d: Delivery | None = group.delivery
         group.delivery = None
         if d is not None:
             self.settle_incoming(d, state)
 
     def on_sender_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
-        d: RoutedDelivery = delivery
+        d: Delivery = delivery
         if settled:
             self.sender_settled(d, state)
         elif d.out is not None:
             out: RouterLink = d.out
             out.session.report(False, d.oid, False, state)
 
-    def sender_settled(self, d: RoutedDelivery, state: bytes) -> None:
+    def sender_settled(self, d: Delivery, state: bytes) -> None:
         lk: RouterLink | None = d.link
         out: RouterLink | None = d.out
         if lk is not None:
@@ -130,7 +131,7 @@ class Settlement(Queueing):
     # ---- losses
     def consumer_lost(self, out: RouterLink) -> None:
         """An outgoing link is gone: what it had may have been seen, what it did not have goes back."""
-        d: RoutedDelivery
+        d: Delivery
         feeder: RouterLink | None = out.feeder
         out.feeder = None
         for e in out.session.unsettled_out.live():
@@ -160,7 +161,7 @@ class Settlement(Queueing):
 
     def producer_lost(self, lk: RouterLink) -> None:
         """An incoming link is gone: an incomplete delivery is aborted, whole ones go on without anybody to report to."""
-        d: RoutedDelivery
+        d: Delivery
         if lk.stream is not None:
             self.drop_stream(lk)
         elif lk.queued is not None:

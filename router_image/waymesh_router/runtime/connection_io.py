@@ -48,6 +48,7 @@ class ReceiveBuffer:
         self.raw = bytearray(size)
         self.view = memoryview(self.raw)
         self.limit = size - SLACK
+        self.whole = self.view[: self.limit]
 
 
 class ConnectionIO:
@@ -82,7 +83,7 @@ class ConnectionIO:
                 buffer.view[:left] = self.tail
                 count = self.receive(buffer.view[left : buffer.limit])
             else:
-                count = self.receive(buffer.view[: buffer.limit])
+                count = self.receive(buffer.whole)
         except OSError as error:
             self.owner.ended(self, error.strerror or str(error))
             return
@@ -120,13 +121,9 @@ class ConnectionIO:
         """Write what is pending; wait for room when the socket takes no more."""
         conn = self.conn
         try:
-            while True:
-                view = conn.pending()
-                size = len(view)
-                if not size:
-                    break
-                sent = self.send(view)
-                del view  # the engine's buffer cannot grow while somebody looks at it
+            size = conn.end - conn.off
+            if size:
+                sent = self.send(conn.pending())
                 if sent:
                     conn.sent(sent)
                 if sent < size:
