@@ -132,7 +132,7 @@ class Distances:
                 continue
             lost.add(slot)
             for head, cost in out[slot].items():
-                if here + cost <= dist[head]:  # Less: the link has become cheaper, the path by it was as long or longer.
+                if here + cost <= dist[head]:  # Less: the link became cheaper while the path to it became longer.
                     heappush(heap, dist[head] << SLOT_BITS | head)
         for slot in lost:
             dist[slot] = UNREACHED

@@ -59,9 +59,9 @@ class Cable:
 class Router:
     """One router: its engine and the tables made of its effects."""
 
-    def __init__(self, router_id: str, instance: int, now: float) -> None:
-        self.id = router_id
-        self.engine = RoutingEngine(RoutingSettings(router_id, instance=instance), now)
+    def __init__(self, place: str, settings: RoutingSettings, now: float) -> None:
+        self.id = place
+        self.engine = RoutingEngine(settings, now)
         self.table: dict[str, Entry] = {}
         self.links: dict[int, Cable] = {}
         self.logs: list[LogEvent] = []
@@ -105,12 +105,16 @@ class Mesh:
         self._count = itertools.count()
         self._link_ids = itertools.count(1)
 
-    # Building and breaking
+    # How a mesh is built and broken.
 
     def add(self, *ids: str, instance: int = 1) -> None:
         for router_id in ids:
-            self.routers[router_id] = Router(router_id, instance, self.now)
-            self._arm(self.routers[router_id])
+            self.add_at(router_id, router_id, instance)
+
+    def add_at(self, place: str, router_id: str, instance: int = 1) -> None:
+        """A router at a place of another name than its id: with an id that another router has."""
+        self.routers[place] = Router(place, RoutingSettings(router_id, instance=instance), self.now)
+        self._arm(self.routers[place])
 
     def connect(self, one: str, other: str, cost: int = 1, latency: float = 0.001) -> Cable:
         cable = Cable(((one, next(self._link_ids)), (other, next(self._link_ids))), latency, cost)
@@ -173,7 +177,7 @@ class Mesh:
         """Run until the condition holds after an event; returns the time it took. Fails after `limit` seconds."""
         start = self.now
         while not condition():
-            assert self._events and self._events[0][0] <= start + limit, f"not reached within {limit} virtual seconds"
+            assert self._events[0][0] <= start + limit, f"not reached within {limit} virtual seconds"
             self.now, _, event = heapq.heappop(self._events)
             self._handle(event)
         return self.now - start
@@ -313,13 +317,12 @@ class Mesh:
 
     def converged(self) -> bool:
         """Every router has every router of its component with its addresses, and nobody else."""
-        return all(
-            self.routers[router_id].table.keys() == part - {router_id}
-            and all(
-                entry.mobiles == self.routers[other].local_mobiles
-                and self.routers[router_id].engine.nodes[other].link_state == self.routers[other].engine.local.link_state
-                for other, entry in self.routers[router_id].table.items()
-            )
-            for part in self.components()
-            for router_id in part
+        return all(self._complete(self.routers[router_id], part) for part in self.components() for router_id in part)
+
+    def _complete(self, router: Router, part: set[str]) -> bool:
+        nodes = router.engine.nodes
+        return router.table.keys() == part - {router.id} and all(
+            entry.mobiles == self.routers[other].local_mobiles
+            and nodes[other].link_state == self.routers[other].engine.local.link_state
+            for other, entry in router.table.items()
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -217,7 +218,7 @@ def test_advertisements_in_flux_and_in_rest() -> None:
     times = [at for at in range(1, 101) if of(SendAll, run(router, float(at)))]
     assert times[:2] == [5, 9]
     assert len(times) <= 5
-    assert max(later - earlier for earlier, later in zip(times[2:], times[3:], strict=False)) == 30
+    assert max(later - earlier for earlier, later in itertools.pairwise(times)) == 30
 
 
 def test_news_is_advertised_at_once_and_again_when_paths_have_settled() -> None:

@@ -57,9 +57,8 @@ def path_by_definition(states: LinkStates, origin: str, target: str) -> list[str
     path = [target]
     while path[-1] != origin:
         at = path[-1]
-        befores = [
-            tail for tail, peers in states.items() if at in peers and tail in dist and dist[tail] + peers[at] == dist[at]
-        ]
+        tails = {tail: peers[at] for tail, peers in states.items() if at in peers and tail in dist}
+        befores = [tail for tail, cost in tails.items() if dist[tail] + cost == dist[at]]
         path.append(min(befores, key=lambda tail: (dist[tail], tail)))
     return path[::-1]
 
