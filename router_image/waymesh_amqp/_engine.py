@@ -30,6 +30,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_amqp.delivery",
     "waymesh_amqp.handler",
     "waymesh_amqp.outgoing",
+    "waymesh_amqp.transfer",
     "waymesh_router.core.annotations",
     "waymesh_router.core.sections",
     "waymesh_router.core.model",
@@ -37,6 +38,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.queueing",
     "waymesh_router.core.settlement",
     "waymesh_router.core.core",
+    "waymesh_router.runtime.connection_io",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 

@@ -2,23 +2,34 @@
 
 `ConnectionIO` is a socket and its engine connection. Nothing here raises: whatever goes wrong with a connection, in the
 network or in our own code, ends that connection and disturbs nobody else.
+
+Compiled, it reads and writes the descriptor itself: with the types of the engine at hand no Python object is made for
+a read or a write.
 """
 
 from __future__ import annotations
 
+import os
 import select
 import socket
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.libc.errno import EAGAIN, EINTR, errno
+    from cython.cimports.posix.unistd import read as read_descriptor
+    from cython.cimports.posix.unistd import write as write_descriptor
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
-EPOLLIN = select.EPOLLIN
-EPOLLOUT = select.EPOLLOUT
+EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
+EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 BUFFER_BYTES = 262144
 SLACK = 64
 """Bytes behind what was read that the engine may look at (and finds meaningless), which saves it bounds checks."""
+NOTHING_NOW = cython.declare(cython.int, -1)
 
 
 class Owner(Protocol):
@@ -43,16 +54,16 @@ class ReceiveBuffer:
     def __init__(self, size: int = BUFFER_BYTES) -> None:
         self.resize(size)
 
-    def resize(self, size: int) -> None:
+    def resize(self, size: cython.Py_ssize_t) -> None:
         """A fresh buffer of `size` bytes (including the slack)."""
-        self.raw = bytearray(size)
-        self.view = memoryview(self.raw)
+        self.view = memoryview(bytearray(size))
+        self.octets = self.view
         self.limit = size - SLACK
         self.whole = self.view[: self.limit]
 
 
 class ConnectionIO:
-    """One transport with its engine connection."""
+    """One transport with its engine connection. `info` is the host's."""
 
     def __init__(self, owner: Owner, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> None:
         self.owner = owner
@@ -65,7 +76,7 @@ class ConnectionIO:
         self.blocked = False
         self.info: Any = None
 
-    def on_event(self, mask: int) -> None:
+    def on_event(self, mask: cython.int) -> None:
         """epoll has something for us. Each connection reads once in a turn, so that all get their share."""
         if mask & EPOLLOUT and self.open:
             self.write()
@@ -74,16 +85,15 @@ class ConnectionIO:
 
     def read(self) -> None:
         """Read what is there, up to the buffer's end, and let the engine handle all complete frames."""
-        buffer = self.buffer
-        left = len(self.tail)
+        buffer: ReceiveBuffer = self.buffer
+        left: cython.Py_ssize_t = len(self.tail)
+        count: cython.Py_ssize_t
+        if left:
+            if left * 2 > buffer.limit:  # a frame may be as long as the configured maxFrameSize
+                buffer.resize(left * 4)
+            buffer.view[:left] = self.tail
         try:
-            if left:
-                if left * 2 > buffer.limit:  # a frame may be as long as the configured maxFrameSize
-                    buffer.resize(left * 4)
-                buffer.view[:left] = self.tail
-                count = self.receive(buffer.view[left : buffer.limit])
-            else:
-                count = self.receive(buffer.whole)
+            count = self.receive(left)
         except OSError as error:
             self.owner.ended(self, error.strerror or str(error))
             return
@@ -92,16 +102,16 @@ class ConnectionIO:
         elif count == 0:
             self.owner.ended(self, "closed by the peer")
 
-    def feed(self, count: int) -> None:
+    def feed(self, count: cython.Py_ssize_t) -> None:
         """Hand `count` bytes of the shared buffer to the engine and keep the tail that is no complete frame."""
-        view = self.buffer.view
+        used: cython.Py_ssize_t
         try:
-            used = self.conn.receive(view, count)
+            used = self.conn.receive(self.buffer.octets, count)
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
             return
         if used < count:
-            self.tail = bytes(view[used:count])
+            self.tail = bytes(self.buffer.view[used:count])
         elif self.tail:
             self.tail = b""
         if self.conn.done:
@@ -119,21 +129,20 @@ class ConnectionIO:
 
     def write(self) -> None:
         """Write what is pending; wait for room when the socket takes no more."""
-        conn = self.conn
+        conn: Connection = self.conn
+        sent: cython.Py_ssize_t
+        size: cython.Py_ssize_t
         try:
             size = conn.end - conn.off
             if size:
-                sent = self.send(conn.pending())
+                sent = self.send(size)
                 if sent:
                     conn.sent(sent)
                 if sent < size:
-                    if not self.blocked:
-                        self.blocked = True
-                        self.owner.await_events(self.fd, EPOLLIN | EPOLLOUT)
+                    self.wait_for_room(True)
                     return
             if self.blocked:
-                self.blocked = False
-                self.owner.await_events(self.fd, EPOLLIN)
+                self.wait_for_room(False)
             if conn.done:
                 self.owner.finished(self)
         except OSError as error:
@@ -141,30 +150,60 @@ class ConnectionIO:
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
 
+    def wait_for_room(self, blocked: cython.bint) -> None:
+        """Whether the socket is full: only then is it asked when it can be written."""
+        if blocked != self.blocked:
+            self.blocked = blocked
+            self.owner.await_events(self.fd, EPOLLIN | EPOLLOUT if blocked else EPOLLIN)
+
     # ---- the transport; TLS overrides these
 
-    def receive(self, into: memoryview) -> int:
-        """Read once into `into`: count of bytes, 0 at the end of the stream, -1 when nothing is there now."""
-        try:
-            return self.sock.recv_into(into)
-        except BlockingIOError:
-            return -1
+    def receive(self, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read once into the buffer behind `start`: count of bytes, 0 at the end of the stream, NOTHING_NOW.
 
-    def send(self, view: memoryview) -> int:
-        """Write some of `view`: count of bytes taken, 0 when there is no room now."""
+        Raises OSError.
+        """
+        buffer: ReceiveBuffer = self.buffer
+        if cython.compiled:
+            count: cython.Py_ssize_t = read_descriptor(
+                self.fd, cython.address(buffer.octets[start]), buffer.limit - start
+            )
+            return count if count >= 0 else self.failure(NOTHING_NOW)
         try:
-            return self.sock.send(view)
+            return self.sock.recv_into(buffer.view[start : buffer.limit] if start else buffer.whole)
+        except BlockingIOError:
+            return NOTHING_NOW
+
+    def send(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Write some of the `size` bytes that are pending: count of bytes taken, 0 when there is no room now.
+
+        Raises OSError.
+        """
+        if cython.compiled:
+            conn: Connection = self.conn
+            count: cython.Py_ssize_t = write_descriptor(self.fd, cython.address(conn.out[conn.off]), size)
+            return count if count >= 0 else self.failure(0)
+        try:
+            return self.sock.send(self.conn.pending())
         except BlockingIOError:
             return 0
 
+    def failure(self, to_wait: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """`to_wait` when the system call that failed only asks to come again. Raises OSError."""
+        if errno in (EAGAIN, EINTR):
+            return to_wait
+        raise OSError(errno, os.strerror(errno))
 
-def flush_all(dirty: list[Connection], connections: Mapping[Connection, ConnectionIO]) -> None:
+
+def flush_all(dirty: list[Connection], connections: dict[Connection, ConnectionIO]) -> None:
     """Write to every connection that has something to say, once; `dirty` is empty afterwards.
 
     A flush may make further connections dirty (one that fails takes its links along): they are appended while we walk.
     """
+    io: ConnectionIO
     for conn in dirty:
-        io = connections.get(conn)
-        if io is not None:
+        found = connections.get(conn)
+        if found is not None:
+            io = found
             io.flush()
     dirty.clear()

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from waymesh_router.runtime.addresses import SocketAddress, family, numeric_address, peer_text, port_number, resolve
-from waymesh_router.runtime.connection_io import EPOLLOUT
-from waymesh_router.runtime.loop import Loop, Timer
+from waymesh_router.runtime.loop import EPOLLOUT, Loop, Timer
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import Handshake
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_router.router import Peer
-from waymesh_router.runtime.connection_io import EPOLLIN, ConnectionIO, ReceiveBuffer, flush_all
+from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.listener import Listener
-from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.loop import EPOLLIN, Loop
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_identity import check_uid_format, external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO

@@ -8,8 +8,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from waymesh_router.runtime.connection_io import EPOLLIN, EPOLLOUT, ConnectionIO
-from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.connection_io import ConnectionIO
+from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
 
 RECORD_BYTES = 16384
 READS_PER_TURN = 8
@@ -23,8 +23,9 @@ _NOT_READY = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class TlsConnectionIO(ConnectionIO):
     """A connection over TLS. Its `sock` is an `ssl.SSLSocket`."""
 
-    def receive(self, into: memoryview) -> int:
+    def receive(self, start: int) -> int:
         """Read up to READS_PER_TURN records: what OpenSSL holds decrypted would not be reported by epoll."""
+        into = self.buffer.view[start : self.buffer.limit]
         total = 0
         for _ in range(READS_PER_TURN):
             if len(into) - total < RECORD_BYTES and total:
@@ -42,10 +43,10 @@ class TlsConnectionIO(ConnectionIO):
                 break
         return total
 
-    def send(self, view: memoryview) -> int:
-        """Write `view`; OpenSSL takes all or nothing, and wants the same bytes again (more may follow them)."""
+    def send(self, size: int) -> int:
+        """Write what is pending; OpenSSL takes all or nothing, and wants the same bytes again (more may follow)."""
         try:
-            return self.sock.send(view)
+            return self.sock.send(self.conn.pending())
         except _NOT_READY:
             return 0
 

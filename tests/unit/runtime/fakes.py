@@ -9,22 +9,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from waymesh_amqp.connection import Connection
+from waymesh_amqp.handler import Handler
+from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.router import Peer
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.loop import Loop
 
 
-class FakeConnection:
+class FakeConnection(Connection):
     """Echoes whole lines. `bye` ends the connection in order, `crash` raises."""
 
     def __init__(self, router: FakeRouter, peer: Peer, greeting: bytes = b"") -> None:
-        self.router = router
+        super().__init__(ConnectionSettings("fake"), router.handler, 0.0)
         self.peer = peer
-        self.out = bytearray(greeting)
-        self.done = False
-        self.flushes = 0
         self.closed_with: tuple[str, str] | None = None
+        self.say(greeting)
 
     def receive(self, view: memoryview, count: int) -> int:
         data = bytes(view[:count])
@@ -32,33 +33,27 @@ class FakeConnection:
         for line in data[:used].splitlines(keepends=True):
             if line == b"crash\n":
                 raise RuntimeError("a bug")
-            self.out += line
+            self.say(line)
             if line == b"bye\n":
                 self.done = True
-        if used:
-            self.router.dirty.append(self)
         return used
 
-    def pending(self) -> memoryview:
-        return memoryview(self.out)
-
-    def sent(self, count: int) -> None:
-        del self.out[:count]
-
-    def flush(self) -> None:
-        self.flushes += 1
-
-    def close(self, condition: str, text: str) -> None:
-        self.closed_with = (condition, text)
-        self.out += f"closed: {text}\n".encode()
+    def close(self, condition: str = "", description: str = "") -> None:
+        self.closed_with = (condition, description)
+        self.say(f"closed: {description}\n".encode())
         self.done = True
+
+    def say(self, data: bytes) -> None:
+        """Write `data` to the peer."""
+        self.put(data)
+        self.mark_dirty()
 
 
 class FakeRouter:
     """Keeps what the host reported."""
 
     def __init__(self) -> None:
-        self.dirty: list[FakeConnection] = []
+        self.handler = Handler()
         self.connections: list[tuple[str, FakeConnection]] = []
         self.failures: list[tuple[str, str]] = []
         self.losses: list[tuple[FakeConnection, str]] = []
@@ -81,6 +76,10 @@ class FakeRouter:
 
     def tick(self, now: float) -> float:
         return math.inf
+
+    @property
+    def dirty(self) -> list[Connection]:
+        return self.handler.dirty
 
     def _add(self, name: str, conn: FakeConnection) -> FakeConnection:
         self.connections.append((name, conn))

@@ -1,0 +1,31 @@
+cimport cython
+cdef class ConnectionIO
+from waymesh_amqp.connection cimport Connection
+
+cdef class ReceiveBuffer:
+    cdef readonly object view
+    cdef object whole
+    cdef unsigned char[::1] octets
+    cdef readonly Py_ssize_t limit
+    cpdef resize(self, Py_ssize_t size)
+
+cdef class ConnectionIO:
+    cdef public object owner
+    cdef public object sock
+    cdef public int fd
+    cdef public Connection conn
+    cdef public ReceiveBuffer buffer
+    cdef bytes tail
+    cdef public bint open
+    cdef bint blocked
+    cdef public object info
+    cpdef on_event(self, int mask)
+    cdef read(self)
+    cdef feed(self, Py_ssize_t count)
+    cpdef flush(self)
+    cdef write(self)
+    cdef wait_for_room(self, bint blocked)
+    cpdef Py_ssize_t receive(self, Py_ssize_t start) except? -2
+    cpdef Py_ssize_t send(self, Py_ssize_t size) except? -2
+    cdef Py_ssize_t failure(self, Py_ssize_t to_wait) except? -2
+
