@@ -13,6 +13,7 @@ All waits have a deadline and fail with AssertionError.
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -113,7 +114,12 @@ class Client:
 
     def abort(self) -> None:
         """Drop the transport without a close, as a client that dies does."""
-        self.call(lambda: self.connection.transport.close_head() if self.connection.transport else None)
+
+        def drop() -> None:
+            if self.connection.transport and self.connection.transport._selectable:
+                self.connection.transport._selectable.shutdown(socket.SHUT_RDWR)
+
+        self.call(drop)
         self.ended.wait(DEADLINE_S)
         self._stop()
 
@@ -340,6 +346,8 @@ class _Handler(MessagingHandler):  # type: ignore[misc]
         link = event.link
         if link.is_receiver and link.drain_mode and link.credit == 0:
             self._tell(link, lambda known: known.drained.set())
+        elif link.is_sender and link.drain_mode:
+            link.drained()
 
     def on_message(self, event: Any) -> None:
         delivery, message = event.delivery, event.message

@@ -1,0 +1,196 @@
+"""A client of raw frames: sends exactly the bytes that a test wants, right or wrong, and shows each frame that comes.
+
+```python
+with RawClient(router.port) as raw:
+    raw.open()
+    raw.begin()
+    raw.attach_receiver("orders", credit=1)
+    transfer, payload = raw.delivery()
+```
+All waits have a deadline and fail with AssertionError.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any, TypeVar
+
+from waymesh_amqp.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Disposition,
+    Flow,
+    Open,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    Terminus,
+    Transfer,
+    decode_performative,
+    encode_frame,
+)
+
+DEADLINE_S = 10.0
+AMQP = b"AMQP\x00\x01\x00\x00"
+SASL = b"AMQP\x03\x01\x00\x00"
+WINDOW = 2**31 - 1
+ACCEPTED = b"\x00\x53\x24\x45"
+
+P = TypeVar("P")
+
+
+class Ended(AssertionError):
+    """The router closed the connection."""
+
+
+class RawClient:
+    """A connection. `frame()` gives what comes, in order; the helpers skip what they do not ask for."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self._socket: socket.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
+        self._data = b""
+        self._next_delivery = 0
+        self._next_handle = 0
+
+    def __enter__(self) -> RawClient:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._socket.close()
+
+    # ---- bytes
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
+
+    def put(self, performative: Any, payload: bytes = b"", channel: int = 0) -> None:
+        """Send a frame."""
+        self.send(encode_frame(channel, performative, payload))
+
+    def read(self, count: int) -> bytes:
+        """Exactly that many bytes. Raises Ended when the connection ends before."""
+        while len(self._data) < count:
+            try:
+                data = self._socket.recv(65536)
+            except TimeoutError:
+                raise AssertionError(f"nothing came within {DEADLINE_S} s; before: {self._data!r}") from None
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                raise Ended(f"connection ended; before: {self._data!r}")
+            self._data += data
+        taken, self._data = self._data[:count], self._data[count:]
+        return taken
+
+    def read_to_end(self) -> bytes:
+        """All that comes until the router closes the connection."""
+        found = b""
+        try:
+            while True:
+                found += self.read(1)
+        except Ended:
+            return found
+
+    # ---- frames
+    def frame(self) -> tuple[Any, bytes]:
+        """The next frame that is not empty: performative and payload."""
+        while True:
+            head = self.read(8)
+            body = self.read(int.from_bytes(head[:4], "big") - 8)
+            body = body[head[4] * 4 - 8 :]
+            if body:
+                performative, at = decode_performative(body, 0, len(body))
+                return performative, body[at:]
+
+    def expect(self, kind: type[P]) -> P:
+        """The next frame of this kind; others are skipped, a close that is not asked for fails."""
+        while True:
+            performative, _ = self.frame()
+            if isinstance(performative, kind):
+                return performative
+            if isinstance(performative, Close):
+                raise AssertionError(f"closed: {performative.error}")
+
+    def close_error(self) -> tuple[str, str]:
+        """Condition and description of the close that comes; then the connection ends."""
+        error = self.expect(Close).error
+        assert error is not None
+        self.read_to_end()
+        return str(error.condition), str(error.description)
+
+    def delivery(self) -> tuple[Transfer, bytes]:
+        """The next delivery: its first transfer and all its payload."""
+        found: Transfer | None = None
+        payload = b""
+        while True:
+            performative, part = self.frame()
+            assert not isinstance(performative, Close), f"closed: {performative.error}"
+            if isinstance(performative, Transfer):
+                found = found or performative
+                payload += part
+                if not performative.more:
+                    return found, payload
+
+    # ---- conversation
+    def open(self, sasl: bool = True, **fields: Any) -> Open:
+        """Headers, SASL ANONYMOUS unless told otherwise, open; the router's open."""
+        if sasl:
+            self.send(SASL)
+            assert self.read(8) == SASL
+            self.expect(SaslMechanisms)
+            self.put(SaslInit(mechanism="ANONYMOUS"))
+            assert self.expect(SaslOutcome).code == 0
+        self.send(AMQP)
+        assert self.read(8) == AMQP
+        self.put(Open(**{"container_id": "raw", **fields}))
+        return self.expect(Open)
+
+    def begin(self, channel: int = 0, **fields: Any) -> Begin:
+        """A session."""
+        window = {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": WINDOW}
+        self.put(Begin(**{**window, **fields}), channel=channel)
+        return self.expect(Begin)
+
+    def attach_receiver(self, address: str, credit: int = 0, **fields: Any) -> int:
+        """A receiving link; its handle."""
+        source, target = Terminus(kind="source", address=address), Terminus(kind="target")
+        handle = self._attach(role=True, source=source, target=target, **fields)
+        if credit:
+            self.flow(handle, credit)
+        return handle
+
+    def attach_sender(self, address: str | None, wait_credit: bool = True, **fields: Any) -> int:
+        """A sending link; its handle, when it has credit."""
+        source, target = Terminus(kind="source"), Terminus(kind="target", address=address)
+        handle = self._attach(role=False, source=source, target=target, initial_delivery_count=0, **fields)
+        while wait_credit and not self.expect(Flow).link_credit:
+            pass
+        return handle
+
+    def flow(self, handle: int, credit: int, **fields: Any) -> None:
+        """Give credit on a receiving link on which nothing has arrived yet."""
+        window = {"next_incoming_id": 0, "incoming_window": WINDOW, "next_outgoing_id": 0, "outgoing_window": WINDOW}
+        self.put(Flow(**{**window, "handle": handle, "delivery_count": 0, "link_credit": credit, **fields}))
+
+    def transfer(self, handle: int, payload: bytes, **fields: Any) -> int:
+        """A delivery in one frame; its id."""
+        delivery_id = self._next_delivery
+        self._next_delivery += 1
+        usual = {"delivery_id": delivery_id, "delivery_tag": delivery_id.to_bytes(4, "big"), "message_format": 0}
+        self.put(Transfer(**{**usual, "handle": handle, **fields}), payload)
+        return delivery_id
+
+    def accept(self, delivery_id: int) -> None:
+        """Settle a delivery that came."""
+        self.put(Disposition(role=True, first=delivery_id, settled=True, state=ACCEPTED))
+
+    def _attach(self, **fields: Any) -> int:
+        handle = self._next_handle
+        self._next_handle += 1
+        self.put(Attach(**{"name": f"raw-{handle}", "handle": handle, **fields}))
+        self.expect(Attach)
+        return handle
