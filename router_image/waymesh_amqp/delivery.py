@@ -75,7 +75,7 @@ class DeliveryRing:
         old: list = self.slots
         n: cython.Py_ssize_t = len(old) * 2
         new: list = [None] * n
-        self.mask = cython.cast(cython.uint, n - 1)
+        self.mask = n - 1
         d: Delivery
         for e in old:
             if e is not None:

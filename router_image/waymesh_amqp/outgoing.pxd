@@ -9,3 +9,4 @@ cdef send_more(Link link, bint more, const unsigned char[::1] b, Py_ssize_t star
 cdef write_more(Link link, bint more, bint aborted, Py_ssize_t payload)
 cdef abort(Link link)
 cdef flush_backlog(Link link)
+cdef write_first_header(unsigned char[::1] o, Py_ssize_t p, Link link, unsigned int oid, bint settled, bint more, unsigned int form, Py_ssize_t size)

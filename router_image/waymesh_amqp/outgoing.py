@@ -7,6 +7,7 @@ b[s0:e0] (header, delivery-annotations), `annotations`, b[s1:e1] (the rest).
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import cython
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.session import Session
 
+_FIRST = struct.Struct(">IHH7sIBIHIBIH")
+_START = bytes((0, 0x53, 0x14, 0xC0, 24, 6, 0x70))
 FIRST_HEADER = cython.declare(cython.Py_ssize_t, 37)
 MORE_HEADER = cython.declare(cython.Py_ssize_t, 24)
 
@@ -85,7 +88,30 @@ def write_first(
     conn.reserve(FIRST_HEADER + payload)
     o: cython.uchar[::1] = conn.out
     p: cython.Py_ssize_t = conn.end
-    session.frame_start(o, p, FIRST_HEADER + payload, 0x14)
+    if not cython.compiled:
+        flags = 0x4200 - (settled << 8) + (0x41 if more else 0x42)
+        size = FIRST_HEADER + payload
+        _FIRST.pack_into(o, p, size, 512, session.channel, _START, link.handle, 0x70, oid, 0xA004, oid, 0x70, form, flags)
+    else:
+        write_first_header(o, p, link, oid, settled, more, form, FIRST_HEADER + payload)
+    conn.end = p + FIRST_HEADER
+    session.next_outgoing_id = serial_add(session.next_outgoing_id, 1)
+    session.remote_window -= 1
+    conn.mark_dirty()
+
+
+def write_first_header(
+    o: cython.uchar[::1],
+    p: cython.Py_ssize_t,
+    link: Link,
+    oid: cython.uint,
+    settled: cython.bint,
+    more: cython.bint,
+    form: cython.uint,
+    size: cython.Py_ssize_t,
+) -> None:
+    """The 37 octets of `_FIRST`, without a Python object."""
+    link.session.frame_start(o, p, size, 0x14)
     o[p + 11] = 0xC0
     o[p + 12] = 24
     o[p + 13] = 6
@@ -100,10 +126,6 @@ def write_first(
     write_u32(o, p + 31, form)
     o[p + 35] = 0x41 if settled else 0x42
     o[p + 36] = 0x41 if more else 0x42
-    conn.end = p + FIRST_HEADER
-    session.next_outgoing_id = serial_add(session.next_outgoing_id, 1)
-    session.remote_window -= 1
-    conn.mark_dirty()
 
 
 def conn_put(

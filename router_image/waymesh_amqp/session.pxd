@@ -4,6 +4,7 @@ from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
+from waymesh_amqp.transfer cimport TransferFields
 
 @cython.final
 cdef class Session:

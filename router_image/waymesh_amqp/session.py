@@ -27,13 +27,16 @@ from waymesh_amqp.errors import (
     DecodeError,
 )
 from waymesh_amqp.link import Link
-from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo, Flow, encode_frame
+from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo, encode_frame
+from waymesh_amqp.transfer import TransferFields
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.transfer import FIELDS
     from cython.cimports.waymesh_amqp.outgoing import flush_backlog  # type: ignore[import-not-found]
     from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, serial_gap, skip, write_u32  # type: ignore[import-not-found]
 else:
     from waymesh_amqp.outgoing import flush_backlog
+    from waymesh_amqp.transfer import FIELDS
     from waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, serial_gap, skip, write_u32
 
 if TYPE_CHECKING:
@@ -247,48 +250,16 @@ class Session:
         self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> None:
         """The transfer whose field list is at p, in a frame that ends at `end`. Spec: 2.7.5."""
-        n: cython.Py_ssize_t = list_count(b, p, end)
-        body: cython.Py_ssize_t = skip(b, p, end)
-        tag: cython.Py_ssize_t
-        did: cython.longlong = -1
-        form: cython.longlong = 0
-        settled: cython.bint = False
-        more: cython.bint = False
-        resume: cython.bint = False
-        aborted: cython.bint = False
-        tag_bytes: cython.Py_ssize_t = 0
-        if n < 1:
-            raise DecodeError("transfer without a handle")
-        p = list_body(b, p)
-        link: Link | None = self.remote_link(read_uint(b, p, body))
-        p = skip(b, p, body)
-        if n > 1:
-            did = read_uint(b, p, body)
-            p = skip(b, p, body)
-            if n > 2:
-                tag = p
-                p = skip(b, p, body)
-                tag_bytes = p - tag
-                if n > 3:
-                    form = read_uint(b, p, body)
-                    p = skip(b, p, body)
-                    if n > 4:
-                        settled = read_uint(b, p, body) == 1
-                        p = skip(b, p, body)
-                        if n > 5:
-                            more = read_uint(b, p, body) == 1
-                            if n > 8:
-                                p = skip(b, skip(b, skip(b, p, body), body), body)
-                                resume = read_uint(b, p, body) == 1
-                                if n > 9:
-                                    aborted = read_uint(b, skip(b, p, body), body) == 1
+        fields: TransferFields = FIELDS
+        body: cython.Py_ssize_t = fields.read(b, p, end)
         self.next_incoming_id = serial_add(self.next_incoming_id, 1)
         left: cython.int = serial_gap(self.window_end, self.next_incoming_id)
         if left < 0:
             self.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
             return
-        if left * 2 < cython.cast(cython.int, self.window) and self.held_by is None:
+        if left * 2 < self.window and self.held_by is None:
             self.window_soon()
+        link: Link | None = self.remote_link(fields.handle)
         if link is None:
             self.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
             return
@@ -300,13 +271,13 @@ class Session:
             link.detach(NOT_ALLOWED, "transfer from the receiver of the link")
             return
         if not link.mid_delivery:
-            if did < 0 or tag_bytes == 0:
+            if fields.did < 0 or fields.tag_bytes < 0:
                 link.detach(INVALID_FIELD, "a delivery's first transfer needs delivery-id and delivery-tag")
                 return
-            if tag_bytes > MAX_TAG_BYTES + 5:
+            if fields.tag_bytes > MAX_TAG_BYTES:
                 link.detach(INVALID_FIELD, "delivery-tag of over 32 octets")
                 return
-            if resume:
+            if fields.resume:
                 link.detach(NOT_IMPLEMENTED, "deliveries cannot be resumed here")
                 return
             if link.credit <= 0:
@@ -316,24 +287,25 @@ class Session:
             link.delivery_count = serial_add(link.delivery_count, 1)
             link.outstanding += 1
             link.transfer_first = True
-            link.transfer_id = cython.cast(cython.uint, did)
-            link.transfer_settled = settled
-            link.transfer_format = cython.cast(cython.uint, form) if form >= 0 else 0
+            link.transfer_id = fields.did
+            link.transfer_settled = fields.settled
+            link.transfer_format = fields.form if fields.form >= 0 else 0
             link.transfer_bytes = 0
         else:
             link.transfer_first = False
-            if did >= 0 and cython.cast(cython.uint, did) != link.transfer_id:
+            if fields.did >= 0 and fields.did != link.transfer_id:
                 link.detach(INVALID_FIELD, "another delivery-id inside a delivery")
                 return
-            if settled:
+            if fields.settled:
                 link.transfer_settled = True
-        if aborted:
+        if fields.aborted:
             link.mid_delivery = False
             self.handler.on_abort(link)
             return
+        more: cython.bint = fields.more
         link.mid_delivery = more
         if link.max_message_size:
-            link.transfer_bytes += cython.cast(cython.ulonglong, end - body)
+            link.transfer_bytes += end - body
             if link.transfer_bytes > link.max_message_size:
                 link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
                 return
@@ -348,13 +320,13 @@ class Session:
         end = skip(b, p, end)
         p = list_body(b, p)
         v = read_uint(b, p, end)
-        seen: cython.uint = cython.cast(cython.uint, v) if v >= 0 else 0
+        seen: cython.uint = v if v >= 0 else 0
         p = skip(b, p, end)
         v = read_uint(b, p, end)
         if v < 0:
             raise DecodeError("flow without incoming-window")
         # serial arithmetic: what the peer can still take is its window less what is on the way. Spec: 2.5.6
-        self.remote_window = serial_gap(serial_add(seen, cython.cast(cython.uint, v)), self.next_outgoing_id)
+        self.remote_window = serial_gap(serial_add(seen, v), self.next_outgoing_id)
         p = skip(b, skip(b, skip(b, p, end), end), end)
         handle: cython.longlong = read_uint(b, p, end) if n > 4 else -1
         if self.blocked:
@@ -398,18 +370,18 @@ class Session:
                     echo = n > 9 and read_uint(b, skip(b, q, end), end) == 1
         if link.is_sender:
             if credit >= 0:
-                base: cython.uint = cython.cast(cython.uint, count) if count >= 0 else 0
-                link.credit = serial_gap(serial_add(base, cython.cast(cython.uint, credit)), link.delivery_count)
+                base: cython.uint = count if count >= 0 else 0
+                link.credit = serial_gap(serial_add(base, credit), link.delivery_count)
             link.drain = drain
             self.handler.on_credit(link)
             if drain and link.credit > 0 and not link.busy and link.attached:
-                link.delivery_count = serial_add(link.delivery_count, cython.cast(cython.uint, link.credit))
+                link.delivery_count = serial_add(link.delivery_count, link.credit)
                 link.credit = 0
                 echo = True
         elif count >= 0:
-            skipped: cython.int = serial_gap(cython.cast(cython.uint, count), link.delivery_count)
+            skipped: cython.int = serial_gap(count, link.delivery_count)
             if skipped > 0:
-                link.delivery_count = cython.cast(cython.uint, count)
+                link.delivery_count = count
                 link.credit -= skipped
                 if link.credit < 0:
                     link.credit = 0
@@ -461,13 +433,13 @@ class Session:
         v = read_uint(b, p, end)
         if v < 0:
             raise DecodeError("disposition without first")
-        first: cython.uint = cython.cast(cython.uint, v)
+        first: cython.uint = v
         last: cython.uint = first
         if n > 2:
             p = skip(b, p, end)
             v = read_uint(b, p, end)
             if v >= 0:
-                last = cython.cast(cython.uint, v)
+                last = v
             if n > 3:
                 p = skip(b, p, end)
                 settled = read_uint(b, p, end) == 1
@@ -560,7 +532,7 @@ class Session:
         p: cython.Py_ssize_t = conn.end
         self.frame_start(o, p, 32 + size, 0x15)
         o[p + 11] = 0xD0
-        write_u32(o, p + 12, cython.cast(cython.uint, 16 + size))
+        write_u32(o, p + 12, 16 + size)
         write_u32(o, p + 16, 5)
         o[p + 20] = 0x41 if receiver else 0x42
         o[p + 21] = 0x70
@@ -647,7 +619,7 @@ class Session:
             o[p + 39] = 0x70
             write_u32(o, p + 40, link.delivery_count)
             o[p + 44] = 0x70
-            write_u32(o, p + 45, cython.cast(cython.uint, link.credit if link.credit > 0 else 0))
+            write_u32(o, p + 45, link.credit if link.credit > 0 else 0)
             o[p + 49] = 0x43
             o[p + 50] = 0x41 if link.drain else 0x42
             o[p + 51] = 0x40
@@ -657,7 +629,7 @@ class Session:
         self, o: cython.uchar[::1], p: cython.Py_ssize_t, size: cython.Py_ssize_t, code: cython.int
     ) -> None:
         """Frame header and descriptor of a performative, 11 octets. Spec: 2.3.1."""
-        write_u32(o, p, cython.cast(cython.uint, size))
+        write_u32(o, p, size)
         o[p + 4] = 2
         o[p + 5] = 0
         o[p + 6] = self.channel >> 8

@@ -92,14 +92,10 @@ def same(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.P
     return bytes(b[p:end]) == what
 
 
-def skip(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Position after the value at p."""
-    return _skip(b, p, end, 0)
-
-
-def _skip(
-    b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
+def skip(
+    b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int = 0
 ) -> cython.Py_ssize_t:
+    """Position after the value at p. `depth`: how many descriptors it is inside of."""
     if p >= end:
         raise truncated("value")
     k: cython.int = b[p]
@@ -108,8 +104,8 @@ def _skip(
     if h == 0:
         if k != 0 or depth >= MAX_DESCRIPTOR_DEPTH:
             raise DecodeError(f"constructor 0x{k:02x} is not a type")
-        p = _skip(b, p + 1, end, depth + 1)
-        return _skip(b, p, end, depth + 1)
+        p = skip(b, p + 1, end, depth + 1)
+        return skip(b, p, end, depth + 1)
     p += 1
     if h == 4:
         return p

@@ -177,8 +177,10 @@ class Core(Settlement):
             lk.accept(performative, performative.source, performative.target)
             self.mesh_link_up(conn, lk)
         elif lk.is_sender:
+            lk.strip = conn.strip_out
             self.attach_consumer(lk, performative)
         else:
+            lk.strip = conn.strip_in
             self.attach_producer(lk, performative)
 
     def mesh_link_up(self, conn: RouterConnection, lk: RouterLink) -> None:

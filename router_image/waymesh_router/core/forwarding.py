@@ -166,7 +166,7 @@ class Forwarding(Handler):
         if lk.seen_annotations is not None and same(b, head, rest, lk.seen_section):
             return lk.seen_annotations
         data = bytes(b[head:rest])
-        trusted: cython.bint = lk.kind != ENDPOINT or not cython.cast(RouterConnection, lk.connection).strip_in
+        trusted: cython.bint = lk.kind != ENDPOINT or not lk.strip
         key = data if trusted else None
         a = self.annotation_cache.get(key) if key is not None else None
         if a is None:
@@ -403,7 +403,7 @@ class Forwarding(Handler):
         return True
 
     def outgoing_annotations(self, out: RouterLink, annotations: Annotations) -> bytes:
-        if out.kind == ENDPOINT and cython.cast(RouterConnection, out.connection).strip_out:
+        if out.strip and out.kind == ENDPOINT:
             return annotations.client
         return annotations.transit
 

@@ -39,6 +39,7 @@ cdef class RouterLink(Link):
     cdef public int priority
     cdef public Address address
     cdef public bint anonymous
+    cdef public bint strip
     cdef public object annotations
     cdef public bytes seen_section
     cdef public object seen_annotations

@@ -70,7 +70,7 @@ class RouterConnection(Connection):
 class RouterLink(Link):
     """A link with its place in the forwarding state.
 
-    Incoming: `address` (None for an anonymous sender), `annotations` for messages without any of their own, and while a delivery
+    `strip`: the router's annotations do not pass (in either direction this link has). Incoming: `address` (None for an anonymous sender), `annotations` for messages without any of their own, and while a delivery
     of several frames arrives, where it goes: `stream` (one link), `queued` (the slow way) or nowhere (`discard`).
     Outgoing: `address`, `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
     """
@@ -82,6 +82,7 @@ class RouterLink(Link):
         self.priority = DEFAULT_PRIORITY
         self.address = None
         self.anonymous = False
+        self.strip = True
         self.annotations = None
         self.seen_section = b""
         self.seen_annotations = None

@@ -69,7 +69,7 @@ class Sections:
             v: cython.longlong = read_uint(b, skip(b, list_body(b, self.header_at), end), end)
         except DecodeError:
             return 4
-        return 4 if v < 0 else (9 if v > 9 else cython.cast(cython.int, v))
+        return 4 if v < 0 else (9 if v > 9 else v)
 
     def find_to(self, b: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Position of the value of properties.to after a scan, -1 where there is none, -2 where more bytes are needed.

@@ -1,0 +1,13 @@
+cdef class TransferFields:
+    cdef public long long handle
+    cdef public long long did
+    cdef public Py_ssize_t tag_bytes
+    cdef public long long form
+    cdef public bint settled
+    cdef public bint more
+    cdef public bint resume
+    cdef public bint aborted
+    cpdef Py_ssize_t read(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_tag(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
+
+cdef TransferFields FIELDS
