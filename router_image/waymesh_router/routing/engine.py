@@ -30,6 +30,9 @@ FRESH_S = 2.0
 ONE_SIDED_S = 0.02
 # A router that comes back into reach is taken as it was remembered, and asked when no RA of it comes in this time.
 REMEMBERED_S = 0.25
+# Sequences start at the milliseconds of the clock. The instance only tells restarts apart that are a second or more
+# apart; after a quicker one peers would take a sequence that was used before for what they know already.
+SEQUENCE_PER_S = 1000
 
 
 class RoutingEngine:
@@ -41,15 +44,17 @@ class RoutingEngine:
     def __init__(self, settings: RoutingSettings, now: float) -> None:
         self._settings = settings
         self._neighbours = Neighbours(settings)
-        self._topology = Topology(settings, now)
+        first = int(now * SEQUENCE_PER_S)
+        self._topology = Topology(settings, first, now)
         self.nodes: Mapping[str, NodeView] = ReachableNodes(self._topology.nodes)
         """The reachable routers, without this one; a live view."""
         self._requests = Requests()
-        self._mobiles = LocalMobiles()
+        self._mobiles = LocalMobiles(first)
         self._ra_last = -math.inf
         self._ra_due = now + settings.ra_interval_s
         self._ra_repeat = math.inf
         self._news_at = -math.inf
+        self._moved_at = -math.inf
         self._expire_due = now + settings.hello_interval_s
         self._strange_versions: set[str] = set()
 
@@ -182,6 +187,7 @@ class RoutingEngine:
         # A lower sequence is news only when the router said so since: it restarted within one second of its clock.
         if lsu.ls_seq > node.ls_seq or (lsu.ls_seq < node.ls_seq and lsu.ls_seq == node.ra_ls_seq):
             node.last_seen = now
+            self._topology_moves(now)
             self._doubt_one_sided(node, lsu.peers, now)
             self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now)
             if node.ra_ls_seq is None or node.ra_ls_seq < lsu.ls_seq:
@@ -249,9 +255,17 @@ class RoutingEngine:
             out.append(LogEvent("info", "ROUTER_LS", f"Neighbour {peer} found"))
             self._requests.want(peer, Kind.LSR, now)
         self._announce(now)
-        self._news_at = now
+        self._topology_moves(now)
+
+    def _topology_moves(self, now: float) -> None:
+        """Floods may be going astray: advertise in the shorter interval, and own news of late a bit later once more."""
+        self._moved_at = now
+        self._ra_due = min(self._ra_due, max(now + RA_REPEAT_S, self._ra_last + self._settings.ra_interval_flux_s))
+        if now - self._news_at <= FRESH_S:
+            self._ra_repeat = min(self._ra_repeat, now + RA_REPEAT_S)
 
     def _announce(self, now: float) -> None:
+        self._news_at = now
         self._ra_due = min(self._ra_due, max(now, self._ra_last + RA_SPACING_S))
 
     def _ra_at(self) -> float:
@@ -280,7 +294,6 @@ class RoutingEngine:
             self._send_requests(now, out)
 
     def _compute(self, now: float, out: list[Effect]) -> None:
-        change_id = self._topology.change_id
         for node in self._topology.compute(now, out):
             if node.ls_seq:
                 self._requests.want(node.id, Kind.LSR, now + REMEMBERED_S)
@@ -288,18 +301,13 @@ class RoutingEngine:
             else:
                 self._requests.want(node.id, Kind.LSR, now)
             self._requests.release(node.id, now)
-        if self._topology.change_id != change_id:
-            flux_due = max(now + RA_REPEAT_S, self._ra_last + self._settings.ra_interval_flux_s)
-            self._ra_due = min(self._ra_due, flux_due)
-            if now - self._news_at <= FRESH_S:
-                self._ra_repeat = min(self._ra_repeat, now + RA_REPEAT_S)
 
     def _send_ra(self, now: float, out: list[Effect]) -> None:
         settings = self._settings
         self._ra_last = now
         if self._ra_repeat <= now:
             self._ra_repeat = math.inf
-        flux = now - self._topology.changed_at <= 2 * settings.ra_interval_flux_s and self._topology.change_id > 0
+        flux = now - self._moved_at <= 2 * settings.ra_interval_flux_s
         self._ra_due = now + (settings.ra_interval_flux_s if flux else settings.ra_interval_s)
         body = self._body() | {
             "instance": settings.instance,

@@ -21,9 +21,9 @@ MAU_SPACING_S = 0.002
 class LocalMobiles:
     """Addresses reachable at this router. `wake` is when `flush` is next needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_seq: int) -> None:
         self.wake = math.inf
-        self.seq = 0
+        self.seq = first_seq
         self._told: dict[str, int] = {}
         self._add: dict[str, int] = {}
         self._delete: dict[str, None] = {}

@@ -33,11 +33,11 @@ COMPUTE_SPACING_MAX_FACTOR = 16
 class Topology:
     """Records of the other routers and the paths to them. `wake` is when `compute` is next needed."""
 
-    def __init__(self, settings: RoutingSettings, now: float) -> None:
+    def __init__(self, settings: RoutingSettings, first_seq: int, now: float) -> None:
         self.wake = math.inf
         self.nodes: dict[str, Node] = {}
         self.peers: dict[str, int] = {}
-        self.ls_seq = 0
+        self.ls_seq = first_seq
         self.change_id = 0
         self.changed_at = now
         self._settings = settings
