@@ -8,7 +8,7 @@ import cython
 IDLE_BYTES = 512
 """Size of the buffer of a connection that has nothing to say."""
 KEEP_BYTES = cython.declare(cython.Py_ssize_t, 2097152)
-"""A drained buffer larger than this shrinks at once; smaller ones when the connection has been quiet for a while (`trim`)."""
+"""A larger drained buffer shrinks at once; smaller ones when the connection has been quiet for a while (`trim`)."""
 
 
 class OutputBuffer:
@@ -17,9 +17,11 @@ class OutputBuffer:
     def __init__(self) -> None:
         self.off = 0
         self.end = 0
+        self.mem = memoryview(b"")
         self.allocate(IDLE_BYTES)
 
     def allocate(self, cap: cython.Py_ssize_t) -> None:
+        """Move what waits into a new buffer of cap bytes."""
         live: cython.Py_ssize_t = self.end - self.off
         raw = bytearray(cap)
         if live:

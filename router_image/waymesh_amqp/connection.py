@@ -42,10 +42,11 @@ from waymesh_amqp.performatives import (
     decode_performative,
     encode_frame,
 )
+from waymesh_amqp.sasl import SaslClient, SaslServer
 from waymesh_amqp.session import Session
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import read_u32  # type: ignore[import-not-found]
+    from cython.cimports.waymesh_amqp.wire import read_u32
 else:
     from waymesh_amqp.wire import read_u32
 
@@ -71,7 +72,8 @@ EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 class Connection(OutputBuffer):
     """`remote`: the peer's open, once it came. `user`: the authenticated identity, None if anonymous.
 
-    `done`: nothing more will be read; write what is pending, then close the transport. `error`: why it ended, if not orderly.
+    `done`: nothing more will be read; write what is pending, then close the transport. `error`: why it ended, if not
+    orderly.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -87,14 +89,14 @@ class Connection(OutputBuffer):
         self.remote: Open | None = None
         self.user: str | None = None
         self.mechanism: str | None = None
-        self.sasl: Any = None
+        self.sasl: Any = None  # a SaslClientExchange or a SaslServerExchange
         self.peer_max = MIN_MAX_FRAME
         self.max_frame = settings.max_frame_size
         self.channel_max = settings.channel_max
         self.sessions: dict[int, Session] = {}
         self.remote_sessions: dict[int, Session] = {}
         self.last_channel = -1
-        self.last_session = None
+        self.last_session: Any = None  # the Session at `last_channel`
         self.names: dict[tuple[str, bool], Any] = {}
         self.flush_sessions: list[Session] = []
         self.dirty = False
@@ -111,7 +113,7 @@ class Connection(OutputBuffer):
 
     # ---- transport side
     def receive(self, b: cython.const[cython.uchar][::1], n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Take whole frames from b[:n]; the count of bytes used. The rest is to be presented again with more behind it."""
+        """Take whole frames from b[:n]; the count of bytes used. The rest is to be presented again with more behind."""
         pos: cython.Py_ssize_t = 0
         used: cython.Py_ssize_t
         self.heard = True
@@ -131,6 +133,7 @@ class Connection(OutputBuffer):
     def take_frames(
         self, b: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
+        """Take the frames from b[pos:n]; the position behind the last whole one."""
         size: cython.Py_ssize_t
         p: cython.Py_ssize_t
         code: cython.int
@@ -161,6 +164,7 @@ class Connection(OutputBuffer):
         return pos
 
     def bad_frame_header(self, size: cython.Py_ssize_t, doff: cython.int) -> None:
+        """Raise FramingError. Spec: 2.3.1."""
         if size > self.max_frame:
             raise FramingError(f"a frame of {size} octets, over max-frame-size {self.max_frame}")
         raise FramingError(f"frame size {size}, data offset {doff}")
@@ -236,6 +240,7 @@ class Connection(OutputBuffer):
 
     # ---- state
     def mark_dirty(self) -> None:
+        """There is something to flush."""
         if not self.dirty:
             self.dirty = True
             self.handler.dirty.append(self)
@@ -261,7 +266,7 @@ class Connection(OutputBuffer):
                 session.release()
 
     def start_client(self) -> None:
-        if self.settings.sasl is not None:
+        if isinstance(self.settings.sasl, SaslClient):
             self.sasl = SaslClientExchange(self.settings.sasl, self.settings.hostname)
             self.put(SASL_HEADER)
         else:
@@ -391,7 +396,7 @@ class Connection(OutputBuffer):
         s = self.settings
         if s.client:
             self.on_answered_header(header)
-        elif header == SASL_HEADER and s.sasl is not None and self.sasl is None:
+        elif header == SASL_HEADER and isinstance(s.sasl, SaslServer) and self.sasl is None:
             self.sasl = SaslServerExchange(s.sasl)
             self.put(SASL_HEADER + self.sasl.start())
             self.phase = SASL

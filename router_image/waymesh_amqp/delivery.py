@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 
 INITIAL_SLOTS = cython.declare(cython.int, 8)
@@ -11,16 +13,18 @@ INITIAL_SLOTS = cython.declare(cython.int, 8)
 class Delivery:
     """One unsettled delivery on its way through this router: where it came in and where it went out.
 
-    `link`/`did`: the incoming link and its session's delivery-id (link None: sent by the router itself, or the sender is
-    gone). `out`/`oid`: the outgoing link and delivery-id. `sent`: the last frame has gone out. `state`: the last one reported
-    that did not settle. `group` and `target` belong to the router: what joins the branches of a multicast, what is counted down.
+    `link`/`did`: the incoming link and its session's delivery-id (link None: sent by the router itself, or the sender
+    is gone). `out`/`oid`: the outgoing link and delivery-id. `sent`: the last frame has gone out. `state`: the last
+    one reported that did not settle. `group` and `target` belong to the router: what joins the branches of a
+    multicast, what is counted down.
     """
 
     def __init__(self) -> None:
-        self.link = None
-        self.out = None
-        self.group = None
-        self.target = None
+        # Any: None or what the handler works with, a link of its own class and records that only it knows
+        self.link: Any = None
+        self.out: Any = None
+        self.group: Any = None
+        self.target: Any = None
         self.state = b""
         self.did = 0
         self.oid = 0
@@ -40,16 +44,16 @@ def new_delivery() -> Delivery:
 class DeliveryRing:
     """Deliveries by id at slot `id & mask`; ids are serial numbers, so live ones are close together.
 
-    On collision the ring doubles while it is well filled; else the older delivery (one that its receiver never settles) moves
-    to a dict, so that one forgotten delivery does not stretch the ring without bound.
+    On collision the ring doubles while it is well filled; else the older delivery (one that its receiver never settles)
+    moves to a dict, so that one forgotten delivery does not stretch the ring without bound.
     """
 
     def __init__(self, outgoing: cython.bint) -> None:
         self.outgoing = outgoing
         self.mask = INITIAL_SLOTS - 1
-        self.slots = [None] * INITIAL_SLOTS
+        self.slots: list[Any] = [None] * INITIAL_SLOTS  # a Delivery or None
         self.count = 0
-        self.aside = None
+        self.aside: dict[int, Delivery] | None = None
 
     def put(self, d: Delivery) -> None:
         """Remember d under its id. Raises KeyError where a live delivery has the same id."""
@@ -65,6 +69,7 @@ class DeliveryRing:
         self.count += 1
 
     def set_aside(self, slot: cython.uint) -> None:
+        """Move the delivery of a slot to the dict."""
         d: Delivery = self.slots[slot]
         if self.aside is None:
             self.aside = {}
@@ -72,9 +77,10 @@ class DeliveryRing:
         self.slots[slot] = None
 
     def grow(self) -> None:
-        old: list = self.slots
+        """Twice as many slots."""
+        old: list[Any] = self.slots
         n: cython.Py_ssize_t = len(old) * 2
-        new: list = [None] * n
+        new: list[Any] = [None] * n
         self.mask = n - 1
         d: Delivery
         for e in old:
@@ -84,6 +90,7 @@ class DeliveryRing:
         self.slots = new
 
     def find(self, i: cython.uint) -> Delivery | None:
+        """The delivery with id i."""
         e = self.slots[i & self.mask]
         if e is not None:
             d: Delivery = e
@@ -105,16 +112,16 @@ class DeliveryRing:
             if not self.aside:
                 self.aside = None
 
-    def live(self) -> list:
+    def live(self) -> list[Any]:
         """All deliveries, in no order."""
-        found: list = [e for e in self.slots if e is not None]
+        found: list[Any] = [e for e in self.slots if e is not None]
         if self.aside is not None:
             found.extend(self.aside.values())
         return found
 
-    def take_all(self) -> list:
+    def take_all(self) -> list[Any]:
         """All deliveries; the ring is empty afterwards."""
-        found: list = self.live()
+        found: list[Any] = self.live()
         self.mask = INITIAL_SLOTS - 1
         self.slots = [None] * INITIAL_SLOTS
         self.aside = None

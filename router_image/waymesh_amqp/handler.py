@@ -51,14 +51,17 @@ class Handler:
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> None:
-        """A transfer frame's payload b[start:end]. `link.transfer_first` tells whether it begins a delivery, whose id and settled
-        flag are `link.transfer_id` and `link.transfer_settled`."""
+        """A transfer frame's payload b[start:end].
+
+        `link.transfer_first` tells whether it begins a delivery; its id and settled flag are `link.transfer_id` and
+        `link.transfer_settled`.
+        """
 
     def on_abort(self, link: Link) -> None:
         """The delivery that was arriving on the link was aborted. Spec: 2.7.5."""
 
     def on_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
-        """The receiver of an outgoing delivery reported a state (encoded, b"" for none). Settled ones are out of the ring."""
+        """The receiver of an outgoing delivery reported a state (b"" for none). Settled: it is out of the ring."""
 
     def on_sender_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
         """The sender of an incoming delivery reported a state or settled it."""

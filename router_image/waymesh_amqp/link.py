@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Terminus
     from waymesh_amqp.session import Session
 
+
 class Link:
     """`is_sender`: deliveries leave us on it. `remote_handle` is what the peer calls it, `handle` what we call it.
 
-    `credit`: what the receiving side has granted and the sending side not used. `outstanding` (incoming links): deliveries that
-    have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several frames is under way.
-    `backlog`: its bytes that the session window did not let out yet.
+    `credit`: what the receiving side has granted and the sending side not used. `outstanding` (incoming links):
+    deliveries that have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several
+    frames is under way. `backlog`: its bytes that the session window did not let out yet.
     """
 
     def __init__(self, session: Session) -> None:
@@ -32,8 +33,8 @@ class Link:
         self.attached = False
         self.snd_settle_mode = 2
         self.rcv_settle_mode = 0
-        self.source = None
-        self.target = None
+        self.source: Terminus | None = None
+        self.target: Terminus | None = None
         self.max_message_size = 0
         self.delivery_count = 0
         self.credit = 0
@@ -50,7 +51,7 @@ class Link:
         self.transfer_bytes = 0
         self.mid_delivery = False
         self.busy = False
-        self.backlog = None
+        self.backlog: bytearray | None = None
         self.backlog_more = False
 
     # ---- attach and detach
@@ -118,6 +119,7 @@ class Link:
                 self.flow_soon()
 
     def flow_soon(self) -> None:
+        """Send a flow for this link at the next flush."""
         if not self.flow_due and self.attached:
             self.flow_due = True
             self.session.flow_links.append(self)

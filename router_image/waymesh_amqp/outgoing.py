@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""Transfer frames out: headers written in place, payload copied once, split where the peer's limits say so. Spec: 2.7.5.
+"""Transfer frames out: headers written in place, payload copied once, split where the peer's limits say. Spec: 2.7.5.
 
 The payload of a first frame comes in two pieces around a rewritten message-annotations section:
 b[s0:e0] (header, delivery-annotations), `annotations`, b[s1:e1] (the rest).
@@ -15,7 +15,7 @@ import cython
 from waymesh_amqp.link import Link
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import copy, serial_add, write_u32  # type: ignore[import-not-found]
+    from cython.cimports.waymesh_amqp.wire import copy, serial_add, write_u32
 else:
     from waymesh_amqp.wire import copy, serial_add, write_u32
 
@@ -81,7 +81,7 @@ def send_first(
 
 def write_first(
     link: Link, oid: cython.uint, settled: cython.bint, more: cython.bint, form: cython.uint, payload: cython.Py_ssize_t
-):
+) -> None:
     """Header of a first transfer frame, with room reserved for its payload."""
     session: Session = link.session
     conn: Connection = link.connection
@@ -91,7 +91,9 @@ def write_first(
     if not cython.compiled:
         flags = 0x4200 - (settled << 8) + (0x41 if more else 0x42)
         size = FIRST_HEADER + payload
-        _FIRST.pack_into(o, p, size, 512, session.channel, _START, link.handle, 0x70, oid, 0xA004, oid, 0x70, form, flags)
+        _FIRST.pack_into(
+            o, p, size, 512, session.channel, _START, link.handle, 0x70, oid, 0xA004, oid, 0x70, form, flags
+        )
     else:
         write_first_header(o, p, link, oid, settled, more, form, FIRST_HEADER + payload)
     conn.end = p + FIRST_HEADER
@@ -130,7 +132,8 @@ def write_first_header(
 
 def conn_put(
     conn: Connection, b: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
-):
+) -> None:
+    """Append b[start:end]; room has been reserved."""
     copy(conn.out, conn.end, b, start, end - start)
     conn.end += end - start
 
@@ -141,7 +144,7 @@ def send_more(
     b: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-):
+) -> None:
     """Continue the delivery under way with b[start:end]; `more`: further calls follow."""
     session: Session = link.session
     conn: Connection = link.connection
@@ -168,7 +171,8 @@ def send_more(
     link.busy = True
 
 
-def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cython.Py_ssize_t):
+def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cython.Py_ssize_t) -> None:
+    """Header of a further transfer frame of the delivery under way; room has been reserved for it and its payload."""
     session: Session = link.session
     conn: Connection = link.connection
     o: cython.uchar[::1] = conn.out
@@ -192,7 +196,7 @@ def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cyt
     conn.mark_dirty()
 
 
-def abort(link: Link):
+def abort(link: Link) -> None:
     """Abort the delivery under way; it counts as settled. Spec: 2.7.5."""
     link.backlog = None
     link.busy = False
@@ -201,9 +205,9 @@ def abort(link: Link):
         write_more(link, False, True, 0)
 
 
-def flush_backlog(link: Link):
+def flush_backlog(link: Link) -> None:
     """The peer's session window opened: send what was kept back."""
-    data: bytearray = link.backlog
+    data: bytearray | None = link.backlog
     if data is None:
         return
     session: Session = link.session

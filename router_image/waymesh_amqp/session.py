@@ -1,12 +1,12 @@
 """Sessions: windows, transfers in and out, dispositions merged to ranges. Spec: 2.5, 2.6.12, 2.7.
 
-This module is longer than its neighbours because the hot readers and writers of transfer, flow and disposition share the
-session's counters; split, each frame would cross a module border several times.
+This module is longer than its neighbours because the hot readers and writers of transfer, flow and disposition share
+the session's counters; split, each frame would cross a module border several times.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -31,9 +31,17 @@ from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo, en
 from waymesh_amqp.transfer import TransferFields
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.outgoing import flush_backlog
     from cython.cimports.waymesh_amqp.transfer import FIELDS
-    from cython.cimports.waymesh_amqp.outgoing import flush_backlog  # type: ignore[import-not-found]
-    from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, serial_gap, skip, write_u32  # type: ignore[import-not-found]
+    from cython.cimports.waymesh_amqp.wire import (
+        list_body,
+        list_count,
+        read_uint,
+        serial_add,
+        serial_gap,
+        skip,
+        write_u32,
+    )
 else:
     from waymesh_amqp.outgoing import flush_backlog
     from waymesh_amqp.transfer import FIELDS
@@ -77,7 +85,7 @@ class Session:
         self.flow_links: list[Link] = []
         self.window_due = False
         self.listed = False
-        self.held_by = None
+        self.held_by: Link | None = None
         self.blocked: list[Link] = []
 
     # ---- begin and end
@@ -138,13 +146,15 @@ class Session:
         self.outcome_count = 0
 
     def send_frame(self, performative: Performative) -> None:
+        """Write a frame behind what was collected before it."""
         self.connection.flush_outcomes()
         self.connection.put(encode_frame(self.channel, performative))
         self.connection.mark_dirty()
 
     # ---- links
     def new_handle(self, link: Link) -> None:
-        links: list = self.links
+        """Give the link the lowest free handle."""
+        links: list[Any] = self.links
         i: cython.Py_ssize_t
         for i in range(len(links)):
             if links[i] is None:
@@ -234,13 +244,15 @@ class Session:
             self.connection.release_held()
 
     def forget(self, link: Link) -> None:
+        """Free the link's handles."""
         if link.handle < len(self.links) and self.links[link.handle] is link:
             self.links[link.handle] = None
         if link.remote_handle < len(self.remote_links) and self.remote_links[link.remote_handle] is link:
             self.remote_links[link.remote_handle] = None
 
     def remote_link(self, handle: cython.longlong) -> Link | None:
-        links: list = self.remote_links
+        """The link that the peer calls `handle`."""
+        links = self.remote_links
         if handle < 0 or handle >= len(links):
             return None
         return links[handle]
@@ -400,9 +412,12 @@ class Session:
             if link.attached:
                 flush_backlog(link)
 
-    def flow_echo(self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        i: cython.int
-        for i in range(5):
+    def flow_echo(
+        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a flow without a link asks for an answer; p is at its handle field."""
+        _: cython.int
+        for _ in range(5):
             p = skip(b, p, end)
         return read_uint(b, p, end) == 1
 
@@ -471,6 +486,7 @@ class Session:
     def apply_outcome(
         self, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes, ring: DeliveryRing
     ) -> None:
+        """Hand on what a disposition says of one delivery."""
         if settled:
             ring.drop(d)
         if from_receiver:
@@ -496,12 +512,14 @@ class Session:
         self.list_for_flush()
 
     def list_for_flush(self) -> None:
+        """Have `flush` called at the connection's next flush."""
         if not self.listed:
             self.listed = True
             self.connection.flush_sessions.append(self)
             self.connection.mark_dirty()
 
     def put_outcomes(self) -> None:
+        """Write the collected outcomes as dispositions."""
         first: cython.uint
         last: cython.uint
         if self.outcome_ranges:
@@ -555,6 +573,7 @@ class Session:
 
     # ---- flow out
     def window_soon(self) -> None:
+        """Tell the peer of our window at the next flush."""
         if not self.window_due:
             self.window_due = True
             self.list_for_flush()
@@ -566,6 +585,7 @@ class Session:
             link.connection.held.append(self)
 
     def release(self) -> None:
+        """The reason of `hold` is gone."""
         self.held_by = None
         if self.mapped:
             self.window_soon()

@@ -12,8 +12,8 @@ from waymesh_amqp.sasl import SaslClient, SaslServer
 class ConnectionSettings:
     """`client`: we opened the transport, so we speak first.
 
-    `sasl`: our side of the SASL exchange, None for plain AMQP. `require_sasl` (servers): a peer that skips SASL is turned
-    away. `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
+    `sasl`: our side of the SASL exchange, None for plain AMQP. `require_sasl` (servers): a peer that skips SASL is
+    turned away. `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
     """
 
     container_id: str

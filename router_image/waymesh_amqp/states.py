@@ -1,7 +1,8 @@
 """State tables of connection, session and link endpoints.
 
-Each table maps (state, event) to the next state. Events ending in `<` arrive, those ending in `>` are sent by us. A pair that
-is missing is a protocol error when it arrives and a bug when we send it; `advance` raises `ProtocolError` for both.
+Each table maps (state, event) to the next state. Events ending in `<` arrive, those ending in `>` are sent by us. A
+pair that is missing is a protocol error when it arrives and a bug when we send it; `advance` raises `ProtocolError` for
+both.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _OTHER = -3
 
 
 class TransferFields:
-    """What the last `read` found; -1 stands for an absent number. `tag_bytes`: length of the delivery-tag, -1 if absent."""
+    """What the last `read` found, -1 for an absent number. `tag_bytes`: length of the delivery-tag, -1 if absent."""
 
     def __init__(self) -> None:
         self.handle = -1

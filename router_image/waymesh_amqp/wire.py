@@ -14,7 +14,7 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcmp, memcpy  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memcmp, memcpy
 
 _U32 = struct.Struct(">I")
 _unpack_u32 = _U32.unpack_from
@@ -24,8 +24,8 @@ MAX_DESCRIPTOR_DEPTH = 4
 """Described descriptors of described values: legal, never seen, and a stack overflow if unbounded."""
 
 
-
 def truncated(what: str) -> DecodeError:
+    """The error for bytes that end inside `what`."""
     return DecodeError(f"truncated {what}")
 
 
@@ -56,6 +56,7 @@ def serial_add(a: cython.uint, n: cython.uint) -> cython.uint:
 
 
 def write_u32(b: cython.uchar[::1], p: cython.Py_ssize_t, v: cython.uint) -> cython.void:
+    """Write v as four octets at p; the caller has made room."""
     if cython.compiled:
         b[p] = v >> 24 & 255
         b[p + 1] = v >> 16 & 255
