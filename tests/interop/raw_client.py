@@ -52,6 +52,8 @@ class RawClient:
         self._socket: socket.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
+        self.last = b""
+        """The body of the last frame."""
         self._data = b""
         self._next_delivery = 0
         self._next_handle = 0
@@ -103,6 +105,7 @@ class RawClient:
             body = self.read(int.from_bytes(head[:4], "big") - 8)
             body = body[head[4] * 4 - 8 :]
             if body:
+                self.last = body
                 performative, at = decode_performative(body, 0, len(body))
                 return performative, body[at:]
 

@@ -47,8 +47,8 @@ def local_annotations(
 
 
 def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotations | None) -> Annotations:
-    """Read a whole section. `trusted`: it comes from another router, so that our pairs in it count; else they are dropped and
-    those of the link (`own`) take their place.
+    """Read a whole section. `trusted`: our pairs in it count, as those of another router; else they are dropped. `own`: what the
+    link says of its messages; the address that it gives them goes before one that they carry.
 
     Raises DecodeError.
     """
@@ -72,6 +72,8 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.to = value
         elif key == PHASE and isinstance(value, int) and 0 <= value <= 9:
             a.phase = str(int(value))
+    if own is not None and own.to is not None:
+        a.to, a.phase = own.to, own.phase
     a.client = section(client_bytes, len(client)) if client else b""
     a.transit = compose(client_bytes, len(client), a.ingress, a.trace, a.to, a.phase, router_id)
     a.plain = False

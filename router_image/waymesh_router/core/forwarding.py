@@ -167,7 +167,7 @@ class Forwarding(Handler):
             return lk.seen_annotations
         data = bytes(b[head:rest])
         trusted: cython.bint = lk.kind != ENDPOINT or not lk.strip
-        key = data if trusted else None
+        key = data if trusted and lk.annotations is None else None
         a = self.annotation_cache.get(key) if key is not None else None
         if a is None:
             try:
