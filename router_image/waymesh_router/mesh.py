@@ -9,8 +9,9 @@ from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.annotations import INGRESS, TRACE
-from waymesh_router.core.core import Core, MeshListener
+from waymesh_router.core.core import Core
 from waymesh_router.core.keys import bare_address
+from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine

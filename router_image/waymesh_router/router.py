@@ -13,7 +13,8 @@ from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient, SaslServer
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.core import COST_PROPERTY, Core, Rng
+from waymesh_router.core.attaching import COST_PROPERTY, Rng
+from waymesh_router.core.core import Core
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.mesh import Mesh
@@ -90,9 +91,9 @@ class ConnectorState:
 
 
 class Router:
-    """A router made of a configuration. The host calls `accepted`, `connected`, `lost`, `tick`; `dirty` is what to flush.
+    """A router made of a configuration. The host calls `accepted`, `connected`, `lost` and `tick`.
 
-    `authenticator`: who may log in with a password; may be replaced at any time.
+    `dirty`: what to flush. `authenticator`: who may log in with a password; may be replaced at any time.
     """
 
     def __init__(
@@ -137,7 +138,8 @@ class Router:
     def start(self) -> None:
         """Create what the configuration says, in its order, as CREATE requests would."""
         for entry in self.config:
-            if entry.line or entry.type.name in self.agent.adapters:  # line 0: a default of a type that may not exist yet
+            # line 0: a default of a type that may not exist yet
+            if entry.line or entry.type.name in self.agent.adapters:
                 self.agent.configure(entry.type.name, entry.attributes)
         self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
 
@@ -234,7 +236,7 @@ class Router:
                 conn.tick(now)
         return min(following, self.next_tick) if self.core.connections else following
 
-    # ---- management (RouterView)
+    # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
         self.host.listen(attrs)
         self.listeners[attrs["name"]] = attrs
@@ -302,5 +304,7 @@ class Router:
             self.host.log("AGENT", "warning", f"request that cannot be read: {e.description}")
             return
         reply = self.agent.handle(request, self.core.now)
-        if reply is not None and isinstance(reply.to, str) and not self.core.send_message(reply.to, encode_message(reply)):
+        if reply is None or not isinstance(reply.to, str):
+            return
+        if not self.core.send_message(reply.to, encode_message(reply)):
             self.host.log("AGENT", "warning", f"nobody at {reply.to} to take a reply")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from waymesh_amqp.codec_decode import decode_value
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.types import Symbol, encode
+
+if TYPE_CHECKING:
+    from waymesh_router.core.model import Address
 
 PREFIX = "x-opt-qd."
 INGRESS = Symbol("x-opt-qd.ingress")
@@ -19,8 +24,9 @@ MAX_TRACE = 256
 class Annotations:
     """One message-annotations section, read once and reused for each message that carries the same bytes.
 
-    `client`: the section with the client's pairs only (b"" for none). `transit`: what goes to the next router, with us in the
-    trace. `ingress`: router where the message came in; `trace`: routers that it passed before us. `to`: the override, if any.
+    `client`: the section with the client's pairs only (b"" for none). `transit`: what goes to the next router, with us
+    in the trace. `ingress`: router where the message came in; `trace`: routers that it passed before us. `to`: the
+    override, if any; `address`: what it was found to mean.
     """
 
     def __init__(self, router_id: str) -> None:
@@ -30,27 +36,27 @@ class Annotations:
         self.trace: tuple[str, ...] = ()
         self.to: str | None = None
         self.phase = "0"
-        self.address = None
+        self.address: Address | None = None
         self.plain = True
 
 
 def local_annotations(
     router_id: str, to: str | None, phase: str = "0", client_pairs: bytes = b"", client_count: int = 0
 ) -> Annotations:
-    """For a message that enters the mesh here. `to`: the address that the link gives it, None if the message has its own."""
+    """For a message that enters the mesh here. `to`: the address that the link gives it, None if it has its own."""
     a = Annotations(router_id)
     a.to = to
     a.phase = phase
-    a.transit = compose(client_pairs, client_count, router_id, (), to, phase, router_id)
+    a.transit = compose(a, client_pairs, client_count, router_id)
     a.client = section(client_pairs, client_count) if client_count else b""
     return a
 
 
 def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotations | None) -> Annotations:
-    """Read a whole section. `trusted`: our pairs in it count, as those of another router; else they are dropped. `own`: what the
-    link says of its messages; the address that it gives them goes before one that they carry.
+    """Read a whole section.
 
-    Raises DecodeError.
+    `trusted`: our pairs in it count, as those of another router; else they are dropped. `own`: what the link says of
+    its messages; the address that it gives them goes before one that they carry. Raises DecodeError.
     """
     pairs, end = split_map(data, _HEADER_BYTES if data[1] == 0x53 else 10)
     if end != len(data):
@@ -75,25 +81,23 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
     if own is not None and own.to is not None:
         a.to, a.phase = own.to, own.phase
     a.client = section(client_bytes, len(client)) if client else b""
-    a.transit = compose(client_bytes, len(client), a.ingress, a.trace, a.to, a.phase, router_id)
+    a.transit = compose(a, client_bytes, len(client), router_id)
     a.plain = False
     return a
 
 
-def compose(
-    client_pairs: bytes, client_count: int, ingress: str, trace: tuple[str, ...], to: str | None, phase: str, me: str
-) -> bytes:
+def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> bytes:
     """The section for the next router: the client's pairs first, ours last."""
     ours = b""
     count = 2
-    if to is not None:
-        ours += encode(TO) + encode(to)
+    if a.to is not None:
+        ours += encode(TO) + encode(a.to)
         count += 1
-    if phase != "0":
-        ours += encode(PHASE) + encode(int(phase))
+    if a.phase != "0":
+        ours += encode(PHASE) + encode(int(a.phase))
         count += 1
-    ours += encode(TRACE) + encode(["0/" + r for r in (*trace, me)])
-    ours += encode(INGRESS) + encode("0/" + ingress)
+    ours += encode(TRACE) + encode(["0/" + r for r in (*a.trace, me)])
+    ours += encode(INGRESS) + encode("0/" + a.ingress)
     return section(client_pairs + ours, client_count + count)
 
 
@@ -124,6 +128,7 @@ def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]]
 
 
 def is_router_key(key: object) -> bool:
+    """Whether an annotation is one of the routers' own."""
     return isinstance(key, str) and key.startswith(PREFIX)
 
 

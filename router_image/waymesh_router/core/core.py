@@ -1,15 +1,17 @@
-"""The router's core: attaches, addresses and remote routers around the hot path. No I/O; `now` comes with each loop turn."""
+"""The router's core: attaches, addresses and remote routers around the hot path. No I/O; `now` comes with each turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.errors import ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED
-from waymesh_amqp.performatives import Attach, Terminus
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND
+from waymesh_amqp.performatives import Terminus
+from waymesh_router.core import attaching
 from waymesh_router.core.annotations import Annotations, local_annotations
+from waymesh_router.core.attaching import Refusal, Rng
 from waymesh_router.core.keys import MOBILE, ROUTER, address_key, bare_address
+from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import (
     BALANCED,
     CLOSEST,
@@ -33,39 +35,8 @@ from waymesh_router.core.settlement import Settlement
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.link import Link
-    from waymesh_amqp.performatives import ErrorInfo, Open
+    from waymesh_amqp.performatives import Attach, ErrorInfo, Open
     from waymesh_amqp.session import Session
-
-ROUTER_CAPABILITY = "qd.router"
-DATA_CAPABILITY = "qd.router-data"
-COST_PROPERTY = "qd.inter-router-cost"
-_TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
-
-
-class Rng(Protocol):
-    """What is needed of a random.Random."""
-
-    def choice(self, seq: str) -> str:
-        """One character of the text."""
-
-
-class MeshListener:
-    """What the core tells the control plane; the default ignores it (a standalone router)."""
-
-    def local_added(self, key: str, treatment: int) -> None:
-        """A mobile address got its first local consumer, or another treatment."""
-
-    def local_removed(self, key: str) -> None:
-        """A mobile address lost its last local consumer."""
-
-    def control_up(self, connection: RouterConnection) -> None:
-        """Both control links of an inter-router connection are attached."""
-
-    def control_lost(self, connection: RouterConnection) -> None:
-        """An inter-router connection is gone."""
-
-    def control_message(self, connection: RouterConnection, message: bytes) -> None:
-        """A message came on a control link."""
 
 
 class Core(Settlement):
@@ -108,38 +79,22 @@ class Core(Settlement):
             conn.send_open()
         if conn.role != "inter-router":
             return
-        cost = (performative.properties or {}).get(COST_PROPERTY)
-        if isinstance(cost, int) and conn.cost < cost <= 0x7FFFFFFF:
-            conn.cost = int(cost)
+        conn.cost = attaching.agreed_cost(conn.cost, performative)
         if conn.settings.client:
             self.open_mesh_links(conn)
 
     def open_mesh_links(self, conn: RouterConnection) -> None:
         """The connector's side attaches all links. Source: inter-router.md."""
-        session = conn.open_session()
-        for incoming in (True, False):
-            self.open_mesh_link(session, CONTROL, incoming)
-        for _ in range(PRIORITIES):
+        for kind in (CONTROL, *[DATA] * PRIORITIES):
             session = conn.open_session()
             for incoming in (True, False):
-                self.open_mesh_link(session, DATA, incoming)
+                self.open_mesh_link(session, kind, incoming)
 
     def open_mesh_link(self, session: Session, kind: int, incoming: bool) -> None:
-        capability = [Symbol(ROUTER_CAPABILITY if kind == CONTROL else DATA_CAPABILITY)]
+        """Attach one control or data link."""
         link = self.new_link(session)
         link.kind = kind
-        session.open_link(
-            link,
-            Attach(
-                name=f"qdlink.{self.router_id}.{link.id}",
-                handle=0,
-                role=incoming,
-                snd_settle_mode=2,
-                rcv_settle_mode=0,
-                source=Terminus(kind="source", capabilities=capability),
-                target=Terminus(kind="target", capabilities=capability),
-            ),
-        )
+        session.open_link(link, attaching.mesh_attach(f"qdlink.{self.router_id}.{link.id}", kind, incoming))
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
@@ -165,23 +120,28 @@ class Core(Settlement):
             if performative.source is not None and performative.target is not None:
                 self.mesh_link_up(conn, lk)
             return
-        capabilities = [
-            str(c) for t in (performative.source, performative.target) if t is not None for c in t.capabilities or ()
-        ]
-        kind = CONTROL if ROUTER_CAPABILITY in capabilities else DATA if DATA_CAPABILITY in capabilities else ENDPOINT
+        try:
+            self.answer_attach(conn, lk, performative)
+        except Refusal as e:
+            lk.refuse(e.condition, e.description)
+
+    def answer_attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
+        """Accept a link that the peer attaches. Raises Refusal."""
+        kind = attaching.link_kind(attach)
         if (kind == ENDPOINT) == (conn.role == "inter-router"):
             place = "an inter-router connection" if kind == ENDPOINT else f"a connection of role {conn.role}"
-            lk.refuse(NOT_ALLOWED, f"this link is not allowed on {place}")
-        elif kind != ENDPOINT:
+            raise Refusal(NOT_ALLOWED, f"this link is not allowed on {place}")
+        if kind != ENDPOINT:
             lk.kind = kind
-            lk.accept(performative, performative.source, performative.target)
+            lk.accept(attach, attach.source, attach.target)
             self.mesh_link_up(conn, lk)
         elif lk.is_sender:
             lk.strip = conn.strip_out
-            self.attach_consumer(lk, performative)
+            self.attach_consumer(lk, attach, attaching.checked_source(attach.source))
         else:
             lk.strip = conn.strip_in
-            self.attach_producer(lk, performative)
+            lk.capacity = conn.link_capacity
+            self.attach_producer(lk, attach, attaching.checked_target(attach.target))
 
     def mesh_link_up(self, conn: RouterConnection, lk: RouterLink) -> None:
         """A control or data link is attached on both sides."""
@@ -200,59 +160,35 @@ class Core(Settlement):
         if lk.kind == CONTROL and conn.control_in is not None and conn.control_out is not None:
             self.mesh.control_up(conn)
 
-    def attach_consumer(self, lk: RouterLink, attach: Attach) -> None:
+    def attach_consumer(self, lk: RouterLink, attach: Attach, source: Terminus) -> None:
         """A client wants to receive. Seed 003 "Discovered Mobile Addresses", seed 001 "Dynamic Reply-To"."""
-        source = attach.source
-        if source is None:
-            lk.refuse(PRECONDITION_FAILED, "a receiver needs a source")
-            return
+        text = source.address
         if source.dynamic:
-            text = f"_topo/0/{self.router_id}/temp.{''.join(self.rng.choice(_TEMPORARY) for _ in range(15))}"
-            answer: Terminus | None = Terminus(
-                kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities
-            )
-        elif not isinstance(source.address, str) or not bare_address(source.address):
-            lk.refuse(PRECONDITION_FAILED, "a receiver needs a source address, or a dynamic source")
-            return
-        else:
-            text, answer = source.address, source
-        address = self.address_for(lk, text, "egressPhase")
-        if address is None:
-            return
+            text = attaching.temporary_address(self.router_id, self.rng)
+            source = Terminus(kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities)
+        address = self.address_for(text, "egressPhase")
         if address.key.startswith(ROUTER):
-            lk.refuse(NOT_ALLOWED, f"{text} is an address of another router")
-            return
-        lk.accept(attach, answer, attach.target)
+            raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
+        lk.accept(attach, source, attach.target)
         lk.address = address
         address.consumers.append(lk)
         if len(address.consumers) == 1 and address.key.startswith(MOBILE):
             self.mesh.local_added(address.key, address.treatment)
         self.refresh(address)
 
-    def attach_producer(self, lk: RouterLink, attach: Attach) -> None:
-        """A client wants to send: to an address, or to that of each message. Seed 003 "Message Routing Flow Control"."""
-        target = attach.target
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
-        if target is None:
-            lk.refuse(PRECONDITION_FAILED, "a sender needs a target")
-            return
-        if target.kind == "coordinator" or target.dynamic:
-            lk.refuse(NOT_IMPLEMENTED, "a router has no transactions and no nodes to create")
-            return
-        lk.capacity = conn.link_capacity
+    def attach_producer(self, lk: RouterLink, attach: Attach, target: Terminus) -> None:
+        """A client wants to send: to an address, or to that of each message.
+
+        Seed 003 "Message Routing Flow Control".
+        """
         text = target.address
-        if text is None or (isinstance(text, str) and not bare_address(text)):
+        if text is None or not bare_address(text):
             lk.anonymous = True
             lk.accept(attach, attach.source, target)
             lk.annotations = self.plain_annotations
             lk.grant()
             return
-        if not isinstance(text, str):
-            lk.refuse(PRECONDITION_FAILED, "an address is a string")
-            return
-        address = self.address_for(lk, text, "ingressPhase")
-        if address is None:
-            return
+        address = self.address_for(text, "ingressPhase")
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
         lk.annotations = local_annotations(self.router_id, bare_address(text), phase)
         lk.accept(attach, attach.source, target)
@@ -261,15 +197,14 @@ class Core(Settlement):
         if address.reachable():
             lk.grant()
 
-    def address_for(self, lk: RouterLink, text: str, phase_attribute: str) -> Address | None:
-        """The address that a link names; None if it was refused."""
+    def address_for(self, text: str, phase_attribute: str) -> Address:
+        """The address that a link names. Raises Refusal."""
         config = self.patterns.match(bare_address(text))
         phase = str(config[phase_attribute] or 0) if config is not None else "0"
         address = self.get_address(address_key(text, self.router_id, phase))
         if address.treatment == UNAVAILABLE:
             self.drop_if_unused(address)
-            lk.refuse(NOT_FOUND, f"Node not found: {bare_address(text)}")
-            return None
+            raise Refusal(NOT_FOUND, f"Node not found: {bare_address(text)}")
         return address
 
     # ---- addresses
@@ -306,6 +241,7 @@ class Core(Settlement):
         self.reconfigure()
 
     def remove_pattern(self, attrs: dict[str, Any]) -> None:
+        """An `address` entity goes."""
         self.patterns.remove(attrs["pattern"] or prefix_pattern(attrs["prefix"]))
         self.reconfigure()
 
@@ -342,6 +278,7 @@ class Core(Settlement):
         self.drop_if_unused(address)
 
     def drop_if_unused(self, address: Address) -> None:
+        """Forget the address if nothing refers to it."""
         if address.unused() and self.addresses.get(address.key) is address:
             del self.addresses[address.key]
             address.dead = True
@@ -382,14 +319,15 @@ class Core(Settlement):
 
     # ---- remote routers
     def node_up(self, router_id: str) -> None:
+        """A remote router can be reached."""
         node = Node(router_id)
         self.nodes[router_id] = node
         node.address = self.get_address(ROUTER + router_id)
         node.address.targets[router_id] = Target(node)
 
     def node_down(self, router_id: str) -> None:
-        node = self.nodes.pop(router_id, None)
-        if node is not None:
+        """A remote router cannot be reached any more."""
+        if self.nodes.pop(router_id, None) is not None:
             for address in list(self.addresses.values()):
                 if address.targets.pop(router_id, None) is not None:
                     self.refresh(address)
@@ -405,11 +343,13 @@ class Core(Settlement):
             self.refresh(address)
 
     def mobile_remove(self, router_id: str, key: str) -> None:
+        """A remote router has no consumers for the address any more."""
         address = self.addresses.get(key)
         if address is not None and address.targets.pop(router_id, None) is not None:
             self.refresh(address)
 
     def mobile_flush(self, router_id: str) -> None:
+        """Forget which consumers a remote router has."""
         for address in list(self.addresses.values()):
             if not address.key.startswith(ROUTER) and address.targets.pop(router_id, None) is not None:
                 self.refresh(address)
@@ -426,6 +366,7 @@ class Core(Settlement):
 
     # ---- control messages
     def on_control(self, message: bytes, lk: RouterLink | None) -> None:
+        """A whole message came on a control link."""
         if lk is not None:
             self.mesh.control_message(lk.connection, message)  # type: ignore[arg-type]
 

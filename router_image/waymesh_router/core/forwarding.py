@@ -5,20 +5,20 @@ Seed 001 "Routing Patterns", seed 003 "Message Settlement and Reliability".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
 from waymesh_amqp.errors import INVALID_FIELD, DecodeError
 from waymesh_amqp.handler import Handler
 from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations
-from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink, Target
+from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.sections import Sections
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.delivery import new_delivery  # type: ignore[import-not-found]
-    from cython.cimports.waymesh_amqp.outgoing import send_first, send_more  # type: ignore[import-not-found]
-    from cython.cimports.waymesh_amqp.wire import same  # type: ignore[import-not-found]
+    from cython.cimports.waymesh_amqp.delivery import new_delivery
+    from cython.cimports.waymesh_amqp.outgoing import send_first, send_more
+    from cython.cimports.waymesh_amqp.wire import same
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
@@ -56,7 +56,7 @@ class Forwarding(Handler):
         self.sections = Sections()
         self.annotation_cache: dict[bytes, Annotations] = {}
         self.plain_annotations = local_annotations(router_id, None)
-        self.picked = None
+        self.picked: Target | None = None
         self.priority = 4
         self.presettled = 0
         self.dropped_presettled = 0
@@ -77,7 +77,7 @@ class Forwarding(Handler):
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> None:
-        lk: RouterLink = link
+        lk: RouterLink = link  # type: ignore[assignment]
         if lk.transfer_first:
             lk.discard = False
             self.first_frame(lk, more, b, start, end)
@@ -254,14 +254,14 @@ class Forwarding(Handler):
 
     def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """In turn among the nearest: local consumers, else the remote routers of least cost."""
-        links: list = address.consumers
+        links: list[Any] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t
-        k: cython.Py_ssize_t
+        _: cython.Py_ssize_t
         out: RouterLink
         if n:
             i = address.turn
-            for k in range(n):
+            for _ in range(n):
                 i += 1
                 if i >= n:
                     i = 0
@@ -276,7 +276,7 @@ class Forwarding(Handler):
         n = len(links)
         i = address.turn
         target: Target
-        for k in range(n):
+        for _ in range(n):
             i += 1
             if i >= n:
                 i = 0
@@ -290,16 +290,16 @@ class Forwarding(Handler):
 
     def pick_balanced(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """The path with the fewest unsettled deliveries, counting the cost of a remote one as that many more."""
-        links: list = address.consumers
+        links: list[Any] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t = address.turn
-        k: cython.Py_ssize_t
+        _: cython.Py_ssize_t
         best: RouterLink | None = None
         least: cython.longlong = 0x7FFFFFFFFFFFFFFF
         load: cython.longlong
         out: RouterLink
         target: Target
-        for k in range(n):
+        for _ in range(n):
             i += 1
             if i >= n:
                 i = 0
@@ -322,7 +322,10 @@ class Forwarding(Handler):
         return best
 
     def remote_link(self, target: Target, annotations: Annotations) -> RouterLink | None:
-        """The data link toward a remote router, if a delivery with this ingress may go that way. Source: inter-router.md Paths."""
+        """The data link toward a remote router, if a delivery with this ingress may go that way.
+
+        Source: inter-router.md Paths.
+        """
         neighbour: Node | None = target.node.neighbour()
         if neighbour is None or neighbour.connection is None:
             return None
@@ -334,6 +337,7 @@ class Forwarding(Handler):
         return neighbour.connection.data_link(self.priority)
 
     def find_nearest(self, address: Address) -> None:
+        """Work out `nearest`."""
         reachable = [t for t in address.targets.values() if t.node.neighbour() is not None]
         least = min((t.node.cost for t in reachable), default=0)
         address.nearest = [t for t in reachable if t.node.cost == least]
@@ -403,11 +407,13 @@ class Forwarding(Handler):
         return True
 
     def outgoing_annotations(self, out: RouterLink, annotations: Annotations) -> bytes:
+        """The annotations section for a message that goes out on a link."""
         if out.strip and out.kind == ENDPOINT:
             return annotations.client
         return annotations.transit
 
     def count_out(self, lk: RouterLink | None, address: Address, out: RouterLink) -> None:
+        """Count a delivery that goes out; `lk`: where it came in, None for one of the router itself."""
         if out.kind == ENDPOINT:
             address.egress += 1
             self.egress += 1
@@ -458,6 +464,7 @@ class Forwarding(Handler):
             lk.give_back()
 
     def end_discarded(self, lk: RouterLink) -> None:
+        """The last frame of a delivery that went nowhere has come."""
         lk.discard = False
         lk.give_back()
 

@@ -14,7 +14,7 @@ TOPOLOGICAL = "T"
 
 def bare_address(text: str) -> str:
     """The address without a scheme and host: `amqp:/x`, `amqp://host:port/x` and `/x` all mean `x`."""
-    if text.startswith("amqp:") or text.startswith("amqps:"):
+    if text.startswith(("amqp:", "amqps:")):
         text = text[text.index(":") + 1 :]
         if text.startswith("//"):
             slash = text.find("/", 2)

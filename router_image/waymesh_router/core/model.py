@@ -13,9 +13,11 @@ from waymesh_amqp.link import Link
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.handler import Handler
     from waymesh_amqp.session import Session
     from waymesh_amqp.settings import ConnectionSettings
+    from waymesh_router.core.annotations import Annotations
 
 # Link kinds
 ENDPOINT = 0
@@ -30,7 +32,7 @@ BALANCED = 3
 UNAVAILABLE = 5
 
 TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
-DISTRIBUTIONS = {FLOOD: "flood", MULTICAST: "multicast", CLOSEST: "closest", BALANCED: "balanced", UNAVAILABLE: "unavailable"}
+DISTRIBUTIONS = {FLOOD: "flood", **{treatment: name for name, treatment in TREATMENTS.items()}}
 
 DEFAULT_PRIORITY = 4
 PRIORITIES = 10
@@ -48,9 +50,9 @@ class RouterConnection(Connection):
         self.strip_in = True
         self.strip_out = True
         self.link_capacity = 250
-        self.node = None
-        self.control_in = None
-        self.control_out = None
+        self.node: Node | None = None
+        self.control_in: RouterLink | None = None
+        self.control_out: RouterLink | None = None
         self.data_out: list[RouterLink] = []
         self.data_in: list[RouterLink] = []
         self.waiting: dict[Address, None] = {}
@@ -70,9 +72,10 @@ class RouterConnection(Connection):
 class RouterLink(Link):
     """A link with its place in the forwarding state.
 
-    `strip`: the router's annotations do not pass (in either direction this link has). Incoming: `address` (None for an anonymous sender), `annotations` for messages without any of their own, and while a delivery
-    of several frames arrives, where it goes: `stream` (one link), `queued` (the slow way) or nowhere (`discard`).
-    Outgoing: `address`, `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
+    `strip`: the router's annotations do not pass (in either direction this link has). Incoming: `address` (None for an
+    anonymous sender), `annotations` for messages without any of their own, and while a delivery of several frames
+    arrives, where it goes: `stream` (one link), `queued` (the slow way) or nowhere (`discard`). Outgoing: `address`,
+    `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
     """
 
     def __init__(self, session: Session) -> None:
@@ -80,20 +83,20 @@ class RouterLink(Link):
         self.id = 0
         self.kind = ENDPOINT
         self.priority = DEFAULT_PRIORITY
-        self.address = None
+        self.address: Address | None = None
         self.anonymous = False
         self.strip = True
-        self.annotations = None
+        self.annotations: Annotations | None = None
         self.seen_section = b""
-        self.seen_annotations = None
+        self.seen_annotations: Annotations | None = None
         self.seen_to = b""
-        self.seen_address = None
+        self.seen_address: Address | None = None
         self.head = b""
-        self.stream = None
-        self.stream_delivery = None
-        self.queued = None
+        self.stream: Any = None  # RouterLink or None; this one and the next are used where they are known to be there
+        self.queued: Any = None  # Queued or None
+        self.stream_delivery: Delivery | None = None
         self.discard = False
-        self.feeder = None
+        self.feeder: RouterLink | None = None
         self.queue: deque[Branch] | None = None
         self.unsettled = 0
         self.presettled = 0
@@ -115,13 +118,13 @@ class Node:
     def __init__(self, router_id: str) -> None:
         self.id = router_id
         self.cost = 1
-        self.connection = None
-        self.next_hop = None
+        self.connection: Any = None  # RouterConnection or None; there where `neighbour` returns the node
+        self.next_hop: Node | None = None
         self.valid_origins: frozenset[str] = frozenset()
-        self.address = None
+        self.address: Address | None = None
 
     def neighbour(self) -> Node | None:
-        """The neighbour that deliveries for this router are handed to; a way round that costs less than its own link wins."""
+        """The neighbour that takes deliveries for this router: a way round that costs less than its own link wins."""
         if self.next_hop is not None and self.next_hop.connection is not None:
             return self.next_hop
         return self if self.connection is not None else None
@@ -139,8 +142,9 @@ class Address:
     """An address that this router knows, under its key.
 
     `consumers`: local outgoing links; `producers`: local incoming ones; `targets`: remote routers with consumers by id;
-    `subscriber`: called with a whole message when the router itself consumes the address. `pending`: deliveries for which no
-    consumer was ready, None for none. `nearest`: the targets of least cost, None when it has to be worked out again.
+    `subscriber`: called with a whole message when the router itself consumes the address. `pending`: deliveries for
+    which no consumer was ready, None for none. `nearest`: the targets of least cost, None when it has to be worked out
+    again.
     """
 
     def __init__(self, key: str, treatment: cython.int) -> None:
@@ -151,7 +155,7 @@ class Address:
         self.consumers: list[RouterLink] = []
         self.producers: list[RouterLink] = []
         self.targets: dict[str, Target] = {}
-        self.nearest: list[Target] | None = None
+        self.nearest: Any = None  # list[Target] or None
         self.subscriber: Callable[[bytes, RouterLink | None], None] | None = None
         self.turn = 0
         self.pending: deque[Queued] | None = None
@@ -167,7 +171,7 @@ class Address:
         """Whether a message can get anywhere."""
         if self.consumers or self.subscriber is not None:
             return True
-        for target in self.targets.values():
+        for target in self.targets.values():  # noqa: SIM110 (a generator costs more than this loop)
             if target.node.neighbour() is not None:
                 return True
         return False
@@ -180,16 +184,17 @@ class Address:
 class Queued:
     """A delivery on the slow way: it waits for a consumer, goes to several, or to the router itself.
 
-    `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has come and is
-    still needed; `complete`: all has come. `branches`: where it goes; `unstarted`: how many of them wait for credit.
+    `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has
+    come and is still needed; `complete`: all has come. `branches`: where it goes; `unstarted`: how many of them wait
+    for credit.
     """
 
     def __init__(self, link: RouterLink | None, annotations: Any) -> None:
         self.link = link
         self.annotations = annotations
-        self.address = None
-        self.delivery = None
-        self.group = None
+        self.address: Any = None  # Address, set by who makes the record
+        self.delivery: Any = None  # Delivery, None for a settled one
+        self.group: Group | None = None
         self.did = 0
         self.settled = True
         self.format = 0
@@ -213,7 +218,7 @@ class Branch:
         self.queued = queued
         self.out = out
         self.started = False
-        self.delivery = None
+        self.delivery: Delivery | None = None
 
 
 class Group:
@@ -224,7 +229,7 @@ class Group:
 
     def __init__(self, link: RouterLink | None, did: cython.uint) -> None:
         self.link = link
-        self.delivery = None
+        self.delivery: Delivery | None = None
         self.did = did
         self.waiting = 0
         self.rank = 0

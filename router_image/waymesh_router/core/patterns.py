@@ -1,4 +1,7 @@
-"""Which configured address an address belongs to: prefixes and patterns, best match. Seed 003 "Pattern Matching for Addresses"."""
+"""Which configured address an address belongs to: prefixes and patterns, best match.
+
+Seed 003 "Pattern Matching for Addresses".
+"""
 
 from __future__ import annotations
 

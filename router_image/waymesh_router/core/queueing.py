@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -21,8 +21,8 @@ from waymesh_router.core.model import (
 )
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.delivery import new_delivery  # type: ignore[import-not-found]
-    from cython.cimports.waymesh_amqp.outgoing import abort, send_first, send_more  # type: ignore[import-not-found]
+    from cython.cimports.waymesh_amqp.delivery import new_delivery
+    from cython.cimports.waymesh_amqp.outgoing import abort, send_first, send_more
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import abort, send_first, send_more
@@ -95,6 +95,7 @@ class Queueing(Forwarding):
         self.wait(address, q)
 
     def wait(self, address: Address, q: Queued) -> None:
+        """Put a delivery behind the others that wait at the address."""
         if address.pending is None:
             address.pending = deque()
         address.pending.append(q)
@@ -135,7 +136,7 @@ class Queueing(Forwarding):
             self.hold_or_refuse(lk, q)
 
     def hold_or_refuse(self, lk: RouterLink, q: Queued) -> None:
-        """Let the sender's session window run out until a consumer comes; the router's own consumers need the whole message."""
+        """Let the sender's session window run out until a consumer comes; the router itself needs the whole message."""
         if q.address.subscriber is None:
             if lk.session.held_by is None:
                 lk.session.held_by = lk
@@ -171,11 +172,11 @@ class Queueing(Forwarding):
 
     # ---- going out
     def on_credit(self, link: Link) -> None:
-        out: RouterLink = link
+        out: RouterLink = link  # type: ignore[assignment]
         if out.queue is not None:
             self.drain_queue(out)
         if out.kind == DATA:
-            conn: RouterConnection = out.connection
+            conn: RouterConnection = out.connection  # type: ignore[assignment]
             if conn.waiting:
                 for address in list(conn.waiting):
                     self.drain(address)
@@ -308,15 +309,17 @@ class Queueing(Forwarding):
             return
         self.branch_out(self.new_queued(lk, address, annotations, more, b, start, end), outs)
 
-    def multicast_links(self, address: Address, annotations: Annotations, came_by: object) -> list:
+    def multicast_links(self, address: Address, annotations: Annotations, came_by: object) -> list[Any]:
         """Local consumers, and each neighbour that leads to remote ones on the tree of the ingress router, once.
-        Source: inter-router.md Paths."""
+
+        Source: inter-router.md Paths.
+        """
         target: Target
         neighbour: Node | None
         if not address.targets:
             return address.consumers
-        outs: list = list(address.consumers)
-        seen: list = []
+        outs: list[Any] = list(address.consumers)
+        seen: list[Any] = []
         for t in address.targets.values():
             target = t
             neighbour = target.node.neighbour()
@@ -328,7 +331,8 @@ class Queueing(Forwarding):
                 outs.append(found)
         return outs
 
-    def all_ready(self, outs: list) -> cython.bint:
+    def all_ready(self, outs: list[Any]) -> cython.bint:
+        """Whether a copy can go out on each of the links now."""
         out: RouterLink
         for e in outs:
             out = e
@@ -341,7 +345,7 @@ class Queueing(Forwarding):
         lk: RouterLink,
         address: Address,
         annotations: Annotations,
-        outs: list,
+        outs: list[Any],
         b: cython.const[cython.uchar][::1],
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
@@ -360,7 +364,7 @@ class Queueing(Forwarding):
             self.count_out(lk, address, out)
         self.passed_settled(lk)
 
-    def branch_out(self, q: Queued, outs: list) -> None:
+    def branch_out(self, q: Queued, outs: list[Any]) -> None:
         """One branch a consumer: those that are ready start now, the others queue."""
         lk: RouterLink | None = q.link
         out: RouterLink
@@ -446,7 +450,7 @@ class Queueing(Forwarding):
 
     def on_abort(self, link: Link) -> None:
         """The sender gave the delivery up: so do its consumers. An aborted delivery is settled. Spec: 2.7.5."""
-        lk: RouterLink = link
+        lk: RouterLink = link  # type: ignore[assignment]
         if lk.stream is not None:
             self.drop_stream(lk)
         elif lk.queued is not None:

@@ -7,12 +7,7 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import (  # type: ignore[import-not-found]
-        list_body,
-        list_count,
-        read_uint,
-        skip,
-    )
+    from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, skip
 else:
     from waymesh_amqp.wire import list_body, list_count, read_uint, skip
 
@@ -27,8 +22,8 @@ FOUND = 2
 
 
 class Sections:
-    """Result of a scan: b[start:head] is header and delivery-annotations, b[head:rest] the message-annotations section (empty if
-    there is none), and what follows begins at `rest`."""
+    """Result of a scan: b[start:head] is header and delivery-annotations, b[head:rest] the message-annotations section
+    (empty if there is none), and what follows begins at `rest`."""
 
     def __init__(self) -> None:
         self.head = 0
@@ -38,7 +33,7 @@ class Sections:
     def scan(
         self, b: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
-        """Scan a message: TRUNCATED where the bytes end inside a section, ENDED where they end right behind one, else FOUND."""
+        """Scan a message: TRUNCATED where b ends inside a section, ENDED where it ends right behind one, else FOUND."""
         p: cython.Py_ssize_t = start
         code: cython.int = section_code(b, p, end)
         self.header_at = -1
@@ -73,7 +68,9 @@ class Sections:
 
     def find_to(self, b: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Position of the value of properties.to after a scan, -1 where there is none, -2 where more bytes are needed.
-        Spec: 3.2.4."""
+
+        Spec: 3.2.4.
+        """
         p: cython.Py_ssize_t = self.rest
         code: cython.int = section_code(b, p, end)
         if code == -1:

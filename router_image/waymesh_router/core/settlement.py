@@ -14,7 +14,7 @@ from waymesh_router.core.model import Address, Branch, Group, Queued, RouterLink
 from waymesh_router.core.queueing import Queueing
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.forwarding import outcome_code  # type: ignore[import-not-found]
+    from cython.cimports.waymesh_router.core.forwarding import outcome_code
 else:
     from waymesh_router.core.forwarding import outcome_code
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ENDPOINT = cython.declare(cython.int, 0)
 
-# How strong an outcome is when the branches of a multicast disagree: any rejected, else any accepted, else any modified.
+# How strong an outcome is when branches of a multicast disagree: any rejected, else any accepted, else any modified.
 RANKS = {0x25: 4, 0x24: 3, 0x27: 2, 0x26: 1}
 FIRST_FINAL = cython.declare(cython.int, 0x24)
 LAST_FINAL = cython.declare(cython.int, 0x27)
@@ -160,7 +160,7 @@ class Settlement(Queueing):
             self.settled_copies_out(q)
 
     def producer_lost(self, lk: RouterLink) -> None:
-        """An incoming link is gone: an incomplete delivery is aborted, whole ones go on without anybody to report to."""
+        """An incoming link is gone: an incomplete delivery is aborted, whole ones go on with nobody to report to."""
         d: Delivery
         if lk.stream is not None:
             self.drop_stream(lk)

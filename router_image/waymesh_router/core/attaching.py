@@ -1,0 +1,86 @@
+"""What opens and attaches say: the mesh's own links, the termini of clients, and why a link is refused."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from waymesh_amqp.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
+from waymesh_amqp.performatives import Attach, Open, Terminus
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.keys import bare_address
+from waymesh_router.core.model import CONTROL, DATA, ENDPOINT
+
+ROUTER_CAPABILITY = "qd.router"
+DATA_CAPABILITY = "qd.router-data"
+COST_PROPERTY = "qd.inter-router-cost"
+_MAX_COST = 0x7FFFFFFF
+_TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
+_TEMPORARY_LENGTH = 15
+
+
+class Refusal(AmqpError):
+    """A link that the peer may not attach, and why."""
+
+    def __init__(self, condition: str, description: str) -> None:
+        super().__init__(condition, description, "link")
+
+
+class Rng(Protocol):
+    """What is needed of a random.Random."""
+
+    def choice(self, seq: str) -> str:
+        """One character of the text."""
+
+
+def agreed_cost(ours: int, opened: Open) -> int:
+    """The higher of the costs that the two ends of an inter-router connection ask for. Source: inter-router.md."""
+    properties = opened.properties
+    cost = properties.get(COST_PROPERTY) if isinstance(properties, dict) else None
+    return int(cost) if isinstance(cost, int) and ours < cost <= _MAX_COST else ours
+
+
+def link_kind(attach: Attach) -> int:
+    """CONTROL, DATA or ENDPOINT, as the capabilities of the termini say. Source: inter-router.md."""
+    capabilities = {str(c) for t in (attach.source, attach.target) if t is not None for c in t.capabilities or ()}
+    if ROUTER_CAPABILITY in capabilities:
+        return CONTROL
+    return DATA if DATA_CAPABILITY in capabilities else ENDPOINT
+
+
+def mesh_attach(name: str, kind: int, incoming: bool) -> Attach:
+    """Our attach of a control or data link."""
+    capability: list[str] = [Symbol(ROUTER_CAPABILITY if kind == CONTROL else DATA_CAPABILITY)]
+    return Attach(
+        name=name,
+        handle=0,
+        role=incoming,
+        snd_settle_mode=2,
+        rcv_settle_mode=0,
+        source=Terminus(kind="source", capabilities=capability),
+        target=Terminus(kind="target", capabilities=capability),
+    )
+
+
+def checked_source(source: Terminus | None) -> Terminus:
+    """The source that a receiver wants: dynamic, or with an address. Raises Refusal."""
+    if source is None:
+        raise Refusal(PRECONDITION_FAILED, "a receiver needs a source")
+    if not source.dynamic and not (isinstance(source.address, str) and bare_address(source.address)):
+        raise Refusal(PRECONDITION_FAILED, "a receiver needs a source address, or a dynamic source")
+    return source
+
+
+def checked_target(target: Terminus | None) -> Terminus:
+    """The target that a sender wants: an address, or none (null or empty) for an anonymous sender. Raises Refusal."""
+    if target is None:
+        raise Refusal(PRECONDITION_FAILED, "a sender needs a target")
+    if target.kind == "coordinator" or target.dynamic:
+        raise Refusal(NOT_IMPLEMENTED, "a router has no transactions and no nodes to create")
+    if target.address is not None and not isinstance(target.address, str):
+        raise Refusal(PRECONDITION_FAILED, "an address is a string")
+    return target
+
+
+def temporary_address(router_id: str, rng: Rng) -> str:
+    """An address text for a dynamic source; nobody can guess it. Seed 001 "Dynamic Reply-To"."""
+    return f"_topo/0/{router_id}/temp.{''.join(rng.choice(_TEMPORARY) for _ in range(_TEMPORARY_LENGTH))}"

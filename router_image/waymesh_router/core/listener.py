@@ -1,0 +1,27 @@
+"""What the core tells the control plane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waymesh_router.core.model import RouterConnection
+
+
+class MeshListener:
+    """Hears of changes that matter to the mesh; this one ignores them (a standalone router)."""
+
+    def local_added(self, key: str, treatment: int) -> None:
+        """A mobile address got its first local consumer, or another treatment."""
+
+    def local_removed(self, key: str) -> None:
+        """A mobile address lost its last local consumer."""
+
+    def control_up(self, connection: RouterConnection) -> None:
+        """Both control links of an inter-router connection are attached."""
+
+    def control_lost(self, connection: RouterConnection) -> None:
+        """An inter-router connection is gone."""
+
+    def control_message(self, connection: RouterConnection, message: bytes) -> None:
+        """A message came on a control link."""
