@@ -66,6 +66,8 @@ MAX_FRAME = cython.declare(cython.Py_ssize_t, 1048576)
 """Larger frames than this are never sent, whatever the peer would take, so that buffers stay small."""
 MIN_MAX_FRAME = 512
 """Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
+MAX_REASON = 100
+"""Characters of an error's description, so that a close always fits into the smallest frame."""
 EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
@@ -206,7 +208,7 @@ class Connection(OutputBuffer):
 
     def tick(self, now: cython.double) -> cython.double:
         """Heartbeats, idle time-out, handshake and close time-outs; when to come again (math.inf: never)."""
-        if self.over:
+        if self.done:
             return math.inf
         if self.heard:
             self.heard = False
@@ -260,7 +262,7 @@ class Connection(OutputBuffer):
         self.held = []
         for session in held:
             link = session.held_by
-            if link is not None and link.backlog is not None and link.attached:
+            if link is not None and link.backlog is not None and not link.abandoned and link.attached:
                 self.held.append(session)
             else:
                 session.release()
@@ -307,7 +309,7 @@ class Connection(OutputBuffer):
 
     def close(self, condition: str = "", description: str = "") -> None:
         """Orderly close; with a condition, because of an error. Spec: 2.7.9."""
-        error = ErrorInfo(condition, description) if condition else None
+        error = ErrorInfo(condition, description[:MAX_REASON]) if condition else None
         if self.error is None:
             self.error = error
         if self.state in ("HDR_EXCH", "OPEN_RCVD"):

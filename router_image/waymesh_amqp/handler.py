@@ -67,7 +67,10 @@ class Handler:
         """The sender of an incoming delivery reported a state or settled it."""
 
     def on_credit(self, link: Link) -> None:
-        """An outgoing link may have become ready: credit, session window or a finished delivery."""
+        """An outgoing link may have become ready: credit, session window or a finished delivery.
+
+        Send what there is, then end with `link.finish_drain()`."""
+        link.finish_drain()
 
     def on_writable(self, connection: Connection) -> None:
         """A connection's output backlog fell below the low-water mark after it had been above the high one."""

@@ -12,6 +12,7 @@ cdef class Link:
     cdef public unsigned int remote_handle
     cdef public bint is_sender
     cdef public bint attached
+    cdef public bint over
     cdef public int snd_settle_mode
     cdef public int rcv_settle_mode
     cdef public object source
@@ -34,6 +35,7 @@ cdef class Link:
     cdef public bint busy
     cdef public bytearray backlog
     cdef public bint backlog_more
+    cdef public bint abandoned
 
     cpdef accept(self, attach, source, target)
     cpdef refuse(self, str condition, str description)
@@ -43,4 +45,5 @@ cdef class Link:
     cpdef withdraw(self)
     cpdef give_back(self)
     cdef flow_soon(self)
+    cpdef finish_drain(self)
     cpdef bint ready(self)

@@ -19,7 +19,8 @@ class Link:
 
     `credit`: what the receiving side has granted and the sending side not used. `outstanding` (incoming links):
     deliveries that have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several
-    frames is under way. `backlog`: its bytes that the session window did not let out yet.
+    frames is under way. `backlog`: its bytes that the session window did not let out yet; `abandoned`: it ends with an
+    abort instead. `over`: the handler was told that the link is gone.
     """
 
     def __init__(self, session: Session) -> None:
@@ -31,6 +32,7 @@ class Link:
         self.remote_handle = 0
         self.is_sender = False
         self.attached = False
+        self.over = False
         self.snd_settle_mode = 2
         self.rcv_settle_mode = 0
         self.source: Terminus | None = None
@@ -53,6 +55,7 @@ class Link:
         self.busy = False
         self.backlog: bytearray | None = None
         self.backlog_more = False
+        self.abandoned = False
 
     # ---- attach and detach
     def accept(self, attach: Attach, source: Terminus | None, target: Terminus | None) -> None:
@@ -126,6 +129,13 @@ class Link:
             self.session.list_for_flush()
 
     # ---- outgoing link
+    def finish_drain(self) -> None:
+        """A delivery could go out, there is none, and the receiver drains: use the credit up and say so. Spec: 2.6.7."""
+        if self.drain and self.attached and self.ready():
+            self.delivery_count = (self.delivery_count + self.credit) & 0xFFFFFFFF
+            self.credit = 0
+            self.flow_soon()
+
     def ready(self) -> cython.bint:
         """Whether a delivery can go out now: credit, session window, no delivery under way, no backed-up connection."""
         return self.credit > 0 and not self.busy and self.session.remote_window > 0 and not self.connection.backed_up()

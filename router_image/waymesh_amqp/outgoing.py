@@ -198,11 +198,19 @@ def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cyt
 
 def abort(link: Link) -> None:
     """Abort the delivery under way; it counts as settled. Spec: 2.7.5."""
-    link.backlog = None
-    link.busy = False
-    if link.attached:
-        link.connection.reserve(MORE_HEADER + 4)
-        write_more(link, False, True, 0)
+    if link.attached and link.session.remote_window <= 0:
+        if link.backlog is None:
+            link.session.blocked.append(link)
+        link.backlog = bytearray()
+        link.abandoned = True  # an abort is a transfer too: it waits for the session window. Spec: 2.5.6
+        link.busy = True
+    else:
+        link.backlog = None
+        link.busy = False
+        if link.attached:
+            link.connection.reserve(MORE_HEADER + 4)
+            write_more(link, False, True, 0)
+    link.connection.release_held()
 
 
 def flush_backlog(link: Link) -> None:
@@ -217,6 +225,17 @@ def flush_backlog(link: Link) -> None:
     end: cython.Py_ssize_t = len(data)
     n: cython.Py_ssize_t
     b: cython.const[cython.uchar][::1] = bytes(data) if cython.compiled else memoryview(bytes(data))
+    if session.remote_window <= 0:
+        session.blocked.append(link)
+        return
+    if link.abandoned:
+        link.abandoned = False
+        link.backlog_more = False
+        conn.reserve(MORE_HEADER + 4)
+        write_more(link, False, True, 0)
+    elif end == 0 and not link.backlog_more:  # all that is left to say is that it was all
+        conn.reserve(MORE_HEADER)
+        write_more(link, False, False, 0)
     while start < end and session.remote_window > 0:
         n = end - start
         if n > room:

@@ -47,6 +47,7 @@ cdef class Session:
     cpdef on_attach(self, attach)
     cpdef on_detach(self, detach)
     cdef link_over(self, Link link, error)
+    cdef forget_name(self, Link link)
     cdef forget(self, Link link)
     cdef Link remote_link(self, long long handle)
     cdef on_transfer(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)

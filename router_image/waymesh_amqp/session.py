@@ -13,6 +13,7 @@ import cython
 from waymesh_amqp import states
 from waymesh_amqp.delivery import Delivery, DeliveryRing
 from waymesh_amqp.errors import (
+    FRAME_SIZE_TOO_SMALL,
     FRAMING_ERROR,
     HANDLE_IN_USE,
     INVALID_FIELD,
@@ -147,8 +148,11 @@ class Session:
 
     def send_frame(self, performative: Performative) -> None:
         """Write a frame behind what was collected before it."""
+        frame = encode_frame(self.channel, performative)
+        if len(frame) > self.connection.peer_max:
+            raise AmqpError(FRAME_SIZE_TOO_SMALL, f"{type(performative).__name__.lower()} of {len(frame)} octets")
         self.connection.flush_outcomes()
-        self.connection.put(encode_frame(self.channel, performative))
+        self.connection.put(frame)
         self.connection.mark_dirty()
 
     # ---- links
@@ -198,6 +202,9 @@ class Session:
             link.is_sender = is_sender
             self.new_handle(link)
             self.connection.names[(link.name, is_sender)] = link
+            if link.handle > self.remote_handle_max:
+                self.end(NOT_ALLOWED, f"more links than handle-max {self.remote_handle_max} lets us answer")
+                return
         link.remote_handle = attach.handle
         link.state = states.advance(states.LINK, "link", link.state, "attach<")
         link.attached = link.state == "ATTACHED"
@@ -206,7 +213,10 @@ class Session:
         self.remote_links[attach.handle] = link
         if not is_sender:
             if attach.initial_delivery_count is None:
-                link.refuse(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
+                if ours:
+                    link.detach(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
+                else:
+                    link.refuse(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
                 return
             link.delivery_count = attach.initial_delivery_count
         if not ours:
@@ -235,16 +245,24 @@ class Session:
 
     def link_over(self, link: Link, error: ErrorInfo | None) -> None:
         """The link carries nothing any more; tells the handler, once."""
-        key = (link.name, link.is_sender)
-        if self.connection.names.get(key) is link:
-            del self.connection.names[key]
+        if link.state != "DETACH_PIPE":  # then the peer's attach is still to come, and to be recognised
+            self.forget_name(link)
+        if not link.over:
+            link.over = True
             link.attached = False
             link.backlog = None
             self.handler.on_detach(link, error)
             self.connection.release_held()
 
+    def forget_name(self, link: Link) -> None:
+        """Let the name be used again."""
+        key = (link.name, link.is_sender)
+        if self.connection.names.get(key) is link:
+            del self.connection.names[key]
+
     def forget(self, link: Link) -> None:
         """Free the link's handles."""
+        self.forget_name(link)
         if link.handle < len(self.links) and self.links[link.handle] is link:
             self.links[link.handle] = None
         if link.remote_handle < len(self.remote_links) and self.remote_links[link.remote_handle] is link:
@@ -337,8 +355,8 @@ class Session:
         v = read_uint(b, p, end)
         if v < 0:
             raise DecodeError("flow without incoming-window")
-        # serial arithmetic: what the peer can still take is its window less what is on the way. Spec: 2.5.6
-        self.remote_window = serial_gap(serial_add(seen, v), self.next_outgoing_id)
+        # what the peer can still take is its window less what is on the way. Spec: 2.5.6
+        self.remote_window = v - serial_gap(self.next_outgoing_id, seen)
         p = skip(b, skip(b, skip(b, p, end), end), end)
         handle: cython.longlong = read_uint(b, p, end) if n > 4 else -1
         if self.blocked:
@@ -383,13 +401,10 @@ class Session:
         if link.is_sender:
             if credit >= 0:
                 base: cython.uint = count if count >= 0 else 0
-                link.credit = serial_gap(serial_add(base, credit), link.delivery_count)
+                unseen: cython.int = serial_gap(link.delivery_count, base)
+                link.credit = credit - unseen if unseen > 0 else credit
             link.drain = drain
             self.handler.on_credit(link)
-            if drain and link.credit > 0 and not link.busy and link.attached:
-                link.delivery_count = serial_add(link.delivery_count, link.credit)
-                link.credit = 0
-                echo = True
         elif count >= 0:
             skipped: cython.int = serial_gap(count, link.delivery_count)
             if skipped > 0:
@@ -543,6 +558,8 @@ class Session:
     ) -> None:
         """A disposition frame; `receiver`: in our role as receiver of the deliveries. `state` may be empty (null)."""
         conn: Connection = self.connection
+        if len(state) > conn.peer_max - 32:  # the outcome matters more than its details
+            state = state[:3] + b"\x45" if state[1] == 0x53 else b""
         n: cython.Py_ssize_t = len(state)
         size: cython.Py_ssize_t = n if n else 1
         conn.reserve(32 + size)

@@ -1,7 +1,7 @@
 """In-memory wires: a raw peer of an engine connection, or two engine connections joined, in chunks of a chosen size.
 
-A `Hub` does for its handler what the socket runtime does: it feeds bytes, keeps the tail of an incomplete frame, flushes the
-connections that are dirty and takes what they wrote.
+A `Hub` does for its handler what the socket runtime does: it feeds bytes, keeps the tail of an incomplete frame,
+flushes the connections that are dirty and takes what they wrote.
 """
 
 from __future__ import annotations
@@ -109,10 +109,15 @@ class Peer:
         return self.hub.handler
 
     def send(self, *data: bytes) -> list[Any]:
-        """Send bytes; what the engine wrote since the last look: performatives, headers as bytes, None for empty frames."""
+        """Send bytes; what the engine wrote since the last look: performatives, headers as bytes, None if empty."""
         self.end.feed(b"".join(data))
         self.hub.turn()
         return self.take()
+
+    def exchange(self, *data: bytes) -> list[Seen | bytes]:
+        """Like `send`, with channels, payloads and sizes."""
+        self.end.feed(b"".join(data))
+        return self.frames()
 
     def frames(self) -> list[Seen | bytes]:
         """What the engine wrote since the last look, with channels, payloads and sizes."""

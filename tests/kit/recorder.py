@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(Handler):
-    """`events`: (what, details…) in order. `grant`: the credit of each link that a peer sends on. `defer`: answer no attach."""
+    """`events`: (what, details…) in order. `grant`: credit of links that a peer sends on. `defer`: answer no attach."""
 
     def __init__(self, grant: int = 10, max_message_size: int = 0) -> None:
         Handler.__init__(self)

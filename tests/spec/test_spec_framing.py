@@ -168,7 +168,9 @@ def test_2_3_undecodable_performative_is_a_decode_error(opened: Peer) -> None:
     assert closing(opened) == "amqp:decode-error"
 
 
-@pytest.mark.parametrize("body", [b"\x00\x53\x99\x45", b"\x45", b"\x00", b"\x00\xa3\x01x\x45", b"\x00\x80" + b"\xff" * 8])
+@pytest.mark.parametrize(
+    "body", [b"\x00\x53\x99\x45", b"\x45", b"\x00", b"\x00\xa3\x01x\x45", b"\x00\x80" + b"\xff" * 8]
+)
 def test_2_3_unknown_performative_is_a_decode_error(opened: Peer, body: bytes) -> None:
     opened.end.feed(raw_frame(body))
     assert closing(opened) == "amqp:decode-error"

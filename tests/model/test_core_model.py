@@ -1,0 +1,271 @@
+"""A core under clients that come, send, settle and go at random: nothing lost, nothing twice, nothing left over."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.kit import frames
+from tests.kit.pump import core_hub
+from tests.model.client import CAPACITY, Client, Consumer, Delivery, Producer
+from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified, rejected
+
+ADDRESSES = ("balanced", "closest", "multicast")
+OUTCOMES = {"accept": ACCEPTED, "release": RELEASED, "reject": rejected(), "modify": modified(delivery_failed=True)}
+ROUNDS = 200
+
+
+def pattern(name: str) -> dict[str, Any]:
+    return {"pattern": None, "prefix": name, "distribution": name, "ingressPhase": 0, "egressPhase": 0}
+
+
+class CoreMachine(RuleBasedStateMachine):
+    """Rules are what clients do; `teardown` lets all of it come to rest and balances the books."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hub = core_hub()
+        self.core: Any = self.hub.handler
+        for name in ADDRESSES:
+            self.core.add_pattern(pattern(name))
+        self.clients: list[Client] = []
+        self.consumers: list[Consumer] = []
+        self.sent: list[Delivery] = []
+
+    # ---- picking
+    def live(self) -> list[Client]:
+        return [c for c in self.clients if c.alive]
+
+    def producers(self) -> list[Producer]:
+        return [k for c in self.live() for k in c.links if isinstance(k, Producer) and k.alive]
+
+    def receivers(self) -> list[Consumer]:
+        return [k for c in self.live() for k in c.links if isinstance(k, Consumer) and k.alive]
+
+    def read_all(self) -> None:
+        self.hub.turn()
+        for client in self.live():
+            client.read()
+
+    # ---- coming
+    @rule(incoming=st.sampled_from([1, 2, 1000]), max_frame=st.sampled_from([None, 512]))
+    def connect(self, incoming: int, max_frame: int | None) -> None:
+        if len(self.live()) < 4:
+            client = Client(self.hub, f"k{len(self.clients)}", incoming, max_frame)
+            self.clients.append(client)
+            client.read()
+
+    @precondition(lambda self: self.live())
+    @rule(which=st.integers(0, 99), address=st.sampled_from(ADDRESSES))
+    def attach_producer(self, which: int, address: str) -> None:
+        client = self.live()[which % len(self.live())]
+        if len(client.links) < 8:
+            client.attach_producer(address)
+            self.read_all()
+
+    @precondition(lambda self: self.live())
+    @rule(
+        which=st.integers(0, 99),
+        address=st.sampled_from(ADDRESSES),
+        mode=st.sampled_from([2, 2, 0, 1]),
+        credit=st.integers(0, 5),
+    )
+    def attach_consumer(self, which: int, address: str, mode: int, credit: int) -> None:
+        client = self.live()[which % len(self.live())]
+        if len(client.links) < 8:
+            link = client.attach_consumer(address, mode)
+            self.consumers.append(link)
+            if credit:
+                client.give_credit(link, credit)
+            self.read_all()
+
+    # ---- sending
+    @precondition(lambda self: self.producers())
+    @rule(
+        which=st.integers(0, 99),
+        settled=st.booleans(),
+        size=st.sampled_from([3, 30, 700]),
+        cuts=st.lists(st.integers(0, 720), max_size=3),
+        whole=st.booleans(),
+    )
+    def send(self, which: int, settled: bool, size: int, cuts: list[int], whole: bool) -> None:
+        link = self.producers()[which % len(self.producers())]
+        if link.open is not None or link.credit <= 0 or link.client.may_send <= 0:
+            return
+        body = frames.message(f"{link.name}/{link.client.next_id}".encode().ljust(size, b"."))
+        edges = [0, *sorted(min(c, len(body)) for c in cuts), len(body)]
+        parts = [body[a:z] for a, z in itertools.pairwise(edges)]
+        audience = [k for k in self.receivers() if k.address == link.address]
+        self.sent.append(link.client.begin_delivery(link, parts, settled, audience))
+        while whole and link.open is not None and link.client.may_send > 0:
+            self.read_all()
+            if link.client.may_send > 0:
+                link.client.continue_delivery(link)
+        self.read_all()
+
+    @precondition(lambda self: any(k.open for k in self.producers()))
+    @rule(which=st.integers(0, 99), give_up=st.sampled_from([False, False, True]))
+    def go_on(self, which: int, give_up: bool) -> None:
+        under_way = [k for k in self.producers() if k.open is not None]
+        link = under_way[which % len(under_way)]
+        if link.client.may_send > 0:
+            if give_up:
+                link.client.abort(link)
+            else:
+                link.client.continue_delivery(link)
+            self.read_all()
+
+    @precondition(lambda self: any(k.drain for k in self.producers()))
+    @rule(which=st.integers(0, 99))
+    def answer_drain(self, which: int) -> None:
+        asked = [k for k in self.producers() if k.drain]
+        link = asked[which % len(asked)]
+        link.client.answer_drain(link)
+        self.read_all()
+
+    # ---- receiving
+    @precondition(lambda self: self.receivers())
+    @rule(which=st.integers(0, 99), amount=st.integers(0, 6), drain=st.sampled_from([False, False, True]))
+    def credit(self, which: int, amount: int, drain: bool) -> None:
+        link = self.receivers()[which % len(self.receivers())]
+        link.client.give_credit(link, amount, drain)
+        self.read_all()
+
+    @precondition(lambda self: any(k.unsettled for k in self.receivers()))
+    @rule(which=st.integers(0, 99), outcome=st.sampled_from(sorted(OUTCOMES)), every=st.booleans())
+    def settle(self, which: int, outcome: str, every: bool) -> None:
+        able = [k for k in self.receivers() if k.unsettled]
+        link = able[which % len(able)]
+        ids = sorted(link.unsettled)
+        link.client.settle(link, ids if every else [ids[which % len(ids)]], OUTCOMES[outcome])
+        self.read_all()
+
+    @precondition(lambda self: self.live())
+    @rule(which=st.integers(0, 99))
+    def open_window(self, which: int) -> None:
+        self.live()[which % len(self.live())].open_window()
+        self.read_all()
+
+    # ---- going
+    @precondition(lambda self: self.producers() or self.receivers())
+    @rule(which=st.integers(0, 99))
+    def detach(self, which: int) -> None:
+        links: list[Any] = [*self.producers(), *self.receivers()]
+        link = links[which % len(links)]
+        link.client.detach(link)
+        self.read_all()
+
+    @precondition(lambda self: self.live())
+    @rule(which=st.integers(0, 99), how=st.sampled_from(["end", "close", "kill"]))
+    def leave(self, which: int, how: str) -> None:
+        self.live()[which % len(self.live())].leave(how)
+        self.read_all()
+
+    # ---- always
+    @invariant()
+    def healthy_connections_stay(self) -> None:
+        for client in self.live():
+            assert not client.peer.conn.done
+
+    @invariant()
+    def nothing_arrives_twice(self) -> None:
+        for link in self.consumers:
+            assert len(link.got) == len(set(link.got))
+        once = [b for k in self.consumers if k.address != "multicast" for b in k.got]
+        assert len(once) == len(set(once))
+
+    @invariant()
+    def counters_do_not_go_below_nothing(self) -> None:
+        for link in self.core.links.values():
+            assert link.unsettled >= 0
+            assert link.outstanding >= 0
+            assert link.outstanding + link.credit <= CAPACITY or link.is_sender
+
+    # ---- the end
+    def teardown(self) -> None:
+        self.come_to_rest()
+        self.check_outcomes()
+        self.check_receptions()
+        self.check_core()
+        for client in self.live():
+            client.leave("close")
+        self.hub.turn()
+        assert self.core.addresses == {}
+        assert self.core.links == {}
+        assert self.core.connections == {}
+
+    def come_to_rest(self) -> None:
+        for _ in range(ROUNDS):
+            self.read_all()
+            busy = False
+            for client in self.live():
+                client.open_window()
+                client.read()
+            for link in self.receivers():
+                link.client.settle(link, sorted(link.unsettled), ACCEPTED)
+                if link.credit < 5:
+                    link.client.give_credit(link, 50)
+                    busy = True
+            for producer in self.producers():
+                self.read_all()
+                if producer.drain:
+                    producer.client.answer_drain(producer)
+                    busy = True
+                if producer.open is not None:
+                    busy = True
+                    if producer.client.may_send > 0:
+                        producer.client.continue_delivery(producer)
+            self.read_all()
+            busy = busy or any(k.unsettled or k.part is not None for k in self.receivers())
+            if not busy and not any(p.waiting for p in self.producers()):
+                return
+        stuck = [(p.name, p.client.may_send, p.open, list(p.waiting)) for p in self.producers()]
+        raise AssertionError(f"does not come to rest: {stuck}")
+
+    def check_outcomes(self) -> None:
+        for d in self.sent:
+            if not d.settled and not d.aborted and d.producer.alive:
+                assert d.outcome is not None
+
+    def check_receptions(self) -> None:
+        for d in self.sent:
+            takers = [k for k in self.consumers if d.body in k.got]
+            accepted = d.outcome is not None and d.outcome.descriptor == 0x24
+            if accepted and d.producer.address != "multicast":
+                assert [k for k in takers if d.body in k.accepted] == takers
+                assert len(takers) == 1
+            if d.producer.address == "multicast" and d.producer.alive and not d.aborted:
+                for k in d.audience:
+                    assert not k.alive or d.body in k.got, f"{k.name} did not get {d.body!r}"
+            if d.aborted:
+                assert takers == []
+
+    def check_core(self) -> None:
+        for conn in self.core.connections.values():
+            for session in conn.sessions.values():
+                assert session.unsettled_in.count == 0
+                assert session.unsettled_out.count == 0
+                assert session.held_by is None
+        for link in self.core.links.values():
+            assert link.unsettled == 0
+            assert not link.busy
+            if not link.is_sender:
+                assert link.outstanding == 0
+                reachable = link.address.reachable()
+                assert link.credit + link.replenish == (CAPACITY if reachable else 0)
+        for address in self.core.addresses.values():
+            assert address.pending is None
+
+
+CoreMachine.TestCase.settings = settings(
+    max_examples=25,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.generate),
+)
+TestCoreModel = CoreMachine.TestCase
