@@ -1,0 +1,118 @@
+"""The README's commands and examples, run as they stand there, and the manifests under examples/."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from proton.utils import BlockingConnection
+
+from tests.kit.ports import free_port
+from tests.kit.process import RouterProcess
+from tests.kit.waiting import wait_until
+
+REPO = Path(__file__).resolve().parents[2]
+README = (REPO / "README.md").read_text(encoding="utf-8")
+START_S = 60.0
+
+
+def blocks(language: str = "") -> list[str]:
+    """The fenced blocks of the README in one language."""
+    fenced = README.split("```")[1::2]
+    return [text.partition("\n")[2] for text in fenced if text.partition("\n")[0] == language]
+
+
+def commands(word: str) -> list[list[str]]:
+    """The README's commands that begin with `.venv/bin/waymesh <word>`, without their comments."""
+    lines = [line.partition("#")[0].split() for block in blocks() for line in block.splitlines()]
+    return [line[1:] for line in lines if line[:2] == [".venv/bin/waymesh", word]]
+
+
+def waymesh(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "waymesh_operator.cli.main", *arguments]
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
+    """`waymesh up` of the README's example on free ports; the client ports of its routers."""
+    folder = tmp_path_factory.mktemp("readme")
+    arguments = commands("up")[0]
+    log = folder / "up.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            waymesh(*arguments, "--free-ports", "--state-dir", str(folder / "state")),
+            cwd=REPO, stdout=out, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def ports() -> list[int]:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        assert process.poll() is None, text
+        return [int(p) for p in re.findall(r"amqp://127\.0\.0\.1:(\d+)", text)] if "is ready" in text else []
+
+    try:
+        wait_until(lambda: bool(ports()), START_S)
+        yield ports()
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(START_S) == 0
+
+
+def run(arguments: list[str]) -> str:
+    done = subprocess.run(arguments, check=False, cwd=REPO, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.engine_independent
+def test_the_two_commands_are_make_targets() -> None:
+    makefile = (REPO / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\w+)$", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.engine_independent
+@pytest.mark.parametrize("example", sorted(p.name for p in (REPO / "examples").glob("*.yaml")))
+def test_examples_can_be_planned(example: str, tmp_path: Path) -> None:
+    out = run(waymesh("plan", "-f", f"examples/{example}", "--state-dir", str(tmp_path)))
+    assert "create router" in out.lower()
+
+
+def test_plan_command(tmp_path: Path) -> None:
+    for arguments in commands("plan"):
+        assert "mesh-2" in run(waymesh(*arguments, "--state-dir", str(tmp_path)))
+
+
+def test_stat_and_manage_commands(mesh: list[int]) -> None:
+    for arguments in [*commands("stat"), *commands("manage")]:
+        assert run(waymesh(*arguments, "--bus", f"127.0.0.1:{mesh[0]}")).strip()
+
+
+def test_python_example_sends_to_a_consumer_on_another_router(mesh: list[int]) -> None:
+    example = blocks("python")[0].replace("127.0.0.1:5672", f"127.0.0.1:{mesh[0]}")
+    with ThreadPoolExecutor() as pool:
+        consumer = BlockingConnection(f"127.0.0.1:{mesh[-1]}", timeout=10)
+        try:
+            receiver = consumer.create_receiver("orders/eu", credit=1)
+            sending = pool.submit(run, [sys.executable, "-c", example])
+            assert receiver.receive(20).body == "an order"
+            receiver.accept()
+        finally:
+            consumer.close()  # which also writes the outcome that the sender waits for
+        sending.result(20)
+
+
+def test_router_configuration_example(tmp_path: Path) -> None:
+    port = free_port()
+    config = next(block for block in blocks() if block.startswith("router {")).replace("5672", str(port))
+    router = RouterProcess(tmp_path, "readme", config, [port])
+    router.start()
+    try:
+        BlockingConnection(router.url, timeout=10).close()
+    finally:
+        router.stop()
