@@ -48,9 +48,6 @@ class NodeUp:
     """A router became reachable. Its link or next hop, cost, valid origins and mobile addresses follow."""
 
     router_id: str
-    maskless: bool = True
-    """No bit of a mask is allotted: sets of router ids stand where Dispatch has masks of 128 bits."""
-
 
 @dataclass(frozen=True, slots=True)
 class NodeDown:

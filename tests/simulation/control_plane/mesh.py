@@ -227,7 +227,8 @@ class Mesh:
             case TopologyChanged():
                 pass
             case _:
-                router.flood_cache.clear()
+                if not isinstance(effect, MobileAdd | MobileDel | MobileFlush):
+                    router.flood_cache.clear()
                 self._tabulate(router.table, effect)
 
     def _tabulate(self, table: dict[str, Entry], effect: Effect) -> None:
