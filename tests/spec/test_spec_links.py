@@ -290,3 +290,10 @@ def test_3_4_outcome_that_the_peer_cannot_take_arrives_without_its_details(core:
     (seen,) = [f for f in producer.frames() if isinstance(f, frames.Seen) and isinstance(f.performative, Disposition)]
     assert seen.size <= 512
     assert seen.performative.state == Described(ULong(0x25), [])  # type: ignore[union-attr]
+
+
+def test_refused_attach_leaves_no_address_behind(core: Hub) -> None:
+    peer = core.peer().open().begin()
+    answers = peer.send(frames.attach_receiver(address="_topo/0/OTHER/x"))
+    assert condition(answers) == "amqp:not-allowed"
+    assert core.handler.addresses == {}  # type: ignore[attr-defined]

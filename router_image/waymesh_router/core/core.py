@@ -168,10 +168,11 @@ class Core(Settlement):
             source = Terminus(kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities)
         address = self.address_for(text, "egressPhase")
         if address.key.startswith(ROUTER):
+            self.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
-        lk.accept(attach, source, attach.target)
         lk.address = address
         address.consumers.append(lk)
+        lk.accept(attach, source, attach.target)
         if len(address.consumers) == 1 and address.key.startswith(MOBILE):
             self.mesh.local_added(address.key, address.treatment)
         self.refresh(address)
@@ -191,9 +192,9 @@ class Core(Settlement):
         address = self.address_for(text, "ingressPhase")
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
         lk.annotations = local_annotations(self.router_id, bare_address(text), phase)
-        lk.accept(attach, attach.source, target)
         lk.address = address
         address.producers.append(lk)
+        lk.accept(attach, attach.source, target)
         if address.reachable():
             lk.grant()
 

@@ -356,6 +356,13 @@ class Forwarding(Handler):
     ) -> None:
         """Send the scanned first frame of a delivery to one consumer."""
         settled: cython.bint = lk.transfer_settled or out.snd_settle_mode == SETTLED_MODE
+        d: Delivery | None = None
+        if not settled:
+            d = new_delivery()
+            d.link = lk
+            d.did = lk.transfer_id
+            if not self.track(lk, d):
+                return
         oid: cython.uint
         head: cython.Py_ssize_t = self.sections.head
         rest: cython.Py_ssize_t = self.sections.rest
@@ -365,7 +372,7 @@ class Forwarding(Handler):
         else:
             oid = send_first(out, settled, more, b, start, head, ann, rest, end, lk.transfer_format)
         self.count_out(lk, address, out)
-        if settled:
+        if d is None:
             if more:
                 lk.stream = out
                 out.feeder = lk
@@ -374,14 +381,9 @@ class Forwarding(Handler):
             else:
                 self.passed_settled(lk)
             return
-        d: Delivery = new_delivery()
-        d.link = lk
-        d.did = lk.transfer_id
         d.out = out
         d.oid = oid
         d.sent = not more
-        if not self.track(lk, d):
-            return
         out.session.unsettled_out.put(d)
         out.unsettled += 1
         if self.picked is not None:

@@ -184,6 +184,7 @@ class Queueing(Forwarding):
                         conn.waiting.pop(address, None)
         elif out.address is not None and out.address.pending is not None:
             self.drain(out.address)
+        out.finish_drain()
 
     def on_writable(self, connection: Connection) -> None:
         for session in list(connection.sessions.values()):
@@ -336,8 +337,8 @@ class Queueing(Forwarding):
         out: RouterLink
         for e in outs:
             out = e
-            if out.queue is not None or not out.ready():
-                return False
+            if out.queue is not None or not out.ready() or out.session.remote_window < len(outs):
+                return False  # several of them may share a session, and so its window
         return True
 
     def copy_to_all(

@@ -11,6 +11,7 @@ cdef class Settlement(Queueing):
     cdef group_done(self, Group group, bytes state)
     cdef sender_settled(self, Delivery d, bytes state)
     cpdef consumer_lost(self, RouterLink out)
+    cdef feeder_loses(self, RouterLink feeder, RouterLink out)
     cdef branch_lost(self, Branch branch)
     cpdef producer_lost(self, RouterLink lk)
     cpdef release_pending(self, Address address)

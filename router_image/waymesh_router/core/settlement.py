@@ -21,6 +21,7 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
 
+SETTLED_MODE = cython.declare(cython.int, 1)
 ENDPOINT = cython.declare(cython.int, 0)
 
 # How strong an outcome is when branches of a multicast disagree: any rejected, else any accepted, else any modified.
@@ -139,20 +140,30 @@ class Settlement(Queueing):
             if d.out is out:
                 out.session.unsettled_out.drop(d)
                 self.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
-        if feeder is not None and feeder.stream is out:
-            feeder.stream = None
-            feeder.stream_delivery = None
-            feeder.discard = True
+        if feeder is not None:
+            self.feeder_loses(feeder, out)
         queue = out.queue
         out.queue = None
         for e in queue or ():
             self.branch_lost(e)
 
+    def feeder_loses(self, feeder: RouterLink, out: RouterLink) -> None:
+        """The consumer of a delivery that is still arriving is gone. For one that it took settled we must answer."""
+        if feeder.stream is out:
+            if feeder.stream_delivery is None and not feeder.transfer_settled:
+                self.count_outcome(feeder, RELEASED)
+                feeder.session.settle(feeder.transfer_id, RELEASED)
+            feeder.stream = None
+            feeder.stream_delivery = None
+            feeder.discard = True
+        elif feeder.queued is not None and feeder.queued.group is None and feeder.queued.delivery is not None:
+            self.settle_incoming(feeder.queued.delivery, RELEASED)
+
     def branch_lost(self, branch: Branch) -> None:
         """A copy that never went out."""
         q: Queued = branch.queued
         q.unstarted -= 1
-        if q.group is not None:
+        if q.group is not None and branch.out.snd_settle_mode != SETTLED_MODE:
             self.branch_done(q.group, RELEASED)
         if q.unstarted == 0:
             q.chunks.clear()
