@@ -7,12 +7,13 @@ from typing import Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.types import Symbol, decode
 from waymesh_router.core.annotations import INGRESS, TRACE
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import bare_address
 from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import RouterConnection
+from waymesh_router.core.sections import Sections
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
 
@@ -26,6 +27,7 @@ class Mesh(MeshListener):
         self.core = core
         self.engine = engine
         self.changes = 0
+        self._sections = Sections()
         self.deadline = engine.deadline()
         self._apply: dict[type, Callable[[Any], None]] = {
             fx.SendHello: self._send_hello,
@@ -60,28 +62,35 @@ class Mesh(MeshListener):
     def control_message(self, connection: RouterConnection, message: bytes) -> None:
         """Take a message from a control link, or pass it on, or both, as its `to` says."""
         try:
+            parts = bare_address(self._destination(message)).split("/", 3)
+            topological = parts[0] == "_topo" and len(parts) == 4
+            if topological and parts[2] not in ("all", self.core.router_id):
+                self._forward(parts[2], message)
+                return
             decoded = decode_message(message)
         except DecodeError as e:
             self.core.log("ROUTER", "warning", f"control message that cannot be read: {e.description}")
             return
-        to = bare_address(decoded.to) if isinstance(decoded.to, str) else ""
-        parts = to.split("/", 3)
-        if parts[0] == "_topo" and len(parts) == 4:
-            router = parts[2]
-            if router == "all":
+        if topological:
+            if parts[2] == "all":
                 annotations = decoded.message_annotations or {}
                 ingress = _bare_id(annotations.get(INGRESS, ""))
                 trace = tuple(_bare_id(r) for r in annotations.get(TRACE, ()))
                 self.core.flood(message, ingress, trace)
-            elif router != self.core.router_id:
-                self._forward(router, message)
-                return
         elif parts[0] != "_local":
-            self.core.log("ROUTER", "warning", f"control message to {to!r} is not understood")
+            self.core.log("ROUTER", "warning", f"control message to {decoded.to!r} is not understood")
             return
         opcode = (decoded.application_properties or {}).get("opcode")
         if isinstance(opcode, str) and isinstance(decoded.body, Mapping):
             self.run(self.engine.on_control(connection.id, opcode, decoded.body, self.core.now))
+
+    def _destination(self, message: bytes) -> str:
+        """properties.to, "" where there is none. In a large mesh most control messages are for other routers: only this is read
+        of them. Raises DecodeError."""
+        sections = self._sections
+        at = sections.find_to(message, len(message)) if sections.scan(message, 0, len(message)) else -1
+        to = decode(message, at)[0] if at >= 0 else None
+        return to if isinstance(to, str) else ""
 
     # ---- time
     def tick(self, now: float) -> float:

@@ -26,9 +26,6 @@ RA_SPACING_S = 0.010
 # time after each further change of paths, as long as the news is fresh.
 RA_REPEAT_S = 0.1
 FRESH_S = 2.0
-# Link states arrive before the RA that tells whether there are addresses to ask for. In a large mesh that starts, this spares
-# a question and an answer for each pair of routers; the RA comes in this time unless its flood broke off.
-RA_AWAITED_S = 0.15
 # When only one end of a link has told of its change, the other end is asked unless its own news comes in this time.
 ONE_SIDED_S = 0.02
 # A router that comes back into reach is taken as it was remembered, and asked when no RA of it comes in this time.
@@ -196,7 +193,7 @@ class RoutingEngine:
             if node.ra_ls_seq is None or node.ra_ls_seq < lsu.ls_seq:
                 node.ra_ls_seq = lsu.ls_seq
             if node.ra_mobile_seq is None:
-                self._requests.want(node.id, Kind.MAR, now + RA_AWAITED_S)
+                self._requests.want(node.id, Kind.MAR, now)
         self._requests.answered(node.id, Kind.LSR, now, node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq)
 
     def _doubt_one_sided(self, node: Node, peers: Mapping[str, int], now: float) -> None:

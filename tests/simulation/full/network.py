@@ -1,0 +1,243 @@
+"""Whole routers joined in memory under virtual time.
+
+`SimRouter` is the host of one `Router`. A `Cable` is a connector's way to another router: it can be cut, mended and made a
+black hole. Configurations are texts in the format of qdrouterd.conf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.simulation.full.world import Station, Wire, World
+from waymesh_amqp.connection import Connection
+from waymesh_router.router import Peer, Router
+from waymesh_schema.config import parse_conf
+
+CLIENT_PORT = 10000
+MESH_PORT = 20000
+FIRST_RETRY_S = 0.05
+LAST_RETRY_S = 5.0
+STABLE_S = 1.0
+OPEN_ACCESS = "saslMechanisms: ANONYMOUS\nauthenticatePeer: no\n"
+
+
+class Network(World):
+    """Routers and the cables between them."""
+
+    def __init__(self, seed: int = 1) -> None:
+        World.__init__(self, seed)
+        self.routers: dict[str, SimRouter] = {}
+        self.cables: list[Cable] = []
+        self.ports: dict[int, tuple[SimRouter, str]] = {}
+
+    def router(self, name: str, extra: str = "") -> SimRouter:
+        """A router that is not started yet. `extra`: further sections of its configuration."""
+        router = self.routers[name] = SimRouter(self, name, extra)
+        return router
+
+    def cable(self, one: str, other: str, latency: float = 0.001, cost: int = 1) -> Cable:
+        """Give `one` a connector to `other`; before they start."""
+        cable = Cable(self.routers[one], self.routers[other], latency, cost)
+        self.cables.append(cable)
+        self.routers[one].cables[cable.name] = cable
+        return cable
+
+    def start(self) -> None:
+        for router in self.routers.values():
+            router.start()
+
+    def dial(self, port: int, latency: float) -> tuple[Wire, SimRouter, str] | None:
+        """A wire to who listens on the port, with the listener's name; None where nobody does."""
+        place = self.ports.get(port)
+        if place is None:
+            return None
+        return Wire(self, latency), *place
+
+
+class Cable:
+    """The way of the connector `name` of `one` to `other`. `up`: whether it can be dialled; `silent`: it swallows all bytes."""
+
+    def __init__(self, one: SimRouter, other: SimRouter, latency: float, cost: int) -> None:
+        self.one = one
+        self.other = other
+        self.latency = latency
+        self.cost = cost
+        self.name = f"to-{other.name}-{len(one.cables)}"
+        self.up = True
+        self.silent = False
+        self.wire: Wire | None = None
+
+    def cut(self) -> None:
+        """Break the connection and let no new one through; what is on its way is lost."""
+        self.up = False
+        self.drop()
+
+    def drop(self) -> None:
+        """Break the connection; the connector may dial again at once."""
+        if self.wire is not None:
+            self.wire.cut()
+
+    def silence(self) -> None:
+        """From now on nothing arrives, and nobody is told."""
+        self.silent = True
+        if self.wire is not None:
+            self.wire.silent = True
+
+    def mend(self) -> None:
+        """Let it be dialled again. A wire that lost bytes cannot go on."""
+        if self.silent:
+            self.drop()
+        self.up = True
+        self.silent = False
+
+    def works(self) -> bool:
+        """Whether the two routers can talk over it, once it is dialled."""
+        return self.up and not self.silent and self.one.alive and self.other.alive
+
+
+class SimRouter(Station):
+    """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
+
+    def __init__(self, network: Network, name: str, extra: str) -> None:
+        Station.__init__(self, network)
+        self.network = network
+        self.name = name
+        self.number = len(network.routers)
+        self.extra = extra
+        self.cables: dict[str, Cable] = {}
+        self.alive = False
+        self.lines: list[tuple[float, str, str, str]] = []
+        """Log: time, module, level, text."""
+        self.router: Any = None
+        self._life = 0
+        self._retry: dict[str, float] = {}
+
+    @property
+    def core(self) -> Any:
+        return self.router.core
+
+    def configuration(self) -> str:
+        parts = [
+            f"router {{\nmode: interior\nid: {self.name}\n}}\n",
+            f"listener {{\nname: clients\nhost: 0.0.0.0\nport: {CLIENT_PORT + self.number}\n{OPEN_ACCESS}}}\n",
+            f"listener {{\nname: mesh\nrole: inter-router\nhost: 0.0.0.0\nport: {MESH_PORT + self.number}\n{OPEN_ACCESS}}}\n",
+        ]
+        for cable in self.cables.values():
+            where = f"host: {cable.other.name}\nport: {MESH_PORT + cable.other.number}\ncost: {cable.cost}"
+            parts.append(f"connector {{\nname: {cable.name}\nrole: inter-router\n{where}\nsaslMechanisms: ANONYMOUS\n}}\n")
+        return "".join(parts) + self.extra
+
+    def start(self) -> None:
+        config = parse_conf(self.configuration(), f"{self.name}.conf")
+        self.alive = True
+        self._life += 1
+        self._alarm = math.inf
+        now = self.world.now
+        self.router = Router(config, self, now, self.world.rng, "test", int(now))
+        self.router.start()
+        self.wake()
+
+    def crash(self) -> None:
+        """Gone at once: nothing is said to anybody; peers see their transports end."""
+        self.alive = False
+        self._life += 1
+        for name in ("clients", "mesh"):
+            self.unlisten(name)
+        for end in list(self.ends.values()):
+            end.open = False
+            end.wire.cut()
+        self.ends.clear()
+
+    # ---- a station
+    def tick(self, now: float) -> float:
+        return float(self.router.tick(now))
+
+    def dirty_connections(self) -> list[Connection]:
+        dirty: list[Connection] = self.router.dirty
+        return dirty
+
+    def lost(self, end: Any, reason: str) -> None:
+        self.router.lost(end.conn, reason)
+        if end.endpoint in self._retry:
+            if self.world.now - end.since >= STABLE_S:
+                self._retry[end.endpoint] = FIRST_RETRY_S
+            self._again(end.endpoint)
+
+    # ---- connectors
+    def _again(self, name: str) -> None:
+        """Dial later; the delay doubles, and spreads."""
+        delay = self._retry[name]
+        self._retry[name] = min(delay * 2, LAST_RETRY_S)
+        self.world.after(delay * (0.5 + 0.5 * self.world.rng.random()), self._dial, self._life, name)
+
+    def _dial(self, life: int, name: str) -> None:
+        if life != self._life or name not in self._retry:
+            return
+        cable = self.cables[name]
+        found = self.network.dial(MESH_PORT + cable.other.number, cable.latency) if cable.up else None
+        if found is None:
+            self.router.connect_failed(name, "refused")
+            self.wake()
+            self._again(name)
+            return
+        wire, other, listener = found
+        wire.silent = cable.silent
+        cable.wire = wire
+        self.world.after(cable.latency, other.accept, wire, listener, f"{self.name}:{name}")
+        self.world.after(2 * cable.latency, self._connected, life, name, wire)
+
+    def _connected(self, life: int, name: str, wire: Wire) -> None:
+        if life != self._life:
+            wire.cut()
+        elif wire.dead or not wire.ends:
+            self._again(name)
+        else:
+            wire.join(self, self.router.connected(name, Peer(self.cables[name].other.name)), name)
+
+    def accept(self, wire: Wire, listener: str, peer: str) -> None:
+        if self.alive and not wire.dead:
+            wire.join(self, self.router.accepted(listener, Peer(peer)), listener)
+
+    # ---- Host
+    def listen(self, attrs: Mapping[str, Any]) -> None:
+        port = int(attrs["port"])
+        if port in self.network.ports:
+            raise OSError(f"port {port} is in use")
+        self.network.ports[port] = (self, attrs["name"])
+
+    def unlisten(self, name: str) -> None:
+        for port in self.ports(name):
+            del self.network.ports[port]
+
+    def connect(self, attrs: Mapping[str, Any]) -> None:
+        self._retry[attrs["name"]] = FIRST_RETRY_S
+        self.world.after(0.0, self._dial, self._life, attrs["name"])
+
+    def disconnect(self, name: str) -> None:
+        self._retry.pop(name, None)
+
+    def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        raise OSError("there is no TLS here")
+
+    def remove_ssl_profile(self, name: str) -> None:
+        """There is none."""
+
+    def ports(self, name: str) -> list[int]:
+        return [port for port, place in self.network.ports.items() if place == (self, name)]
+
+    def log(self, module: str, level: str, text: str) -> None:
+        self.lines.append((self.world.now, module, level, text))
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        """All is kept."""
+
+    def log_stats(self, module: str) -> Mapping[str, int]:
+        return {}
+
+    def recent_log(self, limit: int) -> Sequence[Any]:
+        return []
+
+    def memory_usage(self) -> int | None:
+        return None
