@@ -130,7 +130,7 @@ class Link:
 
     # ---- outgoing link
     def finish_drain(self) -> None:
-        """A delivery could go out, there is none, and the receiver drains: use the credit up and say so. Spec: 2.6.7."""
+        """A delivery could go out, there is none, the receiver drains: use the credit up and say so. Spec: 2.6.7."""
         if self.drain and self.attached and self.ready():
             self.delivery_count = (self.delivery_count + self.credit) & 0xFFFFFFFF
             self.credit = 0

@@ -85,8 +85,10 @@ class Mesh(MeshListener):
             self.run(self.engine.on_control(connection.id, opcode, decoded.body, self.core.now))
 
     def _destination(self, message: bytes) -> str:
-        """properties.to, "" where there is none. In a large mesh most control messages are for other routers: only this is read
-        of them. Raises DecodeError."""
+        """properties.to, "" where there is none. Raises DecodeError.
+
+        In a large mesh most control messages are for other routers: only this is read of them.
+        """
         sections = self._sections
         at = sections.find_to(message, len(message)) if sections.scan(message, 0, len(message)) else -1
         to = decode(message, at)[0] if at >= 0 else None

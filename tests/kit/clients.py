@@ -84,7 +84,7 @@ class Client:
         link = self.call(
             lambda: self._container.create_sender(self.connection, address, handler=self._handler, **options)
         )
-        return self._handler.add(Sender(self, link), wait)
+        return self._handler.know(Sender(self, link), wait)
 
     def receiver(
         self, address: str | None, credit: int = 0, *, presettled: bool = False, wait: bool = True, **options: Any
@@ -98,7 +98,7 @@ class Client:
                 link.flow(credit)
             return link
 
-        return self._handler.add(Receiver(self, self.call(create)), wait)
+        return self._handler.know(Receiver(self, self.call(create)), wait)
 
     def wait_ended(self) -> str | None:
         """Wait until the connection is over; the error, if any."""
@@ -284,7 +284,7 @@ class Received:
         self.receiver.client.call(run)
 
 
-class _Handler(MessagingHandler):  # type: ignore[misc]
+class _Handler(MessagingHandler):
     """Turns proton's events into what waiting tests look at."""
 
     def __init__(self, client: Client) -> None:
@@ -294,7 +294,7 @@ class _Handler(MessagingHandler):  # type: ignore[misc]
         self.early: dict[proton.Link, list[Callable[[Any], None]]] = {}
         self.sent: dict[proton.Delivery, Sent] = {}
 
-    def add(self, link: L, wait: bool) -> L:
+    def know(self, link: L, wait: bool) -> L:
         """Make a link known; what happened to it before is told now."""
 
         def run() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,11 @@ _KEY = pytest.StashKey[list[RouterProcess]]()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the logs of the test's routers to the report of its failure."""
-    report: Any = yield
+    report = yield
     if report.failed:
         for router in item.stash.get(_KEY, []):
             report.sections.append((f"log of router {router.name}", router.log[-6000:]))
