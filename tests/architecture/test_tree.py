@@ -15,7 +15,8 @@ pytestmark = pytest.mark.engine_independent
 # Taken apart so that this file does not trip over itself.
 REGISTRIES = [name + ".org" for name in ("pypi", "pythonhosted", "npmjs", "proxy.golang", "deb.debian")]
 MACHINE_PATHS = [f"/{folder}/" for folder in ("work", "root", "opt/wheels", "usr/local/go")]
-LOCK_FILES = {"package-lock.json", "yarn.lock", "poetry.lock", "uv.lock", "Pipfile.lock", "pdm.lock"}
+LOCK_FILES = {"yarn.lock", "poetry.lock", "uv.lock", "Pipfile.lock", "pdm.lock"}
+NPM_LOCK_FILES = {"package-lock.json", "npm-shrinkwrap.json"}
 SKIPS = re.compile(r"pytest\.(?:skip|importorskip)\(|mark\.(?:skip|skipif|xfail)\b")
 
 
@@ -31,6 +32,12 @@ def test_no_registry_host_and_no_path_of_a_machine() -> None:
 
 def test_no_lock_file() -> None:
     assert not [path for path in tracked() if path.name in LOCK_FILES]
+
+
+def test_npm_lock_files_name_no_registry() -> None:
+    """npm checks hashes by them; without `resolved` it asks the registry that the machine is configured for."""
+    locks = [path for path in tracked() if path.name in NPM_LOCK_FILES]
+    assert not [str(path) for path in locks if re.search(r'"resolved"|://', text_of(path))]
 
 
 def test_nothing_built_is_tracked() -> None:

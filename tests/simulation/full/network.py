@@ -1,7 +1,7 @@
 """Whole routers joined in memory under virtual time.
 
-`SimRouter` is the host of one `Router`. A `Cable` is a connector's way to another router: it can be cut, mended and made a
-black hole. Configurations are texts in the format of qdrouterd.conf.
+`SimRouter` is the host of one `Router`. A `Cable` is a connector's way to another router: it can be cut, mended and
+made a black hole. Configurations are texts in the format of qdrouterd.conf.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Network(World):
 
 
 class Cable:
-    """The way of the connector `name` of `one` to `other`. `up`: whether it can be dialled; `silent`: it swallows all bytes."""
+    """The way of the connector `name` of `one` to `other`. `up`: it can be dialled; `silent`: it swallows all bytes."""
 
     def __init__(self, one: SimRouter, other: SimRouter, latency: float, cost: int) -> None:
         self.one = one
@@ -119,14 +119,16 @@ class SimRouter(Station):
         return self.router.core
 
     def configuration(self) -> str:
+        clients, mesh = CLIENT_PORT + self.number, MESH_PORT + self.number
         parts = [
             f"router {{\nmode: interior\nid: {self.name}\n}}\n",
-            f"listener {{\nname: clients\nhost: 0.0.0.0\nport: {CLIENT_PORT + self.number}\n{OPEN_ACCESS}}}\n",
-            f"listener {{\nname: mesh\nrole: inter-router\nhost: 0.0.0.0\nport: {MESH_PORT + self.number}\n{OPEN_ACCESS}}}\n",
+            f"listener {{\nname: clients\nhost: 0.0.0.0\nport: {clients}\n{OPEN_ACCESS}}}\n",
+            f"listener {{\nname: mesh\nrole: inter-router\nhost: 0.0.0.0\nport: {mesh}\n{OPEN_ACCESS}}}\n",
         ]
         for cable in self.cables.values():
             where = f"host: {cable.other.name}\nport: {MESH_PORT + cable.other.number}\ncost: {cable.cost}"
-            parts.append(f"connector {{\nname: {cable.name}\nrole: inter-router\n{where}\nsaslMechanisms: ANONYMOUS\n}}\n")
+            how = "role: inter-router\nsaslMechanisms: ANONYMOUS"
+            parts.append(f"connector {{\nname: {cable.name}\n{where}\n{how}\n}}\n")
         return "".join(parts) + self.extra
 
     def start(self) -> None:

@@ -106,7 +106,7 @@ def wrong_hops(network: Network) -> list[str]:
 
 
 def trees_broken(network: Network, origin: str) -> list[str]:
-    """Routers that a message which entered at `origin` would not reach, or would reach twice, going by valid origins."""
+    """Routers that a message which entered at `origin` would not reach, or would reach twice, by valid origins."""
     reached: dict[str, int] = {}
     stack = [origin]
     while stack:
@@ -135,7 +135,8 @@ def leftovers(network: Network) -> list[str]:
             if a.pending or any(target.outstanding for target in a.targets.values()):
                 found.append(f"{router.name}: deliveries of {key}")
         for link in core.links.values():
-            if link.unsettled or link.queue or link.stream or link.queued or link.busy or link.backlog or link.mid_delivery:
+            under_way = link.stream or link.queued or link.busy or link.backlog or link.mid_delivery
+            if link.unsettled or link.queue or under_way:
                 found.append(f"{router.name}: {link.name} is not idle")
             if not link.is_sender and link.outstanding:
                 found.append(f"{router.name}: {link.name} did not give {link.outstanding} credit back")

@@ -1,7 +1,8 @@
 """Virtual time, stations with connections, and the wires between them.
 
 A `World` is a heap of events. A `Station` is whoever has engine connections: what the socket runtime does for them with
-epoll is done here with `Wire`s: two queues of bytes with latency, a limit of bytes on their way, and chunks of random size.
+epoll is done here with `Wire`s: two queues of bytes with latency, a limit of bytes on their way, and chunks of random
+size.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class World:
         self.now = end
 
     def until(self, condition: Callable[[], bool], limit: float, step: float = 0.0) -> float:
-        """Run until the condition holds, looked at after every event, or after each `step` seconds; the time it took."""
+        """Run until the condition holds, looked at after each event, or after each `step` seconds; the time it took."""
         start = self.now
         while not condition():
             assert self.now - start <= limit, f"not reached within {limit} virtual seconds"
