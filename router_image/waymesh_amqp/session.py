@@ -638,7 +638,7 @@ class Session:
         self.frame_start(o, p, size, 0x13)
         if self.held_by is None:
             self.window_end = serial_add(self.next_incoming_id, self.window)
-            self.window_due = False
+        self.window_due = False
         o[p + 11] = 0xC0
         o[p + 12] = size - 13
         o[p + 13] = 4 if link is None else 10
