@@ -141,8 +141,9 @@ def leftovers(network: Network) -> list[str]:
             if not link.is_sender and link.outstanding:
                 found.append(f"{router.name}: {link.name} did not give {link.outstanding} credit back")
         for conn in core.connections.values():
-            if conn.waiting:
-                found.append(f"{router.name}: connection {conn.id} waits for {[a.key for a in conn.waiting]}")
+            waiting = [a.key for a in conn.waiting if a.pending]
+            if waiting:
+                found.append(f"{router.name}: connection {conn.id} waits for {waiting}")
             for session in conn.sessions.values():
                 if session.unsettled_in.count or session.unsettled_out.count or session.held_by is not None:
                     found.append(f"{router.name}: session {session.channel} is not idle")

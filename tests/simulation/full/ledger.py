@@ -1,0 +1,114 @@
+"""What became of each message of a random workload, and whether that is allowed.
+
+Source of what outcomes promise: seed 003 "Message Settlement and Reliability".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+UNKNOWN = 0
+ACCEPTED = 0x24
+REJECTED = 0x25
+RELEASED = 0x26
+MODIFIED = 0x27
+NAMES = {UNKNOWN: "unknown", ACCEPTED: "accepted", REJECTED: "rejected", RELEASED: "released", MODIFIED: "modified"}
+
+
+@dataclass(slots=True)
+class Receipt:
+    """A consumer got the whole message. `outcome`: what it answered, UNKNOWN if its link ended before it did."""
+
+    consumer: str
+    outcome: int = UNKNOWN
+
+
+@dataclass(slots=True)
+class Sent:
+    """A message. `outcomes`: what its sender was told; `orphan`: the sender's link ended before it was told any."""
+
+    number: int
+    address: str
+    multicast: bool
+    settled: bool
+    outcomes: list[int] = field(default_factory=list)
+    orphan: bool = False
+    receipts: list[Receipt] = field(default_factory=list)
+
+    @property
+    def open(self) -> bool:
+        return not (self.settled or self.orphan or self.outcomes)
+
+
+class Ledger:
+    """All messages of a run by number."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.unexpected: list[str] = []
+
+    def new(self, address: str, multicast: bool, settled: bool) -> Sent:
+        message = Sent(len(self.sent), address, multicast, settled)
+        self.sent.append(message)
+        return message
+
+    def open(self) -> int:
+        """Unsettled messages whose senders wait for an outcome."""
+        return sum(message.open for message in self.sent)
+
+    def summary(self) -> Counter[str]:
+        """Messages by kind and what became of them."""
+        found: Counter[str] = Counter()
+        for m in self.sent:
+            kind = ("multicast " if m.multicast else "anycast ") + ("settled" if m.settled else "unsettled")
+            fate = "orphan" if m.orphan else "/".join(NAMES[o] for o in m.outcomes) or f"{len(m.receipts)} receipts"
+            found[f"{kind} {fate}"] += 1
+        return found
+
+    def violations(self, faultless: bool = False) -> list[str]:
+        """Messages of which something is wrong. `faultless`: nothing was killed or cut, so that nothing may be lost."""
+        found = list(self.unexpected)
+        for m in self.sent:
+            wrong = self._wrong(m) or (self._missing(m) if faultless else "")
+            if wrong:
+                found.append(f"{wrong}: {m}")
+        return found
+
+    def _wrong(self, m: Sent) -> str:
+        consumers = Counter(receipt.consumer for receipt in m.receipts)
+        if max(consumers.values(), default=0) > 1 or (not m.multicast and len(m.receipts) > 1):
+            return "received twice"
+        if m.settled:
+            return "an outcome of a settled delivery" if m.outcomes else ""
+        if m.orphan:
+            return "an outcome for a link that is gone" if m.outcomes else ""
+        if len(m.outcomes) != 1:
+            return f"{len(m.outcomes)} outcomes"
+        answers = {receipt.outcome for receipt in m.receipts}
+        return self._untrue_multicast(m.outcomes[0], answers) if m.multicast else self._untrue(m.outcomes[0], answers)
+
+    def _untrue(self, outcome: int, answers: set[int]) -> str:
+        """Anycast: what the consumer said, or released where none had the whole message, or modified in doubt."""
+        if outcome in (ACCEPTED, REJECTED) and answers != {outcome}:
+            return f"{NAMES[outcome]} without that"
+        if outcome == RELEASED and answers - {RELEASED}:
+            return "released although received"
+        return ""
+
+    def _untrue_multicast(self, outcome: int, answers: set[int]) -> str:
+        if outcome in (ACCEPTED, REJECTED) and outcome not in answers:
+            return f"{NAMES[outcome]} without that"
+        if outcome == RELEASED and answers - {RELEASED}:
+            return "released although received"
+        return ""
+
+    def _missing(self, m: Sent) -> str:
+        """Nothing was killed: all is received, and the sender is told exactly what the consumers said."""
+        if not m.receipts:
+            return "not received"
+        if m.settled:
+            return ""
+        answers = {receipt.outcome for receipt in m.receipts}
+        strongest = next(o for o in (REJECTED, ACCEPTED, MODIFIED, RELEASED, UNKNOWN) if o in answers)
+        return "" if m.outcomes == [strongest] else "another outcome than that of the consumers"
