@@ -29,6 +29,7 @@ cdef class Session:
     cdef unsigned int outcome_first
     cdef unsigned int outcome_last
     cdef bytes outcome_state
+    cdef bytes checked_state
     cdef list outcome_ranges
     cdef public list flow_links
     cdef bint window_due
@@ -57,6 +58,7 @@ cdef class Session:
     cdef bint flow_echo(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
     cdef credit_everywhere(self)
     cdef on_disposition(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
+    cdef check_state(self, bytes state)
     cdef apply_outcome(self, Delivery d, bint from_receiver, bint settled, bytes state, DeliveryRing ring)
     cpdef settle(self, unsigned int did, bytes state)
     cdef list_for_flush(self)

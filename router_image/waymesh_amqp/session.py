@@ -30,6 +30,7 @@ from waymesh_amqp.errors import (
 from waymesh_amqp.link import Link
 from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo, encode_frame
 from waymesh_amqp.transfer import TransferFields
+from waymesh_amqp.types import Described, decode
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import flush_backlog
@@ -82,6 +83,7 @@ class Session:
         self.outcome_first = 0
         self.outcome_last = 0
         self.outcome_state = b""
+        self.checked_state = b""
         self.outcome_ranges: list[tuple[int, int]] = []
         self.flow_links: list[Link] = []
         self.window_due = False
@@ -478,6 +480,8 @@ class Session:
                     q = skip(b, p, end)
                     if b[p] != 0x40:
                         state = bytes(b[p:q])
+                        if q - p != 4 or b[p] != 0 or b[p + 1] != 0x53 or b[p + 3] != 0x45:
+                            self.check_state(state)
         ring: DeliveryRing = self.unsettled_out if from_receiver else self.unsettled_in
         d: Delivery
         count: cython.longlong = serial_gap(last, first)
@@ -497,6 +501,13 @@ class Session:
             d = e
             if 0 <= serial_gap(d.oid if from_receiver else d.did, first) <= count:
                 self.apply_outcome(d, from_receiver, settled, state, ring)
+
+    def check_state(self, state: bytes) -> None:
+        """A state with contents passes untouched, so it must not break its next reader. Raises DecodeError."""
+        if state != self.checked_state:
+            if not isinstance(decode(state)[0], Described):
+                raise DecodeError("delivery state that is not a described value")
+            self.checked_state = state
 
     def apply_outcome(
         self, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes, ring: DeliveryRing

@@ -234,7 +234,11 @@ class Router:
             self.next_tick = now + TICK_S
             for conn in list(self.core.connections.values()):
                 conn.tick(now)
-        return min(following, self.next_tick) if self.core.connections else following
+            for conn in list(self.core.closing.values()):
+                conn.tick(now)
+                if conn.done:
+                    del self.core.closing[conn.id]
+        return min(following, self.next_tick) if self.core.connections or self.core.closing else following
 
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:

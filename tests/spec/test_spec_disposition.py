@@ -269,3 +269,22 @@ def test_outcome_bytes_are_what_the_codec_would_write(core: Hub) -> None:
     consumer.send(frames.disposition(0, state=Described(ULong(0x23), [UInt(5), ULong(6)])))
     core.turn()
     assert encode(Described(ULong(0x23), [UInt(5), ULong(6)])) in producer.end.written
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"\x00\x53\x25\xc0\x03\x09\x40\x40",
+        b"\x00\x53\x25\xc0\x04\x01\xa1\xff\x00",
+        b"\x00\x53\x27\xc1\x02\x01\x40",
+        b"\x43",
+        b"\xa1\x01x",
+        b"\x00\x53\x24\x4f",
+    ],
+    ids=["count", "inner length", "odd map", "uint", "string", "no constructor"],
+)
+def test_state_that_would_break_its_reader_is_not_passed_on(core: Hub, state: bytes) -> None:
+    consumer, producer = pair(core, 1)
+    answers = consumer.send(frames.disposition(0, state=Raw(state)))
+    assert answers[-1].error.condition == "amqp:decode-error"
+    assert [o[3].descriptor for o in outcomes(producer)] == [0x27]

@@ -13,6 +13,7 @@ cdef class Core(Settlement):
     cdef public bint interior
     cdef public object mesh
     cdef public dict connections
+    cdef public dict closing
     cdef public dict links
     cdef public dict nodes
     cdef public long long next_connection_id

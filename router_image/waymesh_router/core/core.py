@@ -56,6 +56,7 @@ class Core(Settlement):
         self.interior = interior
         self.mesh = MeshListener()
         self.connections: dict[int, RouterConnection] = {}
+        self.closing: dict[int, RouterConnection] = {}
         self.links: dict[int, RouterLink] = {}
         self.nodes: dict[str, Node] = {}
         self.next_connection_id = 1
@@ -99,6 +100,8 @@ class Core(Settlement):
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
         self.connections.pop(conn.id, None)
+        if not conn.done:
+            self.closing[conn.id] = conn
         if error is not None and error.condition:
             self.log("SERVER", "info", f"[C{conn.id}] closed: {error.condition}: {error.description}")
         if conn.role == "inter-router":

@@ -61,6 +61,7 @@ class Sections:
         try:
             if list_count(b, self.header_at, end) < 2:
                 return 4
+            end = skip(b, self.header_at, end)
             v: cython.longlong = read_uint(b, skip(b, list_body(b, self.header_at), end), end)
         except DecodeError:
             return 4
@@ -81,10 +82,14 @@ class Sections:
         try:
             if list_count(b, p, end) < 3:
                 return -1
+            end = skip(b, p, end)
+        except DecodeError:
+            return -2
+        try:
             p = skip(b, skip(b, list_body(b, p), end), end)
             skip(b, p, end)
         except DecodeError:
-            return -2
+            return -1
         return p
 
 

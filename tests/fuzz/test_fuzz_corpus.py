@@ -1,0 +1,36 @@
+"""Every input that ever broke something, and the seeds they came from, run again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.driver import CORPUS
+from tests.fuzz.mutate import mutate
+from tests.fuzz.targets import Engine, target
+
+INPUTS = sorted(CORPUS.iterdir())
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=lambda p: p.name)
+def test_corpus(path: Path) -> None:
+    target(path.name.split("-")[0])(path.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["engine", "config"])
+def test_some_fresh_mutations(name: str) -> None:
+    rng = random.Random(7)
+    pool = [p.read_bytes() for p in INPUTS if p.name.startswith(name)]
+    run: Callable[[bytes], None] = target(name)
+    for _ in range(150):
+        run(mutate(rng, pool))
+
+
+def test_a_broken_promise_is_a_finding() -> None:
+    engine = Engine()
+    engine.hub.handler.addresses["M0left"] = engine.hub.handler.addresses["M0q"]  # type: ignore[attr-defined]
+    with pytest.raises(Exception, match="addresses left"):
+        engine(b"\x03")
