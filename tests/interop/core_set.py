@@ -1,4 +1,4 @@
-"""What every foreign client library must be able to do: run by test_rhea.py and test_go_amqp.py.
+"""What every foreign client library must be able to do: run by test_core_set.py.
 
 Each check takes a `Program` and the URLs of the routers that its sender and its receivers connect to.
 """
