@@ -35,6 +35,7 @@ cdef class Forwarding(Handler):
     cdef RouterLink pick_closest(self, Address address, Annotations annotations)
     cdef RouterLink pick_balanced(self, Address address, Annotations annotations)
     cdef RouterLink remote_link(self, Target target, Annotations annotations)
+    cdef bint has_way(self, Address address, Annotations annotations) except -1
     cdef find_nearest(self, Address address)
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef bint track(self, RouterLink lk, Delivery d) except -1

@@ -138,10 +138,10 @@ class Forwarding(Handler):
             return
         out = self.pick(address, annotations, lk) if address.pending is None else None
         if out is None:
-            if address.pending is None and not address.reachable():
-                self.refuse_delivery(lk, more, RELEASED)
-            else:
+            if self.has_way(address, annotations):
                 self.enqueue(lk, address, annotations, more, b, start, end)
+            else:
+                self.refuse_delivery(lk, more, RELEASED)
             return
         self.forward(lk, address, annotations, out, more, b, start, end)
 
@@ -335,6 +335,20 @@ class Forwarding(Handler):
             if annotations.ingress not in target.node.valid_origins:
                 return None
         return neighbour.connection.data_link(self.priority)
+
+    def has_way(self, address: Address, annotations: Annotations) -> cython.bint:
+        """Whether `pick` can find a link for the delivery, now or when somebody has credit."""
+        if address.consumers:
+            return True
+        targets = list(address.targets.values())
+        if address.treatment == CLOSEST:
+            if address.nearest is None:
+                self.find_nearest(address)
+            targets = address.nearest
+        found: cython.bint = False
+        for target in targets:
+            found = found or self.remote_link(target, annotations) is not None
+        return found
 
     def find_nearest(self, address: Address) -> None:
         """Work out `nearest`."""

@@ -18,6 +18,7 @@ cdef class Queueing(Forwarding):
     cdef settled_copies_out(self, Queued q)
     cpdef drain(self, Address address)
     cdef start(self, Queued q, RouterLink out, Branch branch)
+    cdef send_parts(self, Queued q, RouterLink out, Py_ssize_t parts)
     cdef let_go(self, Queued q)
     cdef taken_settled(self, Queued q)
     cdef track_out(self, Queued q, RouterLink out, unsigned int oid, Branch branch)
@@ -31,8 +32,10 @@ cdef class Queueing(Forwarding):
     cpdef branch_to(self, Queued q, RouterLink out)
     cdef group_done(self, Group group, bytes state)
     cdef settle_incoming(self, Delivery d, bytes state)
+    cdef release_queued(self, Queued q)
     cdef to_subscriber(self, RouterLink lk, Queued q)
     cpdef bint send_own(self, Address address, Annotations annotations, bytes message, int priority) except -1
     cdef drop_stream(self, RouterLink lk)
+    cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_queued(self, RouterLink lk)
     cdef forget(self, Delivery d)

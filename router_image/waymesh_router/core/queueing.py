@@ -193,29 +193,35 @@ class Queueing(Forwarding):
                     self.on_credit(link)
 
     def drain(self, address: Address) -> None:
-        """Hand out what waits, in order, as far as consumers are ready."""
+        """Hand out what waits, in order, as far as consumers are ready. What has no way any more goes back."""
         q: Queued
         while address.pending is not None:
             q = address.pending[0]
             self.priority = q.priority
             out = self.pick(address, q.annotations, q.link)
-            if out is None:
+            if out is None and self.has_way(address, q.annotations):
                 return
             address.pending.popleft()
             if not address.pending:
                 address.pending = None
-            self.start(q, out, None)
+            if out is None:
+                self.release_queued(q)
+            else:
+                self.start(q, out, None)
 
     def start(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
         """Send what has come of a waiting delivery to a link that is ready; `branch` for one of several ways."""
         settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED_MODE
         annotations: Annotations = q.annotations
         ann: bytes = self.outgoing_annotations(out, annotations)
-        data: bytes = q.head + ann + q.payload()
+        parts: cython.Py_ssize_t = len(q.chunks)
+        data: bytes = q.head + ann + q.chunks[0]
         view: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
         oid: cython.uint = send_first(
-            out, settled, not q.complete, view, 0, 0, b"", 0, len(data), q.format
+            out, settled, parts > 1 or not q.complete, view, 0, 0, b"", 0, len(data), q.format
         )
+        if parts > 1:
+            self.send_parts(q, out, parts)
         self.count_out(q.link, q.address, out)
         q.unstarted -= 1
         if not settled:
@@ -234,6 +240,16 @@ class Queueing(Forwarding):
             self.taken_settled(q)
         if q.unstarted == 0:
             self.settled_copies_out(q)
+
+    def send_parts(self, q: Queued, out: RouterLink, parts: cython.Py_ssize_t) -> None:
+        """Send the further pieces of a waiting delivery one by one: joined, a large one would be in memory twice."""
+        i: cython.Py_ssize_t
+        for i in range(1, parts):
+            piece: bytes = q.chunks[i]
+            if q.unstarted == 1:
+                q.chunks[i] = b""  # no other branch needs it
+            view: cython.const[cython.uchar][::1] = piece if cython.compiled else memoryview(piece)
+            send_more(out, i + 1 < parts or not q.complete, view, 0, len(piece))
 
     def let_go(self, q: Queued) -> None:
         """No branch waits any more: the sender's session may go on."""
@@ -411,6 +427,9 @@ class Queueing(Forwarding):
     def settle_incoming(self, d: Delivery, state: bytes) -> None:
         """Report the final outcome to the sender; see settlement.py."""
 
+    def release_queued(self, q: Queued) -> None:
+        """Give a waiting delivery back; see settlement.py."""
+
     # ---- the router itself
     def to_subscriber(self, lk: RouterLink, q: Queued) -> None:
         """A whole message for the router: accepted at once, then handed over."""
@@ -471,6 +490,22 @@ class Queueing(Forwarding):
         if d is not None:
             self.forget(d)
         self.on_credit(out)
+
+    def cut_short(self, lk: RouterLink, d: Delivery) -> None:
+        """The consumer is done with a delivery that is still arriving, and has not accepted it: spare it the rest."""
+        if lk.stream_delivery is d:
+            out: RouterLink = lk.stream
+            lk.stream = None
+            lk.stream_delivery = None
+            out.feeder = None
+            if out.attached:
+                abort(out)
+                self.on_credit(out)
+        elif lk.queued is not None and lk.queued.delivery is d:
+            self.drop_queued(lk)
+        else:
+            return
+        lk.discard = True
 
     def drop_queued(self, lk: RouterLink) -> None:
         """Take back the incomplete slow delivery of lk from where it waits or goes."""

@@ -50,8 +50,11 @@ class Settlement(Queueing):
             state = d.state
         if d.group is not None:
             self.branch_done(d.group, state)
-        else:
-            self.settle_incoming(d, state)
+            return
+        lk: RouterLink | None = d.link
+        self.settle_incoming(d, state)
+        if lk is not None and not d.sent and outcome_code(state) > FIRST_FINAL:
+            self.cut_short(lk, d)
 
     def unsettled_outcome(self, d: Delivery, state: bytes) -> None:
         """The receiver has a state but waits for the sender to settle (rcv-settle-mode second, or two steps)."""
@@ -63,6 +66,8 @@ class Settlement(Queueing):
             lk: RouterLink | None = d.link
             if lk is not None and lk.attached:
                 lk.session.report(True, d.did, False, state)
+            elif code >= FIRST_FINAL:
+                self.settle_outgoing(d, state)  # the sender that was to settle first is gone
         elif FIRST_FINAL <= code <= LAST_FINAL and d.out is not None:
             out: RouterLink = d.out  # the group answers for its branches: settle this one
             out.session.report(False, d.oid, True, state)
@@ -111,7 +116,6 @@ class Settlement(Queueing):
 
     def sender_settled(self, d: Delivery, state: bytes) -> None:
         lk: RouterLink | None = d.link
-        out: RouterLink | None = d.out
         if lk is not None:
             d.link = None
             lk.session.unsettled_in.drop(d)
@@ -120,14 +124,21 @@ class Settlement(Queueing):
                 self.count_outcome(lk, d.state)
             if lk.kind == ENDPOINT and not (lk.mid_delivery and lk.transfer_id == d.did):
                 lk.give_back()
-        if out is not None and d.group is None:
-            out.session.report(False, d.oid, True, state if state else d.state)
-            out.session.unsettled_out.drop(d)
-            out.unsettled -= 1
-            d.out = None
-            if d.target is not None:
-                d.target.outstanding -= 1
-                d.target = None
+        if d.group is None:
+            self.settle_outgoing(d, state if state else d.state)
+
+    def settle_outgoing(self, d: Delivery, state: bytes) -> None:
+        """Tell the receiver of an anycast delivery that it is settled, if it went out and was not settled yet."""
+        out: RouterLink | None = d.out
+        if out is None:
+            return
+        out.session.report(False, d.oid, True, state)
+        out.session.unsettled_out.drop(d)
+        out.unsettled -= 1
+        d.out = None
+        if d.target is not None:
+            d.target.outstanding -= 1
+            d.target = None
 
     # ---- losses
     def consumer_lost(self, out: RouterLink) -> None:
@@ -183,6 +194,8 @@ class Settlement(Queueing):
                 lk.session.unsettled_in.drop(d)
                 d.link = None
                 lk.unsettled -= 1
+                if d.group is None and d.state and outcome_code(d.state) >= FIRST_FINAL:
+                    self.settle_outgoing(d, d.state)
         if lk.session.held_by is lk:
             lk.session.release()
 
@@ -193,18 +206,21 @@ class Settlement(Queueing):
         address.pending = None
         for e in pending or ():
             q = e
-            lk: RouterLink | None = q.link
-            if q.settled:
-                self.dropped_presettled += 1
-                if lk is not None:
-                    lk.dropped_presettled += 1
-                    if q.complete:
-                        lk.give_back()
-            elif q.delivery is not None:
-                self.settle_incoming(q.delivery, RELEASED)
-                if lk is not None and lk.kind != ENDPOINT and q.complete:
+            self.release_queued(q)
+
+    def release_queued(self, q: Queued) -> None:
+        lk: RouterLink | None = q.link
+        if q.settled:
+            self.dropped_presettled += 1
+            if lk is not None:
+                lk.dropped_presettled += 1
+                if q.complete:
                     lk.give_back()
-            if lk is not None and not q.complete:
-                lk.queued = None
-                lk.discard = True
-            self.let_go(q)
+        elif q.delivery is not None:
+            self.settle_incoming(q.delivery, RELEASED)
+            if lk is not None and lk.kind != ENDPOINT and q.complete:
+                lk.give_back()
+        if lk is not None and not q.complete:
+            lk.queued = None
+            lk.discard = True
+        self.let_go(q)

@@ -17,7 +17,7 @@ ADDRESSES = "".join(f"address {{\nprefix: {name}\ndistribution: {name}\n}}\n" fo
 
 @dataclass(frozen=True)
 class Weather:
-    """How often something happens, a virtual second: cables cut, dropped or silenced, routers killed, clients replaced."""
+    """How often something happens in a virtual second: cables cut, dropped, silenced, routers killed, clients replaced."""
 
     cut: float = 0.0
     drop: float = 0.0
@@ -61,7 +61,8 @@ class Chaos:
     def add_sender(self, address: str, count: int) -> None:
         multicast = address.startswith("multicast")
         settled = self.rng.choice((0.0, 0.3, 1.0))
-        plan = SenderPlan(count, multicast, settled, self.rng.choice((10.0, self.size)), self.rng.choice((0.001, 0.004)))
+        size, pace = self.rng.choice((10.0, self.size)), self.rng.choice((0.001, 0.004))
+        plan = SenderPlan(count, multicast, settled, size, pace)
         self.new_client().sender(address, plan, anonymous=self.rng.random() < 0.3)
 
     def populate(self, receivers: int, senders: int, count: int) -> None:
