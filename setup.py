@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 # Only the commands that compile need Cython's work. An editable install stays interpreted until `make engine`
 # compiles in place, so that a hot module that does not compile cannot keep anyone from an environment.
 if {"bdist_wheel", "build_ext"} & set(sys.argv):
-    from build_engine import PARALLEL, extensions, hot_modules
+    from build_engine import PARALLEL, extensions, wanted_modules
 
-    setup(ext_modules=extensions(hot_modules()), options={"build_ext": {"parallel": PARALLEL}})
+    setup(ext_modules=extensions(wanted_modules()), options={"build_ext": {"parallel": PARALLEL}})
 else:
     setup()

@@ -1,8 +1,9 @@
 """Compiles the hot modules with Cython, in place beside their sources, and only those that changed.
 
-A module is rebuilt when the hash of its source, of any `.pxd` file, of the compiler settings or of the versions of
-Python and Cython differs from the one that was noted when it was last built. Run by `make engine`; `setup.py` uses the
-same settings for a wheel.
+A module is rebuilt when the hash of its source, of the `.pxd` files it takes declarations from, of the compiler
+settings or of the versions of Python and Cython differs from the one that was noted when it was last built. Compiled
+files come into place together, when all compilers have ended, and each in one step: until then what runs meanwhile
+finds the engine of before. Run by `make engine`; `setup.py` uses the same settings for a wheel.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -28,7 +32,10 @@ ROOT = REPO / "router_image"
 BUILD = REPO / "build" / "engine"
 NOTES = BUILD / "hashes.json"
 PARALLEL = os.cpu_count() or 1
-COMPILE_ARGS = ("-O2", "-g0", "-Wno-unused-function", "-Wno-unreachable-code")
+SHARED = "waymesh_amqp._cyutility"
+"""Cython's own code for memory views and such, once for all modules: it is more C than most of them have."""
+
+COMPILE_ARGS = ("-O1", "-g0", "-w")  # of generated C no warning is of use
 DIRECTIVES: dict[str, object] = {
     "language_level": 3,
     "boundscheck": True,  # parsers read hostile bytes; proven loops switch it off where they stand
@@ -36,7 +43,8 @@ DIRECTIVES: dict[str, object] = {
     "initializedcheck": False,
     "cdivision": True,
     "infer_types": True,
-    "embedsignature": True,
+    "emit_code_comments": False,
+    "auto_pickle": False,  # nobody pickles a connection, and its code is a fifth of a class with many fields
     "warn.unreachable": False,  # the branches that `cython.compiled` switches off
 }
 
@@ -54,13 +62,19 @@ def engine_module() -> ModuleType:
 ENGINE = engine_module()
 
 
-def hot_modules() -> list[str]:
-    """The hot modules that have a source file; the others are named on stderr."""
+def source_path(name: str) -> str:
+    """The module's source, relative to the repository's root; for the shared module the C file that Cython makes."""
+    path: Path = ENGINE.source_of(name).relative_to(REPO)
+    return str(path.with_suffix(".c") if name == SHARED else path)
+
+
+def wanted_modules() -> list[str]:
+    """The shared module and the hot modules that have a source file; the others are named on stderr."""
     present = [name for name in ENGINE.HOT if ENGINE.source_of(name).exists()]
     absent = [name for name in ENGINE.HOT if name not in present]
     if absent:
         print(f"engine: no source yet, skipped: {' '.join(absent)}", file=sys.stderr)
-    return present
+    return [SHARED, *present] if present else []
 
 
 def extensions(names: Sequence[str]) -> list[Extension]:
@@ -70,62 +84,71 @@ def extensions(names: Sequence[str]) -> list[Extension]:
     from Cython.Build import cythonize
     from setuptools import Extension
 
-    wanted = [
-        Extension(
-            name,
-            [str(ENGINE.source_of(name).relative_to(REPO))],
-            extra_compile_args=list(COMPILE_ARGS),
-        )
-        for name in names
-    ]
     made: list[Extension] = cythonize(  # type: ignore[no-untyped-call]
-        wanted,
+        [Extension(name, [source_path(name)], extra_compile_args=list(COMPILE_ARGS)) for name in names],
         build_dir=str((BUILD / "c").relative_to(REPO)),
         include_path=[str(ROOT.relative_to(REPO))],
         compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=SHARED,
         force=True,  # the hashes below decide what is stale, not file times
-        nthreads=PARALLEL if len(wanted) > 1 else 0,
+        nthreads=PARALLEL if len(names) > 1 else 0,
         quiet=True,
     )
     return made
 
 
-def build_in_place(names: Sequence[str]) -> None:
-    """Compiles the modules beside their sources; a compiler's error ends the program."""
+def compile_one(name: str) -> Path | None:
+    """The compiled file of one module, still in the build folder; None after a compiler's error, which is on stderr."""
     from Cython.Compiler.Errors import CompileError
     from setuptools import Distribution
     from setuptools.errors import BaseError
 
     try:
-        modules = extensions(names)
-    except CompileError as error:
-        raise SystemExit(f"engine: Cython does not accept {error}: see its messages above") from None
-    distribution = Distribution(
-        {"name": "waymesh", "package_dir": {"": ROOT.name}, "ext_modules": modules, "script_name": "setup.py"}
-    )
-    command = distribution.get_command_obj("build_ext")
-    command.inplace = True
-    command.force = True
-    command.parallel = PARALLEL
-    command.build_temp = str(BUILD / "o")
-    command.ensure_finalized()
-    try:
+        modules = extensions([name])
+        distribution = Distribution({"name": "waymesh", "ext_modules": modules, "script_name": "setup.py"})
+        command = distribution.get_command_obj("build_ext")
+        command.force = True
+        command.build_lib = str(BUILD / "lib")
+        command.build_temp = str(BUILD / "o")
+        command.ensure_finalized()
         command.run()
+    except CompileError as error:
+        print(f"engine: Cython does not accept {error}: see its messages above", file=sys.stderr)
+        return None
     except BaseError as error:
-        raise SystemExit(f"engine: {error}") from None
+        print(f"engine: {name}: {error}", file=sys.stderr)
+        return None
+    return Path(command.get_ext_fullpath(name))
 
 
-def hashes(names: Sequence[str]) -> dict[str, str]:
+def compile_all(names: Sequence[str]) -> dict[str, Path]:
+    """The compiled files of the modules that compile, on all processors, the longest sources first."""
+    import Cython.Build  # noqa: F401 - before the processes part, so that each need not load it
+
+    def length(name: str) -> int:
+        return sys.maxsize if name == SHARED else os.path.getsize(source_path(name))
+
+    ordered = sorted(names, key=length, reverse=True)
+    with ProcessPoolExecutor(min(PARALLEL, len(ordered))) as pool:
+        return {name: made for name, made in zip(ordered, pool.map(compile_one, ordered), strict=True) if made}
+
+
+def hashes(names: Iterable[str]) -> dict[str, str]:
     """For each module the hash of all that its compiled twin is made from."""
-    common = hashlib.sha256()
-    settings = (sys.version, importlib.metadata.version("cython"), sorted(DIRECTIVES.items()), COMPILE_ARGS)
-    common.update(repr(settings).encode())
-    for header in sorted(ROOT.rglob("*.pxd")):
-        common.update(header.read_bytes())
+    from Cython.Build.Dependencies import create_dependency_tree
+    from Cython.Compiler.Main import Context
+    from Cython.Compiler.Options import CompilationOptions
+
+    settings = (sys.version, importlib.metadata.version("cython"), SHARED, sorted(DIRECTIVES.items()), COMPILE_ARGS)
+    common = hashlib.sha256(repr(settings).encode())
+    options = CompilationOptions(include_path=[str(ROOT.relative_to(REPO))])
+    tree = create_dependency_tree(Context.from_options(options), quiet=True)
     found = {}
     for name in names:
         digest = common.copy()
-        digest.update(ENGINE.source_of(name).read_bytes())
+        for part in sorted(tree.all_dependencies(source_path(name))) if name != SHARED else ():
+            digest.update(part.encode())
+            digest.update(Path(part).read_bytes())
         found[name] = digest.hexdigest()
     return found
 
@@ -139,12 +162,22 @@ def noted() -> dict[str, str]:
     return notes
 
 
-def remove_twins(names: Sequence[str]) -> None:
+def put_in_place(made: Path, name: str) -> None:
+    """Gives the module its new twin in one step; processes that have loaded the one of before keep it."""
+    target: Path = ENGINE.source_of(name).with_name(made.name)
+    fresh = target.with_name(f".new.{made.name}")
+    shutil.copy(made, fresh)
+    os.replace(fresh, target)
+    remove_twins([name], keep=target)
+
+
+def remove_twins(names: Iterable[str], keep: Path | None = None) -> None:
     """Takes away compiled files, those of other Python versions too: CPython would prefer them to the source."""
     for name in names:
         source = ENGINE.source_of(name)
         for twin in source.parent.glob(f"{source.stem}.*so"):
-            twin.unlink()
+            if twin != keep:
+                twin.unlink()
 
 
 def main() -> int:
@@ -158,29 +191,38 @@ def main() -> int:
     with open(BUILD / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if options.clean:
-            remove_twins(ENGINE.HOT)
+            remove_twins([*ENGINE.HOT, SHARED])
             NOTES.unlink(missing_ok=True)
             return 0
         return build(force=options.force)
 
 
 def build(force: bool) -> int:
-    """Compiles the stale modules and notes their hashes."""
-    names = hot_modules()
-    current, old = hashes(names), {} if force else noted()
-    stale = [n for n in names if current[n] != old.get(n) or ENGINE.twin_of(n) is None]
-    if stale:
-        print(f"engine: compiling {' '.join(stale)}", file=sys.stderr)
-        remove_twins(stale)
-        build_in_place(stale)
-        NOTES.write_text(json.dumps(current, indent=1) + "\n")
+    """Compiles the stale modules, puts what compiled in place and notes its hashes."""
+    began = time.time()
+    names = wanted_modules()
+    current, old = hashes(names), noted()
+    fresh = {n for n in names if current[n] == old.get(n) and ENGINE.twin_of(n) is not None}
+    todo = [n for n in names if force or n not in fresh]
+    if todo:
+        print(f"engine: compiling {' '.join(todo)}", file=sys.stderr)
+        made = compile_all(todo)
+        for name, path in made.items():
+            put_in_place(path, name)
+        # A stale twin must not meet new ones: they disagree about what their classes look like in memory.
+        remove_twins(set(todo) - fresh - set(made))
+        fresh |= set(made)
+        NOTES.write_text(json.dumps({n: current[n] for n in names if n in fresh}, indent=1) + "\n")
+    date(fresh, began)
+    return 0 if fresh.issuperset(todo) and fresh.issuperset(names) else 1
+
+
+def date(names: Collection[str], when: float) -> None:
+    """Lets the twins' age say what their hashes say: made of what the sources were at `when` (see `fault_of`)."""
     for name in names:
         twin = ENGINE.twin_of(name)
-        if twin is None:
-            print(f"engine: {name} was not built", file=sys.stderr)
-            return 1
-        os.utime(twin)  # up to date by its hash: let its age say so too (see fault_of)
-    return 0
+        assert twin is not None
+        os.utime(twin, (when, when))
 
 
 if __name__ == "__main__":
