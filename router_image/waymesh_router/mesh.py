@@ -12,7 +12,7 @@ from waymesh_router.core.annotations import INGRESS, TRACE
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import bare_address
 from waymesh_router.core.listener import MeshListener
-from waymesh_router.core.model import RouterConnection
+from waymesh_router.core.model import Queued, RouterConnection
 from waymesh_router.core.sections import Sections
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
@@ -76,7 +76,7 @@ class Mesh(MeshListener):
                 annotations = decoded.message_annotations or {}
                 ingress = _bare_id(annotations.get(INGRESS, ""))
                 trace = tuple(_bare_id(r) for r in annotations.get(TRACE, ()))
-                self.core.flood(message, ingress, trace)
+                self._flood(message, ingress, trace)
         elif parts[0] != "_local":
             self.core.log("ROUTER", "warning", f"control message to {decoded.to!r} is not understood")
             return
@@ -110,11 +110,11 @@ class Mesh(MeshListener):
     def _send_hello(self, e: fx.SendHello) -> None:
         conn = self.core.connections.get(e.link_id)
         if conn is not None:
-            self.core.send_control(conn, control_message(HELLO_ADDRESS, "HELLO", e.body, None))
+            self._send_control(conn, control_message(HELLO_ADDRESS, "HELLO", e.body, None))
 
     def _send_all(self, e: fx.SendAll) -> None:
         message = control_message(f"amqp:/_topo/0/all/{e.suffix}", e.opcode, e.body, self.core.router_id)
-        self.core.flood(message, self.core.router_id, ())
+        self._flood(message, self.core.router_id, ())
 
     def _send_to(self, e: fx.SendTo) -> None:
         to = f"amqp:/_topo/0/{e.router_id}/{e.suffix}"
@@ -124,7 +124,29 @@ class Mesh(MeshListener):
         node = self.core.nodes.get(router_id)
         neighbour = node.neighbour() if node is not None else None
         if neighbour is not None:
-            self.core.send_control(neighbour.connection, message)
+            self._send_control(neighbour.connection, message)
+
+    def _flood(self, message: bytes, ingress: str, trace: tuple[str, ...]) -> None:
+        """Send a message on, along the tree of the router where it came in. Source: inter-router.md Paths."""
+        seen: list[RouterConnection] = []
+        for node in self.core.nodes.values():
+            neighbour = node.neighbour()
+            if neighbour is None or neighbour.connection in seen or neighbour.id in trace:
+                continue
+            if trace and ingress not in node.valid_origins:
+                continue
+            seen.append(neighbour.connection)
+            self._send_control(neighbour.connection, message)
+
+    def _send_control(self, conn: RouterConnection, message: bytes) -> None:
+        """Send a whole message, annotations included, on a control link."""
+        if conn.control_out is None or not conn.control_out.attached:
+            return
+        q = Queued(None, self.core.bare)
+        q.address = self.core.control_address
+        q.chunks.append(message)
+        q.size = len(message)
+        self.core.branch_to(q, conn.control_out)
 
     def _set_link(self, e: fx.SetLink) -> None:
         node = self.core.nodes[e.router_id]

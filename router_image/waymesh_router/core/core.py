@@ -24,7 +24,6 @@ from waymesh_router.core.model import (
     UNAVAILABLE,
     Address,
     Node,
-    Queued,
     RouterConnection,
     RouterLink,
     Target,
@@ -368,33 +367,11 @@ class Core(Settlement):
                             node.connection.waiting[address] = None
                 self.refresh(address)
 
-    # ---- control messages
+    # ---- messages of the router itself
     def on_control(self, message: bytes, lk: RouterLink | None) -> None:
         """A whole message came on a control link."""
         if lk is not None:
             self.mesh.control_message(lk.connection, message)  # type: ignore[arg-type]
-
-    def send_control(self, conn: RouterConnection, message: bytes) -> None:
-        """Send a whole message, annotations included, on a control link."""
-        if conn.control_out is None or not conn.control_out.attached:
-            return
-        q = Queued(None, self.bare)
-        q.address = self.control_address
-        q.chunks.append(message)
-        q.size = len(message)
-        self.branch_to(q, conn.control_out)
-
-    def flood(self, message: bytes, ingress: str, trace: tuple[str, ...]) -> None:
-        """Send a control message on, along the tree of the router where it came in. Source: inter-router.md Paths."""
-        seen: list[RouterConnection] = []
-        for node in self.nodes.values():
-            neighbour = node.neighbour()
-            if neighbour is None or neighbour.connection in seen or neighbour.id in trace:
-                continue
-            if trace and ingress not in node.valid_origins:
-                continue
-            seen.append(neighbour.connection)
-            self.send_control(neighbour.connection, message)
 
     def send_message(self, to: str, message: bytes) -> bool:
         """Send a message of the router itself to an address text; False where nobody has it."""
