@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --seconds 60 --seed 1`: in a child process, so that a crash of the interpreter is a finding too.
+"""`python -m tests.fuzz --seconds 60 --seed 1`: in a child process, so that a crash of the interpreter is found too.
 
 WAYMESH_ENGINE chooses the engine. Findings are shrunk and written to tests/fuzz/corpus; exit code 1 if there is one.
 """

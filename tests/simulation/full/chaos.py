@@ -17,7 +17,7 @@ ADDRESSES = "".join(f"address {{\nprefix: {name}\ndistribution: {name}\n}}\n" fo
 
 @dataclass(frozen=True)
 class Weather:
-    """How often something happens in a virtual second: cables cut, dropped, silenced, routers killed, clients replaced."""
+    """How often it happens in a virtual second: cables cut, dropped, silenced, routers killed, clients replaced."""
 
     cut: float = 0.0
     drop: float = 0.0
