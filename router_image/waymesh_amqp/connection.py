@@ -180,6 +180,10 @@ class Connection(OutputBuffer):
                 self.release_held()
             if self.congested:
                 self.congested = False
+                for e in list(self.sessions.values()):
+                    session: Session = e
+                    if session.blocked:
+                        session.unblock()
                 self.handler.on_writable(self)
 
     def flush(self) -> None:

@@ -33,7 +33,7 @@ cdef class Link:
     cdef public unsigned long long transfer_bytes
     cdef public bint mid_delivery
     cdef public bint busy
-    cdef public bytearray backlog
+    cdef public object backlog
     cdef public bint backlog_more
     cdef public bint abandoned
 

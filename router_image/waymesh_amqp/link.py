@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import cython
@@ -19,8 +20,8 @@ class Link:
 
     `credit`: what the receiving side has granted and the sending side not used. `outstanding` (incoming links):
     deliveries that have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several
-    frames is under way. `backlog`: its bytes that the session window did not let out yet; `abandoned`: it ends with an
-    abort instead. `over`: the handler was told that the link is gone.
+    frames is under way. `backlog`: payloads of frames of it that have to wait for the session window or the transport;
+    `abandoned`: it ends with an abort instead. `over`: the handler was told that the link is gone.
     """
 
     def __init__(self, session: Session) -> None:
@@ -53,7 +54,7 @@ class Link:
         self.transfer_bytes = 0
         self.mid_delivery = False
         self.busy = False
-        self.backlog: bytearray | None = None
+        self.backlog: deque[bytes] | None = None
         self.backlog_more = False
         self.abandoned = False
 

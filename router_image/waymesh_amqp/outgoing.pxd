@@ -6,6 +6,7 @@ cdef unsigned int send_first(Link link, bint settled, bint more, const unsigned 
 cdef write_first(Link link, unsigned int oid, bint settled, bint more, unsigned int form, Py_ssize_t payload)
 cdef conn_put(Connection conn, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
 cdef send_more(Link link, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+cdef keep_back(object kept, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end, Py_ssize_t room)
 cdef write_more(Link link, bint more, bint aborted, Py_ssize_t payload)
 cdef abort(Link link)
 cdef flush_backlog(Link link)

@@ -8,6 +8,7 @@ b[s0:e0] (header, delivery-annotations), `annotations`, b[s1:e1] (the rest).
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import TYPE_CHECKING
 
 import cython
@@ -152,7 +153,7 @@ def send_more(
     n: cython.Py_ssize_t
     last: cython.bint = False
     if link.backlog is None:
-        while not last and session.remote_window > 0:
+        while not last and session.remote_window > 0 and not conn.backed_up():
             n = end - start
             last = n <= room
             if not last:
@@ -164,11 +165,30 @@ def send_more(
         if last:
             link.busy = more
             return
-        link.backlog = bytearray()
+        link.backlog = deque()
         session.blocked.append(link)
-    link.backlog += b[start:end]
+    keep_back(link.backlog, b, start, end, room)
+    if not more and not link.backlog:
+        link.backlog.append(b"")  # all that is left to say is that it was all
     link.backlog_more = more
     link.busy = True
+
+
+def keep_back(
+    kept: deque[bytes],
+    b: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    room: cython.Py_ssize_t,
+) -> None:
+    """Append b[start:end] to a backlog, in payloads of at most `room`: one buffer would have to be moved around."""
+    n: cython.Py_ssize_t
+    while start < end:
+        n = end - start
+        if n > room:
+            n = room
+        kept.append(bytes(b[start : start + n]))
+        start += n
 
 
 def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cython.Py_ssize_t) -> None:
@@ -201,7 +221,7 @@ def abort(link: Link) -> None:
     if link.attached and link.session.remote_window <= 0:
         if link.backlog is None:
             link.session.blocked.append(link)
-        link.backlog = bytearray()
+        link.backlog = deque()
         link.abandoned = True  # an abort is a transfer too: it waits for the session window. Spec: 2.5.6
         link.busy = True
     else:
@@ -214,17 +234,12 @@ def abort(link: Link) -> None:
 
 
 def flush_backlog(link: Link) -> None:
-    """The peer's session window opened: send what was kept back."""
-    data: bytearray | None = link.backlog
-    if data is None:
+    """The peer's session window opened, or its transport took what was written: send what was kept back."""
+    kept: deque[bytes] | None = link.backlog
+    if kept is None:
         return
     session: Session = link.session
     conn: Connection = link.connection
-    room: cython.Py_ssize_t = conn.peer_max - MORE_HEADER
-    start: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t = len(data)
-    n: cython.Py_ssize_t
-    b: cython.const[cython.uchar][::1] = bytes(data) if cython.compiled else memoryview(bytes(data))
     if session.remote_window <= 0:
         session.blocked.append(link)
         return
@@ -233,19 +248,14 @@ def flush_backlog(link: Link) -> None:
         link.backlog_more = False
         conn.reserve(MORE_HEADER + 4)
         write_more(link, False, True, 0)
-    elif end == 0 and not link.backlog_more:  # all that is left to say is that it was all
-        conn.reserve(MORE_HEADER)
-        write_more(link, False, False, 0)
-    while start < end and session.remote_window > 0:
-        n = end - start
-        if n > room:
-            n = room
+    while kept and session.remote_window > 0 and not conn.backed_up():
+        data: bytes = kept.popleft()
+        n: cython.Py_ssize_t = len(data)
         conn.reserve(MORE_HEADER + n)
-        write_more(link, link.backlog_more or start + n < end, False, n)
-        conn_put(conn, b, start, start + n)
-        start += n
-    if start < end:
-        link.backlog = bytearray(b[start:end])
+        write_more(link, link.backlog_more or bool(kept), False, n)
+        b: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
+        conn_put(conn, b, 0, n)
+    if kept:
         session.blocked.append(link)
         return
     link.backlog = None
