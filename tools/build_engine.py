@@ -141,8 +141,9 @@ def hashes(names: Iterable[str]) -> dict[str, str]:
 
     settings = (sys.version, importlib.metadata.version("cython"), SHARED, sorted(DIRECTIVES.items()), COMPILE_ARGS)
     common = hashlib.sha256(repr(settings).encode())
-    options = CompilationOptions(include_path=[str(ROOT.relative_to(REPO))])
-    tree = create_dependency_tree(Context.from_options(options), quiet=True)
+    options = CompilationOptions(include_path=[str(ROOT.relative_to(REPO))])  # type: ignore[no-untyped-call]
+    context = Context.from_options(options)  # type: ignore[no-untyped-call]
+    tree = create_dependency_tree(context, quiet=True)  # type: ignore[no-untyped-call]
     found = {}
     for name in names:
         digest = common.copy()
