@@ -60,7 +60,7 @@ def use(tree: Path, octets: str) -> str:
 def test_builds_what_changed_and_only_that(tree: Path) -> None:
     first = build(tree)
     assert first.returncode == 0, first.stderr
-    assert "compiling waymesh_amqp.tiny" in first.stderr
+    assert re.search(r"compiling .*\bwaymesh_amqp\.tiny\b", first.stderr)
     assert "no source yet, skipped: waymesh_amqp.later" in first.stderr
     assert use(tree, "b'abc'") == "compiled 99"
     assert use(tree, "b'ab'").startswith("IndexError"), "input must never be read past its end"
