@@ -27,21 +27,50 @@ def third(b: cython.const[cython.uchar][::1]) -> int:
 '''
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A checkout with one hot module that exists and one that does not."""
-    package = tmp_path / "router_image" / "waymesh_amqp"
+USER = '''"""A hot module that takes a declaration from another one."""
+
+from __future__ import annotations
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.tiny import Pair
+
+
+def total(pair: Pair) -> int:
+    return pair.left + pair.right
+'''
+
+PAIR = """
+
+class Pair:
+    def __init__(self, left: int, right: int) -> None:
+        self.left = left
+        self.right = right
+"""
+
+HEADER = """
+cdef class Pair:
+    cdef public int left
+    cdef public int right
+"""
+
+
+def lay(root: Path) -> None:
+    """A checkout with two hot modules that exist, one the user of the other, and one that does not."""
+    package = root / "router_image" / "waymesh_amqp"
     package.mkdir(parents=True)
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "setup.py").touch()
-    shutil.copy(REPO / "tools" / "build_engine.py", tmp_path / "tools")
+    (root / "tools").mkdir()
+    (root / "setup.py").touch()
+    shutil.copy(REPO / "tools" / "build_engine.py", root / "tools")
     for name in ("__init__.py", "_cython_stub.py", "_engine.py"):
         shutil.copy(REPO / "router_image" / "waymesh_amqp" / name, package)
     choice = package / "_engine.py"
-    hot = 'HOT: Final[tuple[str, ...]] = ("waymesh_amqp.tiny", "waymesh_amqp.later")\n'
+    hot = 'HOT: Final[tuple[str, ...]] = ("waymesh_amqp.tiny", "waymesh_amqp.user", "waymesh_amqp.later")\n'
     choice.write_text(re.sub(r"^HOT: .*?^\)\n", hot, choice.read_text(), flags=re.MULTILINE | re.DOTALL))
-    (package / "tiny.py").write_text(SOURCE)
-    return tmp_path
+    (package / "tiny.py").write_text(SOURCE + PAIR)
+    (package / "tiny.pxd").write_text(HEADER)
+    (package / "user.py").write_text(USER)
 
 
 def build(tree: Path) -> subprocess.CompletedProcess[str]:
@@ -50,36 +79,72 @@ def build(tree: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """That checkout after its first build, and what the build said."""
+    root = tmp_path_factory.mktemp("built")
+    lay(root)
+    return root, build(root)
+
+
+@pytest.fixture
+def tree(built: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path) -> Path:
+    """A built checkout of the test's own."""
+    return Path(shutil.copytree(built[0], tmp_path / "tree"))
+
+
 def use(tree: Path, octets: str) -> str:
-    code = f"import waymesh_amqp, waymesh_amqp.tiny as t; print(waymesh_amqp.engine(), t.third({octets}))"
+    code = "import waymesh_amqp, waymesh_amqp.tiny as t, waymesh_amqp.user as u\n"
+    code += f"print(waymesh_amqp.engine(), t.third({octets}), u.total(t.Pair(3, 4)))"
     environ = {**os.environ, "PYTHONPATH": str(tree / "router_image"), "WAYMESH_ENGINE": "compiled"}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False)
     return (done.stdout or done.stderr).strip().splitlines()[-1]
 
 
-def test_builds_what_changed_and_only_that(tree: Path) -> None:
-    first = build(tree)
-    assert first.returncode == 0, first.stderr
-    assert re.search(r"compiling .*\bwaymesh_amqp\.tiny\b", first.stderr)
-    assert "no source yet, skipped: waymesh_amqp.later" in first.stderr
-    assert use(tree, "b'abc'") == "compiled 99"
-    assert use(tree, "b'ab'").startswith("IndexError"), "input must never be read past its end"
+def compiled(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """The last words of the names of the modules that a build says it compiles."""
+    for line in done.stderr.splitlines():
+        if line.startswith("engine: compiling "):
+            return {name.rpartition(".")[2] for name in line.split()[2:]}
+    return set()
 
+
+def test_the_first_build_builds_all(built: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    root, first = built
+    assert first.returncode == 0, first.stderr
+    assert compiled(first) == {"_cyutility", "tiny", "user"}
+    assert "no source yet, skipped: waymesh_amqp.later" in first.stderr
+    assert use(root, "b'abc'") == "compiled 99 7"
+    assert use(root, "b'ab'").startswith("IndexError"), "input must never be read past its end"
+
+
+def test_builds_what_changed_and_only_that(tree: Path) -> None:
     source = tree / "router_image" / "waymesh_amqp" / "tiny.py"
     source.touch()
     assert use(tree, "b'abc'").startswith("ImportError"), "a twin older than its source is stale"
-    assert "compiling" not in build(tree).stderr, "the text is the same"
-    assert use(tree, "b'abc'") == "compiled 99"
+    assert not compiled(build(tree)), "the text is the same"
+    assert use(tree, "b'abc'") == "compiled 99 7"
 
-    source.write_text(SOURCE.replace("b[2]", "b[2] + 1"))
-    assert "compiling" in build(tree).stderr
-    assert use(tree, "b'abc'") == "compiled 100"
+    source.write_text(source.read_text().replace("b[2]", "b[2] + 1"))
+    assert compiled(build(tree)) == {"tiny"}, "nobody takes anything from a source"
+    assert use(tree, "b'abc'") == "compiled 100 7"
+
+    source.with_suffix(".pxd").write_text("cdef class Pair:\n    cdef public int right\n    cdef public int left\n")
+    assert compiled(build(tree)) == {"tiny", "user"}
+    assert use(tree, "b'abc'") == "compiled 100 7"
 
 
 def test_a_module_that_does_not_compile_is_named_and_leaves_no_twin(tree: Path) -> None:
-    source = tree / "router_image" / "waymesh_amqp" / "tiny.py"
-    source.write_text(SOURCE + "\nclass Broken(:\n")
+    package = tree / "router_image" / "waymesh_amqp"
+    twin, shared = next(package.glob("tiny.*so")).stat(), next(package.glob("_cyutility.*so")).stat()
+    (package / "user.py").write_text(USER + "\nclass Broken(:\n")
     done = build(tree)
     assert done.returncode == 1
     assert "engine: Cython does not accept" in done.stderr
-    assert not list(source.parent.glob("tiny*.so"))
+    assert not list(package.glob("user*.so"))
+    assert next(package.glob("tiny.*so")).stat().st_ino == twin.st_ino, "what is up to date stays in place"
+    assert next(package.glob("_cyutility.*so")).stat().st_ino == shared.st_ino
+
+    (package / "user.py").write_text(USER)
+    assert compiled(build(tree)) == {"user"}
+    assert use(tree, "b'abc'") == "compiled 99 7"
