@@ -26,18 +26,19 @@ class Delivery:
     producer: Producer
     audience: list[Consumer]
     parts: list[bytes]
+    address: str
     outcome: Described | None = None
     aborted: bool = False
 
 
 @dataclass(eq=False)
 class Producer:
-    """`count` and `credit` as the protocol has them; `open`: a delivery that is not complete."""
+    """`count` and `credit` as in the protocol; `open`: an incomplete delivery. No `address`: that of each message."""
 
     client: Client
     name: str
     handle: int
-    address: str
+    address: str | None
     theirs: int = -1
     count: int = 0
     credit: int = 0
@@ -99,7 +100,7 @@ class Client:
             next_incoming_id=self.got_frames, incoming_window=self.incoming, next_outgoing_id=self.sent_frames, **over
         )
 
-    def attach_producer(self, address: str) -> Producer:
+    def attach_producer(self, address: str | None) -> Producer:
         link = Producer(self, f"{self.name}.p{self.next_handle}", self.next_handle, address)
         self.add(link)
         self.write(frames.attach_sender(link.name, link.handle, address=address))
@@ -115,17 +116,16 @@ class Client:
         self.links.append(link)
         self.next_handle += 1
 
-    def begin_delivery(self, link: Producer, parts: list[bytes], settled: bool, audience: list[Consumer]) -> Delivery:
+    def begin_delivery(self, delivery: Delivery) -> None:
         """Send the first part."""
-        delivery = Delivery(self.next_id, b"".join(parts), settled, link, audience, parts)
+        link = delivery.producer
         self.next_id += 1
         link.count += 1
         link.credit -= 1
-        if not settled:
+        if not delivery.settled:
             link.waiting[delivery.id] = delivery
         link.open = delivery
         self.continue_delivery(link, first=True)
-        return delivery
 
     def continue_delivery(self, link: Producer, first: bool = False) -> None:
         delivery = link.open
@@ -171,6 +171,12 @@ class Client:
             if state.descriptor == 0x24:
                 link.accepted.append(body)
             self.write(frames.disposition(i, state=state))
+
+    def settle_as_sender(self, link: Producer, delivery: Delivery) -> None:
+        """Give up waiting for the outcome."""
+        del link.waiting[delivery.id]
+        delivery.settled = True
+        self.write(frames.disposition(delivery.id, role=SENDER, state=None))
 
     def open_window(self) -> None:
         self.write(self.flow())
@@ -265,9 +271,13 @@ class Client:
                 link.unsettled[link.part_id] = body
 
     def on_disposition(self, disposition: Disposition) -> None:
-        if disposition.role is SENDER:
-            return
         last = disposition.first if disposition.last is None else disposition.last
+        if disposition.role is SENDER:
+            for consumer in [k for k in self.links if isinstance(k, Consumer) and disposition.settled]:
+                for i in range(disposition.first, last + 1):
+                    consumer.unsettled.pop(i, None)
+                    consumer.part_settled = consumer.part_settled or consumer.part_id == i
+            return
         for i in range(disposition.first, last + 1):
             for link in self.links:
                 if isinstance(link, Producer) and i in link.waiting:
