@@ -333,3 +333,19 @@ def test_2_6_12_delivery_id_in_use_ends_the_session_and_nothing_was_sent(core: H
     other.send(frames.attach_sender())
     other.send(frames.transfer(0, frames.message(b"healthy"), settled=True))
     assert deliveries(consumer) == [frames.message(b"healthy")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 40])
+@pytest.mark.parametrize("anonymous", [False, True])
+def test_head_of_a_message_in_many_fragments(core: Hub, size: int, anonymous: bool) -> None:
+    """The sections that a router must see come in pieces; the consumer gets the same message."""
+    annotations = b"\x00\x53\x72\xc1" + bytes((30, 2)) + b"\xa3\x05x-opt\xa1\x14" + b"v" * 20
+    body = b"\x00\x53\x70\x45" + annotations + b"\x00\x53\x73\xc0\x06\x03\x40\x40\xa1\x01q" + frames.message(b"x" * 50)
+    consumer, producer = pair(core)
+    if anonymous:
+        producer.send(frames.detach(), frames.attach_sender("anonymous", address=None))
+    parts = [body[i : i + size] for i in range(0, len(body), size)]
+    for i, part in enumerate(parts):
+        producer.send(frames.transfer(0 if i == 0 else None, part, more=i < len(parts) - 1))
+    assert [len(d) for d in deliveries(consumer)] == [len(body) + 6]  # the annotations come back as a map32
+    assert not producer.conn.done

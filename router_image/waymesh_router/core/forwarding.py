@@ -95,10 +95,7 @@ class Forwarding(Handler):
             if not more:
                 self.end_discarded(lk)
         else:
-            joined = lk.head + bytes(b[start:end])
-            lk.head = b""
-            view: cython.const[cython.uchar][::1] = joined if cython.compiled else memoryview(joined)
-            self.first_frame(lk, more, view, 0, len(joined))
+            self.more_head(lk, more, b, start, end)
 
     def first_frame(
         self,
@@ -157,7 +154,25 @@ class Forwarding(Handler):
         if not more or end - start > MAX_HEAD_BYTES:
             self.refuse_delivery(lk, more, REJECTED)
         else:
-            lk.head = bytes(b[start:end])
+            lk.head = bytearray(b[start:end])
+            lk.head_due = (end - start) * 2
+
+    def more_head(
+        self,
+        lk: RouterLink,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        """More of an incomplete head. It is scanned again when it has doubled: at each octet would cost its square."""
+        head: bytearray = lk.head
+        head += b[start:end]
+        if more and len(head) < lk.head_due:
+            return
+        lk.head = None
+        view: cython.const[cython.uchar][::1] = head if cython.compiled else memoryview(head)
+        self.first_frame(lk, more, view, 0, len(head))
 
     def annotations_of(self, lk: RouterLink, b: cython.const[cython.uchar][::1]) -> Annotations | None:
         """The annotations of the scanned message; None if they cannot be read."""
@@ -467,7 +482,7 @@ class Forwarding(Handler):
 
     def refuse_delivery(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
         """The delivery that begins goes nowhere: report the outcome now, ignore the rest of it."""
-        lk.head = b""
+        lk.head = None
         if lk.transfer_settled:
             lk.dropped_presettled += 1
             self.dropped_presettled += 1

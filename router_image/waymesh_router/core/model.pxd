@@ -45,7 +45,8 @@ cdef class RouterLink(Link):
     cdef public object seen_annotations
     cdef public bytes seen_to
     cdef public Address seen_address
-    cdef public bytes head
+    cdef public bytearray head
+    cdef public Py_ssize_t head_due
     cdef public RouterLink stream
     cdef public Delivery stream_delivery
     cdef public Queued queued

@@ -91,7 +91,8 @@ class RouterLink(Link):
         self.seen_annotations: Annotations | None = None
         self.seen_to = b""
         self.seen_address: Address | None = None
-        self.head = b""
+        self.head: bytearray | None = None
+        self.head_due = 0
         self.stream: Any = None  # RouterLink or None; this one and the next are used where they are known to be there
         self.queued: Any = None  # Queued or None
         self.stream_delivery: Delivery | None = None

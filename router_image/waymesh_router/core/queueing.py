@@ -475,7 +475,7 @@ class Queueing(Forwarding):
             self.drop_stream(lk)
         elif lk.queued is not None:
             self.drop_queued(lk)
-        lk.head = b""
+        lk.head = None
         lk.discard = False
         lk.give_back()
 
