@@ -33,6 +33,7 @@ cdef class Connection(OutputBuffer):
     cdef bint spoke
     cdef double last_heard
     cdef double last_spoke
+    cdef double last_tick
     cdef double deadline
     cdef double send_every
 

@@ -108,6 +108,7 @@ class Connection(OutputBuffer):
         self.spoke = False
         self.last_heard = now
         self.last_spoke = now
+        self.last_tick = now
         self.deadline = now + settings.handshake_timeout_s
         self.send_every = math.inf
         if settings.client:
@@ -219,9 +220,10 @@ class Connection(OutputBuffer):
             self.last_heard = now
         if self.spoke:
             self.spoke = False
-            self.last_spoke = now
+            self.last_spoke = self.last_tick  # it was after that; how long after, nobody has measured
         else:
             self.trim()
+        self.last_tick = now
         if not self.receiving:
             if now >= self.deadline:
                 self.eof("handshake not completed in time" if self.remote is None else "no answer to close")

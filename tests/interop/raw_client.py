@@ -31,6 +31,7 @@ from waymesh_amqp.performatives import (
     decode_performative,
     encode_frame,
 )
+from waymesh_amqp.types import Raw
 
 DEADLINE_S = 10.0
 AMQP = b"AMQP\x00\x01\x00\x00"
@@ -96,6 +97,16 @@ class RawClient:
                 found += self.read(1)
         except Ended:
             return found
+
+    def waiting(self, seconds: float) -> bytes:
+        """What comes within this time."""
+        self._socket.settimeout(seconds)
+        try:
+            return self._data or self._socket.recv(65536)
+        except TimeoutError:
+            return b""
+        finally:
+            self._socket.settimeout(DEADLINE_S)
 
     # ---- frames
     def frame(self) -> tuple[Any, bytes]:
@@ -189,7 +200,7 @@ class RawClient:
 
     def accept(self, delivery_id: int) -> None:
         """Settle a delivery that came."""
-        self.put(Disposition(role=True, first=delivery_id, settled=True, state=ACCEPTED))
+        self.put(Disposition(role=True, first=delivery_id, settled=True, state=Raw(ACCEPTED)))
 
     def _attach(self, **fields: Any) -> int:
         handle = self._next_handle

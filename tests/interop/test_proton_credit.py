@@ -86,6 +86,8 @@ def test_stays_while_another_consumer_is_there(line2: Mesh, stack: ExitStack) ->
 def test_link_capacity_of_a_listener(start_router: StartRouter, stack: ExitStack) -> None:
     port = free_port()
     router = start_router(extra=section("listener", name="small", host="127.0.0.1", port=port, linkCapacity=7))
+    router.ports.append(port)
+    router.wait_listening()
     address = fresh()
     client = stack.enter_context(Client(f"amqp://127.0.0.1:{port}"))
     receiver = client.receiver(address)
