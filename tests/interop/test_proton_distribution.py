@@ -66,12 +66,14 @@ def test_balanced_prefers_who_settles(stack: ExitStack, router1: RouterProcess) 
     address = fresh("balanced")
     lazy, quick = receivers(stack, [router1] * 2, address)
     sender = stack.enter_context(Client(router1.url)).sender(address)
-    sender.send_all([0, 1])
+    sent = sender.send_all([0, 1])
     take([lazy, quick], 2)
-    quick.next().accept()
     for number in range(2, 12):
-        sender.send(number)
-        quick.next().accept()
+        received = quick.next()
+        received.accept()
+        sent[received.body].outcome()  # now the router knows, before the next message reaches it
+        sent.append(sender.send(number))
+    quick.next().accept()
     assert lazy.arrived.qsize() == 1
 
 
