@@ -91,9 +91,9 @@ class RouterLink(Link):
         self.seen_annotations: Annotations | None = None
         self.seen_to = b""
         self.seen_address: Address | None = None
-        self.head: bytearray | None = None
+        self.head: Any = None  # bytearray or None; like `stream` and `queued` used where it is known to be there
         self.head_due = 0
-        self.stream: Any = None  # RouterLink or None; this one and the next are used where they are known to be there
+        self.stream: Any = None  # RouterLink or None
         self.queued: Any = None  # Queued or None
         self.stream_delivery: Delivery | None = None
         self.discard = False
