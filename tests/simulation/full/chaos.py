@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.simulation.full.clients import Client, Crowd, Receiver, ReceiverPlan, Sender, SenderPlan
 from tests.simulation.full.ledger import Ledger
 from tests.simulation.full.network import Cable, Network, SimRouter
-from tests.simulation.full.oracle import faults
+from tests.simulation.full.oracle import faults, path_changes
 
 DISTRIBUTIONS = ("closest", "balanced", "multicast")
 ADDRESSES = "".join(f"address {{\nprefix: {name}\ndistribution: {name}\n}}\n" for name in DISTRIBUTIONS)
@@ -34,12 +34,16 @@ class Chaos:
     def __init__(self, network: Network, seed: int, names: int = 2, size: float = 100.0) -> None:
         self.network = network
         self.rng = random.Random(seed)
-        self.ledger = Ledger()
+        self.ledger = Ledger(network)
         self.crowd = Crowd(network, self.ledger)
         self.clients: list[Client] = []
         self.addresses = [f"{kind}/{number}" for kind in DISTRIBUTIONS for number in range(names)]
         self.size = size
         self.stormy = False
+
+    def violations(self, faultless: bool = False) -> list[str]:
+        """What became of messages and should not have."""
+        return self.ledger.violations(path_changes(self.network), faultless)
 
     # ---- clients
     def place(self) -> SimRouter:

@@ -61,6 +61,7 @@ class Sender(Link):
         if self.credit > 0:
             self.credit_at = min(self.credit_at, crowd.world.now)
         if self.waiting or self.left <= 0 or not self.attached or not self.ready():
+            self.finish_drain()
             return
         self.left -= 1
         self._send()
@@ -162,7 +163,7 @@ class Receiver(Link):
         self.received += 1
         crowd = self.client.crowd
         sent = crowd.ledger.sent[int.from_bytes(body[:8], "big")]
-        receipt = Receipt(self.label)
+        receipt = Receipt(self.label, crowd.world.now)
         sent.receipts.append(receipt)
         if sent.address != self.address or sent.settled != self.transfer_settled:
             crowd.ledger.unexpected.append(f"{self.label} got {sent}")

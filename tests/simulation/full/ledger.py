@@ -5,9 +5,15 @@ Source of what outcomes promise: seed 003 "Message Settlement and Reliability".
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.simulation.full.world import World
+
+SETTLING_S = 0.02
+"""A change of paths is over, on links of some milliseconds, this long after the last router found other ones."""
 UNKNOWN = 0
 ACCEPTED = 0x24
 REJECTED = 0x25
@@ -21,6 +27,7 @@ class Receipt:
     """A consumer got the whole message. `outcome`: what it answered, UNKNOWN if its link ended before it did."""
 
     consumer: str
+    at: float
     outcome: int = UNKNOWN
 
 
@@ -32,6 +39,7 @@ class Sent:
     address: str
     multicast: bool
     settled: bool
+    at: float
     outcomes: list[int] = field(default_factory=list)
     orphan: bool = False
     receipts: list[Receipt] = field(default_factory=list)
@@ -44,12 +52,13 @@ class Sent:
 class Ledger:
     """All messages of a run by number."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
+        self.world = world
         self.sent: list[Sent] = []
         self.unexpected: list[str] = []
 
     def new(self, address: str, multicast: bool, settled: bool) -> Sent:
-        message = Sent(len(self.sent), address, multicast, settled)
+        message = Sent(len(self.sent), address, multicast, settled, self.world.now)
         self.sent.append(message)
         return message
 
@@ -66,18 +75,21 @@ class Ledger:
             found[f"{kind} {fate}"] += 1
         return found
 
-    def violations(self, faultless: bool = False) -> list[str]:
-        """Messages of which something is wrong. `faultless`: nothing was killed or cut, so that nothing may be lost."""
+    def violations(self, changes: Sequence[float] = (), faultless: bool = False) -> list[str]:
+        """Messages of which something is wrong. `faultless`: nothing was killed or cut, so that nothing may be lost.
+
+        `changes`: when a router found other paths, in order. Copies of a multicast message go by the trees of several
+        routers. While these do not agree about a change yet, two of them may lead to one consumer; nothing tells.
+        """
         found = list(self.unexpected)
         for m in self.sent:
-            wrong = self._wrong(m) or (self._missing(m) if faultless else "")
+            wrong = self._wrong(m) or (self._missing(m) if faultless else "") or self._doubled(m, changes)
             if wrong:
                 found.append(f"{wrong}: {m}")
         return found
 
     def _wrong(self, m: Sent) -> str:
-        consumers = Counter(receipt.consumer for receipt in m.receipts)
-        if max(consumers.values(), default=0) > 1 or (not m.multicast and len(m.receipts) > 1):
+        if len(m.receipts) > 1 and not m.multicast:
             return "received twice"
         if m.settled:
             return "an outcome of a settled delivery" if m.outcomes else ""
@@ -87,6 +99,14 @@ class Ledger:
             return f"{len(m.outcomes)} outcomes"
         answers = {receipt.outcome for receipt in m.receipts}
         return self._untrue_multicast(m.outcomes[0], answers) if m.multicast else self._untrue(m.outcomes[0], answers)
+
+    def _doubled(self, m: Sent, changes: Sequence[float]) -> str:
+        consumers = Counter(receipt.consumer for receipt in m.receipts)
+        if max(consumers.values(), default=0) < 2:
+            return ""
+        before = bisect_left(changes, m.at - SETTLING_S)
+        after = bisect_right(changes, max(receipt.at for receipt in m.receipts))
+        return "received twice by one consumer" if before == after else ""
 
     def _untrue(self, outcome: int, answers: set[int]) -> str:
         """Anycast: what the consumer said, or released where none had the whole message, or modified in doubt."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 from typing import Any
 
@@ -86,6 +87,12 @@ def faults(network: Network) -> list[str]:
         if {o: keys for o, keys in local.items() if keys and o in expected} != remote_addresses(core):
             found.append(f"{name} has wrong addresses")
     return found
+
+
+def path_changes(network: Network) -> list[float]:
+    """When a router found other paths than before, in order."""
+    lines = itertools.chain.from_iterable(router.lines for router in network.routers.values())
+    return sorted(at for at, _, _, text in lines if text.startswith("Paths computed"))
 
 
 def wrong_hops(network: Network) -> list[str]:
