@@ -27,7 +27,7 @@ cdef class Forwarding(Handler):
 
     cdef first_frame(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef incomplete_head(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef more_head(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef more_head(self, RouterLink lk, bint more, bytes fragment)
     cdef Annotations annotations_of(self, RouterLink lk, const unsigned char[::1] b)
     cdef Address address_of(self, RouterLink lk, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef Address address_by_to(self, RouterLink lk, Annotations annotations, const unsigned char[::1] b, Py_ssize_t at, Py_ssize_t end)

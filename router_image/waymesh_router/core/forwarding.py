@@ -95,7 +95,7 @@ class Forwarding(Handler):
             if not more:
                 self.end_discarded(lk)
         else:
-            self.more_head(lk, more, b, start, end)
+            self.more_head(lk, more, bytes(b[start:end]))
 
     def first_frame(
         self,
@@ -157,20 +157,13 @@ class Forwarding(Handler):
             lk.head = bytearray(b[start:end])
             lk.head_due = (end - start) * 2
 
-    def more_head(
-        self,
-        lk: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> None:
+    def more_head(self, lk: RouterLink, more: cython.bint, fragment: bytes) -> None:
         """More of an incomplete head. It is scanned again when it has doubled: at each octet would cost its square."""
-        head: bytearray = lk.head
-        head += b[start:end]
-        if more and len(head) < lk.head_due:
+        head: bytearray = lk.head or bytearray()
+        head += fragment
+        lk.head = head if more and len(head) < lk.head_due else None
+        if lk.head is not None:
             return
-        lk.head = None
         view: cython.const[cython.uchar][::1] = head if cython.compiled else memoryview(head)
         self.first_frame(lk, more, view, 0, len(head))
 
