@@ -215,7 +215,7 @@ def build(force: bool) -> int:
     todo = [n for n in names if force or n not in fresh]
     if todo:
         print(f"engine: compiling {' '.join(todo)}", file=sys.stderr)
-        made = compile_all(todo)
+        made = unchanged(compile_all(todo), current)
         for name, path in made.items():
             put_in_place(path, name)
         # A stale twin must not meet new ones: they disagree about what their classes look like in memory.
@@ -224,6 +224,15 @@ def build(force: bool) -> int:
         NOTES.write_text(json.dumps({n: current[n] for n in names if n in fresh}, indent=1) + "\n")
     date(fresh, began)
     return 0 if fresh.issuperset(todo) and fresh.issuperset(names) else 1
+
+
+def unchanged(made: dict[str, Path], before: dict[str, str]) -> dict[str, Path]:
+    """The compiled files without those that somebody edited meanwhile: what text they are made of is not known."""
+    after = hashes(made)
+    edited = [n for n in made if after[n] != before[n]]
+    if edited:
+        print(f"engine: changed while compiling, build again: {' '.join(edited)}", file=sys.stderr)
+    return {n: path for n, path in made.items() if n not in edited}
 
 
 def date(names: Collection[str], when: float) -> None:

@@ -148,3 +148,21 @@ def test_a_module_that_does_not_compile_is_named_and_leaves_no_twin(tree: Path) 
     (package / "user.py").write_text(USER)
     assert compiled(build(tree)) == {"user"}
     assert use(tree, "b'abc'") == "compiled 99 7"
+
+
+def test_a_module_that_is_edited_while_it_compiles_is_not_taken_for_what_it_was(tree: Path) -> None:
+    package = tree / "router_image" / "waymesh_amqp"
+    (package / "tiny.pxd").write_text(HEADER + "    cdef public int third\n")
+    edit = "import build_engine as b, pathlib\nhonest = b.compile_all\n"
+    edit += "def late(names):\n    made = honest(names)\n"
+    edit += "    pathlib.Path('router_image/waymesh_amqp/user.py').open('a').write('# edited\\n')\n    return made\n"
+    edit += "b.compile_all = late\nraise SystemExit(b.main())\n"
+    environ = {**os.environ, "PYTHONPATH": "tools"}
+    done = subprocess.run(
+        [sys.executable, "-c", edit], cwd=tree, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "changed while compiling, build again: waymesh_amqp.user" in done.stderr
+    assert list(package.glob("tiny.*so"))
+    assert not list(package.glob("user.*so"))
+    assert compiled(build(tree)) == {"user"}
