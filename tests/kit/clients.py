@@ -12,6 +12,7 @@ All waits have a deadline and fail with AssertionError.
 
 from __future__ import annotations
 
+import os
 import queue
 import socket
 import threading
@@ -46,6 +47,7 @@ class Client:
         if container_id:
             self._container.container_id = container_id
         self._injector = EventInjector()
+        self._pipe = list(self._injector.pipe)
         self._container.selectable(self._injector)
         self.opened = threading.Event()
         self.ended = threading.Event()
@@ -128,6 +130,9 @@ class Client:
             self._injector.trigger(ApplicationEvent("call", subject=self._container.stop))
             self._thread.join(DEADLINE_S)
             assert not self._thread.is_alive(), "the proton thread does not end"
+        # proton leaves the injector's pipe open; with over 1,023 descriptors its select() refuses new connections
+        while self._pipe:
+            os.close(self._pipe.pop())
 
 
 class Link:
