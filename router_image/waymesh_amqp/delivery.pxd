@@ -24,10 +24,10 @@ cdef class DeliveryRing:
     cdef list slots
     cdef readonly Py_ssize_t count
     cdef dict aside
-    cdef put(self, Delivery d)
+    cpdef put(self, Delivery d)
     cdef grow(self)
     cdef set_aside(self, unsigned int slot)
     cpdef Delivery find(self, unsigned int i)
-    cdef drop(self, Delivery d)
+    cpdef drop(self, Delivery d)
     cpdef list take_all(self)
     cpdef list live(self)

@@ -12,7 +12,7 @@ from waymesh_router.core.annotations import INGRESS, TRACE
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import bare_address
 from waymesh_router.core.listener import MeshListener
-from waymesh_router.core.model import Queued, RouterConnection
+from waymesh_router.core.model import Node, Queued, RouterConnection
 from waymesh_router.core.sections import Sections
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
@@ -28,13 +28,15 @@ class Mesh(MeshListener):
         self.engine = engine
         self.changes = 0
         self._sections = Sections()
+        self._moved = False
+        self._trees: dict[str, list[Node]] = {}
         self.deadline = engine.deadline()
         self._apply: dict[type, Callable[[Any], None]] = {
             fx.SendHello: self._send_hello,
             fx.SendAll: self._send_all,
             fx.SendTo: self._send_to,
-            fx.NodeUp: lambda e: core.node_up(e.router_id),
-            fx.NodeDown: lambda e: core.node_down(e.router_id),
+            fx.NodeUp: self._node_up,
+            fx.NodeDown: self._node_down,
             fx.SetLink: self._set_link,
             fx.SetNextHop: self._set_next_hop,
             fx.SetCost: self._set_cost,
@@ -105,6 +107,10 @@ class Mesh(MeshListener):
     def run(self, effects: list[fx.Effect]) -> None:
         for effect in effects:
             self._apply[type(effect)](effect)
+        if self._moved:
+            # Once, with all in place: an address must not seem out of reach between a lost link and the next hop instead.
+            self._moved = False
+            self.core.repath()
         self.deadline = self.engine.deadline()
 
     def _send_hello(self, e: fx.SendHello) -> None:
@@ -128,15 +134,22 @@ class Mesh(MeshListener):
 
     def _flood(self, message: bytes, ingress: str, trace: tuple[str, ...]) -> None:
         """Send a message on, along the tree of the router where it came in. Source: inter-router.md Paths."""
-        seen: list[RouterConnection] = []
+        tree = self._trees.get(ingress)
+        if tree is None:
+            tree = self._trees[ingress] = self._tree(ingress)
+        for neighbour in tree:
+            if neighbour.id not in trace:
+                self._send_control(neighbour.connection, message)
+
+    def _tree(self, ingress: str) -> list[Node]:
+        """The neighbours behind us on the tree of a router."""
+        found: dict[str, Node] = {}
         for node in self.core.nodes.values():
-            neighbour = node.neighbour()
-            if neighbour is None or neighbour.connection in seen or neighbour.id in trace:
-                continue
-            if trace and ingress not in node.valid_origins:
-                continue
-            seen.append(neighbour.connection)
-            self._send_control(neighbour.connection, message)
+            if ingress == self.core.router_id or ingress in node.valid_origins:
+                neighbour = node.neighbour()
+                if neighbour is not None:
+                    found[neighbour.id] = neighbour
+        return list(found.values())
 
     def _send_control(self, conn: RouterConnection, message: bytes) -> None:
         """Send a whole message, annotations included, on a control link."""
@@ -148,6 +161,14 @@ class Mesh(MeshListener):
         q.size = len(message)
         self.core.branch_to(q, conn.control_out)
 
+    def _node_up(self, e: fx.NodeUp) -> None:
+        self.core.node_up(e.router_id)
+        self._paths_change()
+
+    def _node_down(self, e: fx.NodeDown) -> None:
+        self.core.node_down(e.router_id)
+        self._paths_change()
+
     def _set_link(self, e: fx.SetLink) -> None:
         node = self.core.nodes[e.router_id]
         if node.connection is not None and node.connection.node is node:
@@ -155,21 +176,27 @@ class Mesh(MeshListener):
         node.connection = None if e.link_id is None else self.core.connections.get(e.link_id)
         if node.connection is not None:
             node.connection.node = node
-        self.core.repath()
+        self._paths_change()
 
     def _set_next_hop(self, e: fx.SetNextHop) -> None:
         node = self.core.nodes[e.router_id]
         node.next_hop = None if e.next_hop is None else self.core.nodes.get(e.next_hop)
+        self._paths_change()
 
     def _set_cost(self, e: fx.SetCost) -> None:
         self.core.nodes[e.router_id].cost = e.cost
 
     def _set_origins(self, e: fx.SetValidOrigins) -> None:
         self.core.nodes[e.router_id].valid_origins = e.origins
+        self._paths_change()
 
     def _topology_changed(self, e: fx.TopologyChanged) -> None:
         self.changes = e.change_id
-        self.core.repath()
+        self._paths_change()
+
+    def _paths_change(self) -> None:
+        self._moved = True
+        self._trees.clear()
 
 
 def control_message(to: str, opcode: str, body: Mapping[str, object], ingress: str | None) -> bytes:
