@@ -22,6 +22,7 @@ from waymesh_amqp.errors import (
     DecodeError,
     FramingError,
 )
+from waymesh_amqp.link import Link
 from waymesh_amqp.negotiation import (
     AMQP_HEADER,
     SASL_HEADER,
@@ -103,7 +104,7 @@ class Connection(OutputBuffer):
         self.flush_sessions: list[Session] = []
         self.dirty = False
         self.congested = False
-        self.held: list[Session] = []
+        self.held: list[Link] = []
         self.heard = True
         self.spoke = False
         self.last_heard = now
@@ -266,12 +267,14 @@ class Connection(OutputBuffer):
             return
         held = self.held
         self.held = []
-        for session in held:
-            link = session.held_by
-            if link is not None and link.backlog is not None and not link.abandoned and link.attached:
-                self.held.append(session)
+        for e in held:
+            link: Link = e
+            if link.holding is None:
+                continue
+            if link.backlog is not None and not link.abandoned and link.attached:
+                self.held.append(link)
             else:
-                session.release()
+                link.holding.release(link)
 
     def start_client(self) -> None:
         if isinstance(self.settings.sasl, SaslClient):

@@ -36,6 +36,7 @@ cdef class Link:
     cdef public object backlog
     cdef public bint backlog_more
     cdef public bint abandoned
+    cdef public Session holding
 
     cpdef accept(self, attach, source, target)
     cpdef refuse(self, str condition, str description)

@@ -22,6 +22,7 @@ class Link:
     deliveries that have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several
     frames is under way. `backlog`: payloads of frames of it that have to wait for the session window or the transport;
     `abandoned`: it ends with an abort instead. `over`: the handler was told that the link is gone.
+    `holding`: the session whose incoming window stays closed because of this link.
     """
 
     def __init__(self, session: Session) -> None:
@@ -57,6 +58,7 @@ class Link:
         self.backlog: deque[bytes] | None = None
         self.backlog_more = False
         self.abandoned = False
+        self.holding: Session | None = None
 
     # ---- attach and detach
     def accept(self, attach: Attach, source: Terminus | None, target: Terminus | None) -> None:

@@ -34,7 +34,7 @@ cdef class Session:
     cdef public list flow_links
     cdef bint window_due
     cdef bint listed
-    cdef public Link held_by
+    cdef public int holds
     cdef list blocked
 
     cpdef begin(self)
@@ -67,7 +67,8 @@ cdef class Session:
     cpdef report(self, bint receiver, unsigned int did, bint settled, bytes state)
     cdef window_soon(self)
     cpdef hold(self, Link link)
-    cpdef release(self)
+    cpdef release(self, Link link)
+    cdef let_go(self)
     cdef flush(self)
     cdef put_flow(self, Link link)
     cdef frame_start(self, unsigned char[::1] o, Py_ssize_t p, Py_ssize_t size, int code)

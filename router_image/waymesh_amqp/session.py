@@ -88,7 +88,7 @@ class Session:
         self.flow_links: list[Link] = []
         self.window_due = False
         self.listed = False
-        self.held_by: Link | None = None
+        self.holds = 0
         self.blocked: list[Link] = []
 
     # ---- begin and end
@@ -254,7 +254,8 @@ class Session:
             link.attached = False
             link.backlog = None
             self.handler.on_detach(link, error)
-            self.connection.release_held()
+            if link.holding is not None:
+                link.holding.release(link)
 
     def forget_name(self, link: Link) -> None:
         """Let the name be used again."""
@@ -289,7 +290,7 @@ class Session:
         if left < 0:
             self.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
             return
-        if left * 2 < self.window and self.held_by is None:
+        if left * 2 < self.window and self.holds == 0:
             self.window_soon()
         link: Link | None = self.remote_link(fields.handle)
         if link is None:
@@ -607,15 +608,30 @@ class Session:
             self.list_for_flush()
 
     def hold(self, link: Link) -> None:
-        """Keep the incoming window closed while `link`, on another connection, cannot get rid of what it was given."""
-        if self.held_by is None:
-            self.held_by = link
-            link.connection.held.append(self)
+        """Keep the incoming window closed while `link` cannot get rid of what it was given, or of what it brings.
 
-    def release(self) -> None:
-        """The reason of `hold` is gone."""
-        self.held_by = None
-        if self.mapped:
+        Any number of links may hold a session; an outgoing link lets go when its connection has caught up.
+        """
+        before: Session | None = link.holding
+        if before is self:
+            return
+        link.holding = self
+        self.holds += 1
+        if before is not None:
+            before.let_go()
+        elif link.is_sender:
+            link.connection.held.append(link)
+
+    def release(self, link: Link) -> None:
+        """`link` is no reason any more."""
+        if link.holding is self:
+            link.holding = None
+            self.let_go()
+
+    def let_go(self) -> None:
+        """One reason less to keep the window closed."""
+        self.holds -= 1
+        if self.holds == 0 and self.mapped:
             self.window_soon()
 
     def flush(self) -> None:
@@ -647,7 +663,7 @@ class Session:
         p: cython.Py_ssize_t = conn.end
         size: cython.int = 34 if link is None else 52
         self.frame_start(o, p, size, 0x13)
-        if self.held_by is None:
+        if self.holds == 0:
             self.window_end = serial_add(self.next_incoming_id, self.window)
         self.window_due = False
         o[p + 11] = 0xC0

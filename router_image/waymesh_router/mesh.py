@@ -108,7 +108,7 @@ class Mesh(MeshListener):
         for effect in effects:
             self._apply[type(effect)](effect)
         if self._moved:
-            # Once, with all in place: an address must not seem out of reach between a lost link and the next hop instead.
+            # Once, with all in place: an address must not seem out of reach between a lost link and the next hop.
             self._moved = False
             self.core.repath()
         self.deadline = self.engine.deadline()

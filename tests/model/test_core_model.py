@@ -273,7 +273,7 @@ class CoreMachine(RuleBasedStateMachine):
             for session in conn.sessions.values():
                 assert session.unsettled_in.count == 0
                 assert session.unsettled_out.count == 0
-                assert session.held_by is None
+                assert session.holds == 0
         for link in self.core.links.values():
             assert link.unsettled == 0
             assert not link.busy

@@ -175,7 +175,7 @@ def test_2_5_6_window_that_was_held_opens_again(chunk: int) -> None:
     peer.session().hold(peer.handler.links[0])
     peer.send(*[frames.transfer(i) for i in range(3)])
     peer.take()
-    peer.session().release()
+    peer.session().release(peer.handler.links[0])
     opened = peer.take()[-1]
     assert (opened.next_incoming_id, opened.incoming_window) == (3, 4)
 

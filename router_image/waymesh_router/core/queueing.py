@@ -138,8 +138,7 @@ class Queueing(Forwarding):
     def hold_or_refuse(self, lk: RouterLink, q: Queued) -> None:
         """Let the sender's session window run out until a consumer comes; the router itself needs the whole message."""
         if q.address.subscriber is None:
-            if lk.session.held_by is None:
-                lk.session.held_by = lk
+            lk.session.hold(lk)
         elif q.size > MAX_OWN_MESSAGE_BYTES:
             lk.queued = None
             self.refuse_delivery(lk, True, RELEASED)
@@ -254,8 +253,8 @@ class Queueing(Forwarding):
     def let_go(self, q: Queued) -> None:
         """No branch waits any more: the sender's session may go on."""
         lk: RouterLink | None = q.link
-        if lk is not None and lk.session.held_by is lk:
-            lk.session.release()
+        if lk is not None:
+            lk.session.release(lk)
 
     def taken_settled(self, q: Queued) -> None:
         """An unsettled delivery went to a consumer that wants none: accepted by that."""

@@ -196,8 +196,7 @@ class Settlement(Queueing):
                 lk.unsettled -= 1
                 if d.group is None and d.state and outcome_code(d.state) >= FIRST_FINAL:
                     self.settle_outgoing(d, d.state)
-        if lk.session.held_by is lk:
-            lk.session.release()
+        lk.session.release(lk)
 
     def release_pending(self, address: Address) -> None:
         """No consumer is left: give back what waits for one."""

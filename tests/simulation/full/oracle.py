@@ -13,13 +13,13 @@ Links = dict[str, dict[str, int]]
 
 
 def random_network(seed: int, count: int, extra: int, config: str = "") -> Network:
-    """Routers on a random tree with some cables more, of different latency and cost."""
+    """Routers on a random tree, not a deep one, with some cables more, of different latency and cost."""
     network = Network(seed)
     rng = random.Random(seed)
     names = [f"r{number:03d}" for number in range(count)]
     for name in names:
         network.router(name, config)
-    pairs = [(names[number], names[rng.randrange(number)]) for number in range(1, count)]
+    pairs = [(names[number], names[rng.randrange(1 + number // 3)]) for number in range(1, count)]
     known = {frozenset(pair) for pair in pairs}
     while len(known) < count - 1 + extra:
         pair = tuple(rng.sample(names, 2))
@@ -27,7 +27,7 @@ def random_network(seed: int, count: int, extra: int, config: str = "") -> Netwo
             known.add(frozenset(pair))
             pairs.append(pair)  # type: ignore[arg-type]
     for one, other in pairs:
-        network.cable(one, other, rng.uniform(0.0005, 0.003), rng.choice([1, 1, 1, 2, 4]))
+        network.cable(one, other, rng.uniform(0.0005, 0.003), rng.choice([1, 1, 1, 1, 2, 3]))
     return network
 
 
@@ -152,7 +152,7 @@ def leftovers(network: Network) -> list[str]:
             if waiting:
                 found.append(f"{router.name}: connection {conn.id} waits for {waiting}")
             for session in conn.sessions.values():
-                if session.unsettled_in.count or session.unsettled_out.count or session.held_by is not None:
+                if session.unsettled_in.count or session.unsettled_out.count or session.holds:
                     found.append(f"{router.name}: session {session.channel} is not idle")
     return found
 
