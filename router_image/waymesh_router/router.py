@@ -17,6 +17,7 @@ from waymesh_router.core.attaching import COST_PROPERTY, Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.management.assembly import build_agent
+from waymesh_router.management.errors import ManagementError
 from waymesh_router.mesh import Mesh
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import RoutingSettings
@@ -26,6 +27,8 @@ PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
 TICK_S = 0.25
 """Heartbeats and time-outs of connections are looked at this often; none of them needs to be more exact."""
+OPERATOR_PREFIX = "k8s/"
+"""Names of entities that an operator made of resources: `k8s/<namespace>/<kind>/<name>`."""
 SASL_MECHANISMS = "ANONYMOUS PLAIN EXTERNAL SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512"
 
 
@@ -136,11 +139,22 @@ class Router:
         )
 
     def start(self) -> None:
-        """Create what the configuration says, in its order, as CREATE requests would."""
+        """Create what the configuration says, in its order, as CREATE requests would.
+
+        Raises ManagementError. What an operator configured (OPERATOR_PREFIX) is only logged when it is refused, and left
+        out: one resource must not keep the routers of a mesh from starting, and the operator sees that it is missing.
+        """
         for entry in self.config:
             # line 0: a default of a type that may not exist yet
-            if entry.line or entry.type.name in self.agent.adapters:
+            if not entry.line and entry.type.name not in self.agent.adapters:
+                continue
+            try:
                 self.agent.configure(entry.type.name, entry.attributes)
+            except ManagementError as error:
+                name = str(entry.attributes.get("name") or "")
+                if not name.startswith(OPERATOR_PREFIX):
+                    raise
+                self.host.log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
         self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
 
     @property

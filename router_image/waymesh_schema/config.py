@@ -39,17 +39,19 @@ class ConfigEntry:
     filename: str = field(default="", compare=False)
 
 
-def read_config(path: str | Path) -> list[ConfigEntry]:
-    """The entities of a file, JSON when its name ends in `.json`, and of the policyDir it names, in processing order.
+def read_config(path: str | Path, *more: str | Path) -> list[ConfigEntry]:
+    """The entities of files read as one, and of the policyDir they name, in processing order.
 
+    A file is JSON when its name ends in `.json`; with `.gz` behind that, or behind `.conf`, it is compressed.
     Raises ConfigError, also for a file that cannot be read.
     """
-    filename = str(path)
-    sections = _json_sections if filename.endswith(".json") else conf_syntax.parse
-    entries = [_entry(section, filename) for section in sections(_read(filename), filename)]
+    entries: list[ConfigEntry] = []
+    for filename in map(str, (path, *more)):
+        sections = _json_sections if filename.removesuffix(".gz").endswith(".json") else conf_syntax.parse
+        entries += [_entry(section, filename) for section in sections(_read(filename), filename)]
     for entry in [entry for entry in entries if entry.type.name == "policy"]:
         entries += _policy_folder(entry)
-    return _complete(entries, filename)
+    return _complete(entries, str(path))
 
 
 def parse_conf(text: str, filename: str) -> list[ConfigEntry]:
@@ -64,11 +66,22 @@ def parse_json(text: str, filename: str) -> list[ConfigEntry]:
 
 def _read(filename: str) -> str:
     try:
-        return Path(filename).read_text(encoding="utf-8")
+        data = Path(filename).read_bytes()
+        return (_uncompressed(filename, data) if filename.endswith(".gz") else data).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(filename, 0, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except OSError as error:
         raise ConfigError(filename, 0, f"cannot be read: {error.strerror}") from None
+
+
+def _uncompressed(filename: str, data: bytes) -> bytes:
+    import gzip  # late: most routers start without it
+    import zlib
+
+    try:
+        return gzip.decompress(data)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ConfigError(filename, 0, f"is no gzip file: {error}") from None
 
 
 def _json_sections(text: str, filename: str) -> list[Section]:

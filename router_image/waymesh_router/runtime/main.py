@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Options) -> int:
-    entries = read_config(options.config)
+    entries = read_config(*options.config)
     daemon = Daemon(options.pidfile, options.user) if options.daemon else None
     raise_descriptor_limit()
     running = Running(entries)

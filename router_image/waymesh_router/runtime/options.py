@@ -8,20 +8,28 @@ from dataclasses import dataclass
 
 DEFAULT_CONFIG = "/etc/qpid-dispatch/qdrouterd.conf"
 
+DEFAULT_URL = "amqp://127.0.0.1:55673"
+"""The management listener of a router in a pod, on loopback."""
+
 USAGE = f"""\
 Usage: waymesh-router [options]
 
-  -c, --config PATH    configuration file, *.conf or *.json (default {DEFAULT_CONFIG})
+  -c, --config PATH    configuration file, *.conf or *.json, perhaps with .gz behind (default
+                       {DEFAULT_CONFIG}); several are read in order as one
   -I, --include PATH   accepted for compatibility and ignored
   -d, --daemon         run in the background
   -P, --pidfile PATH   with -d: write the process id to this file
   -U, --user NAME      with -d: run as this user
+      --drain          do not start a router: have the one at --url hand its clients over to others, and
+                       wait until that is done
+      --timeout S      with --drain: seconds for deliveries to be settled (default: what the router has)
+      --url URL        with --drain: where the router listens (default {DEFAULT_URL})
   -v, --version        print the version and exit
   -h, --help           print this text and exit
 """
 
 _SHORT = "c:I:dP:U:vh"
-_LONG = ("config=", "include=", "daemon", "pidfile=", "user=", "version", "help")
+_LONG = ("config=", "include=", "daemon", "pidfile=", "user=", "drain", "timeout=", "url=", "version", "help")
 
 
 class UsageError(Exception):
@@ -32,16 +40,22 @@ class UsageError(Exception):
 class Options:
     """What the command line asks for. With `version` or `help` that is printed to stdout, and the exit code is 0."""
 
-    config: str = DEFAULT_CONFIG
+    config: tuple[str, ...] = (DEFAULT_CONFIG,)
     daemon: bool = False
     pidfile: str | None = None
     user: str | None = None
+    drain: bool = False
+    timeout_s: int | None = None
+    url: str = DEFAULT_URL
     version: bool = False
     help: bool = False
 
 
 def parse_options(argv: Sequence[str]) -> Options:
-    """The options in `argv`, which does not hold the program's name; the last of several wins. Raises UsageError."""
+    """The options in `argv`, which does not hold the program's name; of all but --config the last of several wins.
+
+    Raises UsageError.
+    """
     try:
         given, arguments = getopt.gnu_getopt(list(argv), _SHORT, list(_LONG))
     except getopt.GetoptError as error:
@@ -50,17 +64,28 @@ def parse_options(argv: Sequence[str]) -> Options:
         raise UsageError(f"waymesh-router: unexpected arguments: {' '.join(arguments)}\n{USAGE}")
     found = {name.lstrip("-"): value for name, value in given}
 
-    def text(short: str, long: str) -> str | None:
-        return next((value for name, value in reversed(given) if name in ("-" + short, "--" + long)), None)
+    def text(*names: str) -> str | None:
+        return next((value for name, value in reversed(given) if name.lstrip("-") in names), None)
 
-    def asked(short: str, long: str) -> bool:
-        return short in found or long in found
+    def asked(*names: str) -> bool:
+        return any(name in found for name in names)
 
     return Options(
-        config=text("c", "config") or DEFAULT_CONFIG,
+        config=tuple(value for name, value in given if name in ("-c", "--config")) or (DEFAULT_CONFIG,),
         daemon=asked("d", "daemon"),
         pidfile=text("P", "pidfile"),
         user=text("U", "user"),
+        drain=asked("drain"),
+        timeout_s=_seconds(text("timeout")),
+        url=text("url") or DEFAULT_URL,
         version=asked("v", "version"),
         help=asked("h", "help"),
     )
+
+
+def _seconds(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"waymesh-router: --timeout: {text!r} is no number of seconds\n{USAGE}")
+    return int(text)

@@ -1,0 +1,60 @@
+"""A router that boots from the files an operator gives it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.boot import BootedRouter, write_boot_files
+from tests.kit.ports import free_port
+from tests.kit.process import command
+from waymesh_client.errors import ManagementError
+from waymesh_client.management import ManagementClient
+
+AUTO_LINK = ["autoLink", {"name": "k8s/ns/autolink/q", "address": "q", "direction": "in", "containerId": "b"}]
+LINK_ROUTE = ["linkRoute", {"name": "k8s/ns/linkroute/l", "prefix": "l", "direction": "in", "containerId": "b"}]
+PROFILE = ["sslProfile", {"name": "k8s/ns/broker/b", "caCertFile": "/nowhere/ca.crt"}]
+CONNECTOR = ["connector", {"name": "k8s/ns/broker/b/0", "host": "127.0.0.1", "sslProfile": "k8s/ns/broker/b"}]
+ADDRESS = ["address", {"name": "k8s/ns/address/a", "prefix": "a", "distribution": "closest"}]
+
+
+def own(port: int) -> list[Any]:
+    listener = {"name": "management", "host": "127.0.0.1", "port": port}
+    return [["router", {"id": "mesh-0", "mode": "interior"}], ["listener", listener]]
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path, port: int) -> None:
+    entities = [AUTO_LINK, LINK_ROUTE, PROFILE, CONNECTOR, ADDRESS]
+    router = BootedRouter(tmp_path, "mesh-0", (entities, own(port)), [port])
+    router.start()
+    try:
+        with ManagementClient(router.url) as client:
+            assert [row["name"] for row in client.query("address", ["name"])] == ["k8s/ns/address/a"]
+            assert not client.query("connector", ["name"])
+            with pytest.raises(ManagementError, match="no entities of this type yet") as raised:
+                client.create("autoLink", AUTO_LINK[1])
+            assert raised.value.status == 501
+        for name in ("autolink/q", "linkroute/l", "broker/b", "broker/b/0"):
+            lines = [line for line in router.log.splitlines() if f"k8s/ns/{name} of" in line]
+            assert len(lines) == 1
+            assert "AGENT (error)" in lines[0]
+            assert "left out" in lines[0]
+    finally:
+        router.stop()
+
+
+@pytest.mark.parametrize("entity", [AUTO_LINK, LINK_ROUTE])
+def test_a_refused_entity_of_a_person_stops_the_start(tmp_path: Path, port: int, entity: list[Any]) -> None:
+    named = [entity[0], {**entity[1], "name": "mine"}]
+    arguments = write_boot_files(tmp_path, {"shared.json.gz": [named], "mesh-0.json": own(port)})
+    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "no entities of this type yet" in done.stderr

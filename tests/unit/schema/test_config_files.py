@@ -1,0 +1,54 @@
+"""Configuration in several files, compressed or not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from waymesh_schema.config import ConfigError, read_config
+
+pytestmark = pytest.mark.engine_independent
+
+SHARED = [["address", {"name": "a", "prefix": "orders"}], ["listener", {"name": "clients", "sslProfile": "p"}]]
+OWN = [["router", {"id": "mesh-0", "mode": "interior"}], ["sslProfile", {"name": "p"}]]
+
+
+def write(path: Path, entities: object) -> Path:
+    data = json.dumps(entities).encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+def test_files_are_read_as_one_in_processing_order(tmp_path: Path) -> None:
+    shared = write(tmp_path / "shared.json.gz", SHARED)
+    own = write(tmp_path / "mesh-0.json", OWN)
+    entries = [entry for entry in read_config(shared, own) if entry.line]
+    assert [entry.type.name for entry in entries] == ["router", "sslProfile", "router.config.address", "listener"]
+    assert [Path(entry.filename).name for entry in entries] == [own.name, own.name, shared.name, shared.name]
+    assert sum(entry.type.name == "router" for entry in read_config(shared, own)) == 1
+
+
+def test_compressed_conf(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf.gz"
+    path.write_bytes(gzip.compress(b"router {\n id: A\n}\n"))
+    assert next(e for e in read_config(path) if e.type.name == "router").attributes["id"] == "A"
+
+
+def test_what_is_in_two_files_is_refused_with_both_places(tmp_path: Path) -> None:
+    one, other = write(tmp_path / "one.json", OWN), write(tmp_path / "other.json", OWN)
+    with pytest.raises(ConfigError, match="is there already") as raised:
+        read_config(one, other)
+    assert str(one) in str(raised.value)
+    assert str(raised.value).startswith(f"{other}:1")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", gzip.compress(b"[]" * 1000)[:-9], gzip.compress(b"[]")[:-8] + bytes(8)])
+def test_what_is_no_gzip_file(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "bad.json.gz"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as raised:
+        read_config(path)
+    assert str(raised.value).startswith(str(path))
