@@ -7,6 +7,7 @@ own replacement gets the name without suffix again.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +16,24 @@ from waymesh_schema.convert import convert
 from waymesh_schema.entities import entity_type
 from waymesh_schema.loglevels import LOG_MODULES
 
-from .specs import Address, Ref
+from .specs import Address, AutoLink, Broker, LinkRoute, Ref
 
 OWNED_PREFIX = "k8s/"
+IMMEDIATE = "immediate"
+"""Last part of the name of an autolink that goes at once; the others let deliveries under way end first."""
 ALTERNATE_SUFFIX = "~1"
 
 ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
-MANAGED_TYPES = (LISTENER, CONNECTOR, ADDRESS, LOG)
-"""Types whose live entities are compared with what is wanted."""
+AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
+MANAGED_TYPES = (SSL_PROFILE, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, ROUTER)
+"""Types whose live entities are compared with what is wanted, in the order in which they are made."""
+
+MESH_PROFILE = "mesh"
+CREDENTIALS, CERTIFICATES = "/etc/waymesh/credentials", "/etc/waymesh/tls"
+"""Folders in a router's pod: passwords and keys given by users, and the mesh's own certificate."""
+USERS_NAME = "waymesh"
+"""Name of the SASL configuration: the user file is `<CREDENTIALS>/waymesh.users`."""
+SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,9 @@ class Entity:
     name: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash((self.type, self.name))
+
     @property
     def base_name(self) -> str:
         """The name without the suffix of a replacement."""
@@ -40,8 +54,8 @@ class Entity:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What stays the same when the entity is replaced."""
-        return self.type, self.base_name
+        """What stays the same when the entity is replaced. There is one router, whatever it calls its entity."""
+        return self.type, "" if self.type == ROUTER else self.base_name
 
     @property
     def owned(self) -> bool:
@@ -61,26 +75,68 @@ def alternate_name(taken: str) -> str:
 
 
 def router_entity(router_id: str, mode: str) -> Entity:
-    """The router itself; the only entity that needs a restart to change."""
+    """The router itself, as it is seeded; id and mode need a restart to change."""
     return Entity(ROUTER, router_id, {"id": router_id, "mode": mode})
 
 
-def listener_entity(ref: Ref, part: str, host: str, port: int, role: str) -> Entity:
-    """A listener of a Router; `part` tells its listeners apart."""
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How a listener or connector is protected: TLS with the mesh's certificate, and auth none, plain, scram or mtls."""
+
+    tls: bool = False
+    auth: str = "none"
+
+
+OPEN, MUTUAL = Security(), Security(tls=True, auth="mtls")
+_MECHANISMS = {
+    "none": "ANONYMOUS",
+    "plain": "PLAIN",
+    "scram": "SCRAM-SHA-512 SCRAM-SHA-256",
+    "mtls": "EXTERNAL",
+}
+
+
+def listener_entity(ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN) -> Entity:
+    """A listener of a Router at (host, port); `part` tells its listeners apart."""
     attributes = {
-        "host": host,
-        "port": str(port),
+        "host": place[0],
+        "port": str(place[1]),
         "role": role,
-        "authenticatePeer": False,
-        "saslMechanisms": "ANONYMOUS",
+        "authenticatePeer": security.auth != "none",
+        "saslMechanisms": _MECHANISMS[security.auth],
     }
+    if security.tls:
+        attributes |= {"sslProfile": MESH_PROFILE, "requireSsl": True}
     return Entity(LISTENER, entity_name(ref, "Router", part), attributes)
 
 
-def connector_entity(ref: Ref, peer: str, host: str, port: int) -> Entity:
-    """A connector to another router of the mesh."""
-    attributes = {"host": host, "port": str(port), "role": "inter-router", "saslMechanisms": "ANONYMOUS"}
+def http_entity(ref: Ref, port: int) -> Entity:
+    """The listener for probes and metrics."""
+    attributes = {"host": "", "port": str(port), "role": "normal", "http": True, "websockets": False}
+    return Entity(LISTENER, entity_name(ref, "Router", "http"), attributes)
+
+
+def connector_entity(ref: Ref, peer: str, place: tuple[str, int], security: Security = OPEN) -> Entity:
+    """A connector to another router of the mesh at (host, port)."""
+    attributes: dict[str, Any] = {
+        "host": place[0],
+        "port": str(place[1]),
+        "role": "inter-router",
+        "saslMechanisms": _MECHANISMS[security.auth],
+    }
+    if security.tls:
+        attributes |= {"sslProfile": MESH_PROFILE, "verifyHostname": True}
     return Entity(CONNECTOR, entity_name(ref, "Router", "to", peer), attributes)
+
+
+def mesh_profile() -> Entity:
+    """The certificate of the mesh, for its own listeners and connectors."""
+    files = {
+        "certFile": f"{CERTIFICATES}/tls.crt",
+        "privateKeyFile": f"{CERTIFICATES}/tls.key",
+        "caCertFile": f"{CERTIFICATES}/ca.crt",
+    }
+    return Entity(SSL_PROFILE, MESH_PROFILE, files)
 
 
 def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
@@ -112,6 +168,89 @@ def address_entity(address: Address) -> Entity:
     )
 
 
+def broker_name(ref: Ref) -> str:
+    """The name of a Broker's connector, by which autolinks and link routes refer to it."""
+    return entity_name(ref, "Broker")
+
+
+def broker_entities(broker: Broker, username: str = "") -> tuple[Entity, ...]:
+    """The connector of a Broker and, with TLS, its profile. `username` is what its Secret says.
+
+    The name of the profile tells its contents, so that another one is made beside it and the connector moves over.
+    """
+    profile = _broker_profile(broker)
+    (host, port), *others = broker.endpoints
+    attributes: dict[str, Any] = {"host": host, "port": str(port), "role": "route-container"}
+    attributes["saslMechanisms"] = broker.mechanism or "ANONYMOUS"
+    if others:
+        attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others)
+    if profile is not None and broker.tls is not None:
+        attributes |= {"sslProfile": profile.name, "verifyHostname": broker.tls.verify_hostname}
+    if username:
+        password = f"file:{CREDENTIALS}/{credential_file(broker.ref, 'password')}"
+        attributes |= {"saslUsername": username, "saslPassword": password}
+    connector = Entity(CONNECTOR, broker_name(broker.ref), attributes)
+    return (connector,) if profile is None else (profile, connector)
+
+
+def credential_file(broker: Ref, part: str) -> str:
+    """The key in the credentials Secret, and so the file name, of something that belongs to a Broker."""
+    return f"broker.{broker.name}.{part}"
+
+
+def _broker_profile(broker: Broker) -> Entity | None:
+    if broker.tls is None:
+        return None
+    files = {"caCertFile": SYSTEM_AUTHORITIES}
+    if broker.tls.ca_secret:
+        files["caCertFile"] = f"{CREDENTIALS}/{credential_file(broker.ref, 'ca.crt')}"
+    if broker.mechanism == "EXTERNAL":
+        files["certFile"] = f"{CREDENTIALS}/{credential_file(broker.ref, 'tls.crt')}"
+        files["privateKeyFile"] = f"{CREDENTIALS}/{credential_file(broker.ref, 'tls.key')}"
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:8]
+    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest}"), files)
+
+
+def _url(place: tuple[str, int], tls: bool) -> str:
+    host = f"[{place[0]}]" if ":" in place[0] else place[0]
+    return f"{'amqps' if tls else 'amqp'}://{host}:{place[1]}"
+
+
+def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
+    """The entity of an AutoLink. Its name tells what is to happen to deliveries under way when it goes."""
+    parts = (IMMEDIATE,) if autolink.deletion_policy == "Immediate" else ()
+    attributes = {
+        "address": autolink.address,
+        "direction": autolink.direction,
+        "phase": autolink.phase,
+        "externalAddress": autolink.external_address,
+        "fallback": autolink.fallback,
+        **_container(autolink),
+    }
+    return (Entity(AUTOLINK, entity_name(autolink.ref, "AutoLink", *parts), attributes),)
+
+
+def linkroute_entities(linkroute: LinkRoute) -> tuple[Entity, ...]:
+    """The entities of a LinkRoute, one for each direction."""
+    common = {
+        "prefix": linkroute.prefix,
+        "pattern": linkroute.pattern,
+        "addExternalPrefix": linkroute.add_external_prefix,
+        "delExternalPrefix": linkroute.del_external_prefix,
+        **_container(linkroute),
+    }
+    return tuple(
+        Entity(LINKROUTE, entity_name(linkroute.ref, "LinkRoute", way), {**common, "direction": way})
+        for way in linkroute.directions
+    )
+
+
+def _container(resource: AutoLink | LinkRoute) -> dict[str, Any]:
+    """At whose connections it is: the Broker's connector, or every container of that id."""
+    connection = broker_name(resource.broker) if resource.broker else None
+    return {"connection": connection, "containerId": resource.container_id}
+
+
 def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
     """Attributes of `wanted` whose live value means something else: name → (live, wanted). Names are not compared.
 
@@ -120,6 +259,8 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
     table = entity_type(wanted.type).attributes
     changed = {}
     for name, value in wanted.attributes.items():
+        if value == live.attributes.get(name) or name in SECRETS:
+            continue
         attribute = table[name]
         is_, should = (
             attribute.default if v is None else convert(attribute, v) for v in (live.attributes.get(name), value)
@@ -129,10 +270,16 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
     return changed
 
 
+SECRETS = ("saslPassword", "password")
+"""Attributes that a router does not tell. What they hold is the path of a file, which follows from the entity's name."""
+
+
 def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
     """Whether a phase that the manifest leaves open is reported as the number that it comes out at."""
-    if should is not None or name not in ("ingressPhase", "egressPhase"):
+    if should is not None or name not in ("ingressPhase", "egressPhase", "phase"):
         return False
+    if name == "phase":
+        return bool(is_ == (1 if wanted.attributes.get("direction") == "in" else 0))
     return bool(is_ == (1 if name == "egressPhase" and wanted.attributes.get("waypoint") else 0))
 
 
@@ -144,9 +291,21 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
         return (entity.type, kind, str(attributes.get(kind)))
     if entity.type == LISTENER:
         return (entity.type, str(attributes.get("port")))
-    if entity.type == CONNECTOR:
+    if entity.type == LINKROUTE:
+        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
+        return (entity.type, kind, str(attributes.get(kind)), str(attributes.get("direction")), _target(entity))
+    if entity.type == CONNECTOR and not keeps_name(entity):
         return (entity.type, str(attributes.get("host")), str(attributes.get("port")))
     return (entity.type, entity.name)
+
+
+def _target(entity: Entity) -> str:
+    return str(entity.attributes.get("connection") or entity.attributes.get("containerId"))
+
+
+def keeps_name(entity: Entity) -> bool:
+    """Whether others refer to the entity by name, so that a replacement must have the very same one."""
+    return entity.type == SSL_PROFILE or entity.attributes.get("role") == "route-container"
 
 
 def creatable(entity: Entity) -> bool:

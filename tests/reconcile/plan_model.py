@@ -19,7 +19,6 @@ from waymesh_operator.plan import (
     UpdateEntity,
     WriteSeed,
     plan,
-    router_entities,
 )
 from waymesh_operator.specs import Address, Ref, Router
 
@@ -71,7 +70,7 @@ class ModelMesh:
             case CreateRouter() | RestartRouter():
                 router = action.router
                 self.routers[router.id] = ObservedRouter(
-                    router.id, router.ordinal, RouterState.RUNNING, action.seed, router_entities(router)
+                    router.id, router.ordinal, RouterState.RUNNING, action.seed, router.entities
                 )
             case StopRouter():
                 assert action.router_id == max(self.routers.values(), key=lambda r: r.ordinal).id

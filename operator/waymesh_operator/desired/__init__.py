@@ -1,27 +1,63 @@
-"""What should be: for each Router resource, its routers with all their configuration. Pure."""
+"""What should be: for each Router resource its routers with all their configuration, and the objects that carry them.
+
+Pure.
+"""
 
 from __future__ import annotations
 
+from .cluster import DesiredCluster, desired_cluster
+from .conflicts import autolink_conflicts, conflicts, linkroute_conflicts
+from .context import (
+    HTTP_PORT,
+    LOCAL_PORT,
+    MANAGEMENT_PORT,
+    MESH_PORT,
+    ClusterContext,
+    OperatorSettings,
+    Verdict,
+    referenced_secrets,
+    tls_request,
+)
 from .mesh import (
     DesiredConnector,
     DesiredListener,
     DesiredMesh,
     DesiredRouter,
     Place,
-    conflicts,
     desired_mesh,
     router_id,
 )
+from .objects import MANIFEST_ANNOTATION, ROUTER_LABEL, Manifest, labels_of, with_replicas
+from .seeds import seed_text
 from .topology import lower_neighbours
 
 __all__ = [
+    "HTTP_PORT",
+    "LOCAL_PORT",
+    "MANAGEMENT_PORT",
+    "MANIFEST_ANNOTATION",
+    "MESH_PORT",
+    "ROUTER_LABEL",
+    "ClusterContext",
+    "DesiredCluster",
     "DesiredConnector",
     "DesiredListener",
     "DesiredMesh",
     "DesiredRouter",
+    "Manifest",
+    "OperatorSettings",
     "Place",
+    "Verdict",
+    "autolink_conflicts",
     "conflicts",
+    "desired_cluster",
     "desired_mesh",
+    "labels_of",
+    "linkroute_conflicts",
     "lower_neighbours",
+    "referenced_secrets",
     "router_id",
+    "seed_text",
+    "tls_request",
+    "with_replicas",
 ]

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from waymesh_operator.entities import (
+    OPEN,
+    Entity,
+    Security,
+    address_entity,
+    connector_entity,
+    listener_entity,
+    log_entities,
+)
 from waymesh_operator.specs import Address, Ref, Router
 
+from .conflicts import conflicts
 from .topology import lower_neighbours
 
 
@@ -32,6 +42,7 @@ class DesiredListener:
     host: str
     port: int
     role: str = "normal"
+    security: Security = OPEN
 
     @property
     def for_clients(self) -> bool:
@@ -50,7 +61,11 @@ class DesiredConnector:
 
 @dataclass(frozen=True, slots=True)
 class DesiredRouter:
-    """One router: who it is, whom it connects to, and what it is told. `mode` is all that needs a restart to change."""
+    """One router: who it is, whom it connects to, and what it is told. `mode` is all that needs a restart to change.
+
+    `shared` are the entities that all routers of the mesh have alike, `own` those of this one alone: its connectors, what
+    is placed on it and not on all, and its listeners where their ports are its own.
+    """
 
     ref: Ref
     id: str
@@ -58,9 +73,13 @@ class DesiredRouter:
     mode: str
     listeners: tuple[DesiredListener, ...]
     connectors: tuple[DesiredConnector, ...]
-    addresses: tuple[Address, ...]
-    log_level: str = "info"
-    log_levels: tuple[tuple[str, str], ...] = ()
+    own: tuple[Entity, ...] = ()
+    shared: tuple[Entity, ...] = ()
+
+    @property
+    def entities(self) -> tuple[Entity, ...]:
+        """All entities of the router that can change while it runs."""
+        return (*self.own, *self.shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +102,34 @@ def desired_mesh(router: Router, addresses: Iterable[Address], places: Sequence[
     """The mesh of a Router. `places` has one Place for each ordinal; addresses of other Routers are left out."""
     own = [address for address in addresses if address.router == router.ref]
     lost = conflicts(own)
-    shared = tuple(address for address in sorted(own, key=lambda a: a.ref) if address.ref not in lost)
+    shared = (
+        *log_entities(router.log_level, dict(router.log_levels)),
+        *(address_entity(a) for a in sorted(own, key=lambda a: a.ref) if a.ref not in lost),
+    )
     routers = tuple(_desired_router(router, ordinal, places, shared) for ordinal in range(router.size))
     return DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
 
 
-def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
-    """Addresses that want what an older one of the same Router has: loser → winner."""
-    winners: dict[tuple[Ref, bool, str], Address] = {}
-    lost: dict[Ref, Address] = {}
-    for address in sorted(addresses, key=lambda a: (a.created, a.ref)):
-        winner = winners.setdefault((address.router, address.prefix is None, address.match), address)
-        if winner is not address:
-            lost[address.ref] = winner
-    return lost
-
-
 def _desired_router(
-    router: Router, ordinal: int, places: Sequence[Place], addresses: tuple[Address, ...]
+    router: Router, ordinal: int, places: Sequence[Place], shared: tuple[Entity, ...]
 ) -> DesiredRouter:
-    peers = lower_neighbours(ordinal, router.size, router.topology) if router.role == "interior" else ()
-    return DesiredRouter(
-        ref=router.ref,
-        id=router_id(router.ref, ordinal),
-        ordinal=ordinal,
-        mode=router.role,
-        listeners=tuple(_listeners(router, places[ordinal])),
-        connectors=tuple(
-            DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port) for peer in peers
-        ),
-        addresses=addresses,
-        log_level=router.log_level,
-        log_levels=router.log_levels,
+    listeners = tuple(_listeners(router, places[ordinal]))
+    connectors = tuple(
+        DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)
+        for peer in peers_below(router, ordinal)
     )
+    own = (
+        *(listener_entity(router.ref, item.part, (item.host, item.port), item.role) for item in listeners),
+        *(connector_entity(router.ref, item.peer, (item.host, item.port)) for item in connectors),
+    )
+    return DesiredRouter(
+        router.ref, router_id(router.ref, ordinal), ordinal, router.role, listeners, connectors, own, shared
+    )
+
+
+def peers_below(router: Router, ordinal: int) -> tuple[int, ...]:
+    """Ordinals that a router connects to."""
+    return lower_neighbours(ordinal, router.size, router.topology) if router.role == "interior" else ()
 
 
 def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:

@@ -4,33 +4,50 @@ from __future__ import annotations
 
 from .actions import (
     Action,
+    ApplyObject,
+    ClusterAction,
     CreateEntity,
     CreateRouter,
     DeleteEntity,
+    DeleteObject,
+    DrainRouter,
     EntityAction,
     RestartRouter,
+    Scale,
     StopRouter,
+    UndrainRouter,
     UpdateEntity,
     WriteSeed,
 )
-from .compose import router_entities, seed_text
-from .observed import ObservedMesh, ObservedRouter, RouterState
+from .cluster import Drift, drift, plan_cluster
+from .needs import needs_apply
+from .observed import ObservedCluster, ObservedMesh, ObservedRouter, RouterFacts, RouterState
 from .planner import plan
 
 __all__ = [
     "Action",
+    "ApplyObject",
+    "ClusterAction",
     "CreateEntity",
     "CreateRouter",
     "DeleteEntity",
+    "DeleteObject",
+    "DrainRouter",
+    "Drift",
     "EntityAction",
+    "ObservedCluster",
     "ObservedMesh",
     "ObservedRouter",
     "RestartRouter",
+    "RouterFacts",
     "RouterState",
+    "Scale",
     "StopRouter",
+    "UndrainRouter",
     "UpdateEntity",
     "WriteSeed",
+    "drift",
+    "needs_apply",
     "plan",
-    "router_entities",
-    "seed_text",
+    "plan_cluster",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from waymesh_operator.desired import DesiredRouter
+from waymesh_operator.desired import DesiredRouter, Manifest
 from waymesh_operator.entities import ADDRESS, CONNECTOR, LISTENER, Entity
 
 
@@ -121,8 +121,80 @@ class DeleteEntity:
         return f"{self.router_id}: {what} {describe_entity(self.entity)}"
 
 
+@dataclass(frozen=True)
+class ApplyObject:
+    """Server-side apply of a full manifest, with our field manager and force. `new` says that nothing of this name was
+    seen under our label: what stands there all the same belongs to somebody else, and must be left alone."""
+
+    sign: ClassVar[str] = "~"
+    router_id: ClassVar[str] = ""
+    manifest: Manifest
+    new: bool = False
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"{'create' if self.new else 'update'} {self.manifest['kind']} {self.manifest['metadata']['name']}"
+
+
+@dataclass(frozen=True)
+class DeleteObject:
+    """Delete an object of ours that is wanted no more."""
+
+    sign: ClassVar[str] = "-"
+    router_id: ClassVar[str] = ""
+    kind: str
+    name: str
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"delete {self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class DrainRouter:
+    """Set `draining` and `drainTimeoutSeconds` of a router. It goes on by itself; the next observation shows how far it is."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    timeout_s: int
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"drain router {self.router_id} (at most {self.timeout_s} s)"
+
+
+@dataclass(frozen=True)
+class UndrainRouter:
+    """Take `draining` back: the router is wanted again before it has left."""
+
+    sign: ClassVar[str] = "+"
+    router_id: str
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"take router {self.router_id} back into service"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Change the number of replicas. `manifest` is the whole StatefulSet with this number: it is what to apply, as a
+    partial one would take all other fields back."""
+
+    sign: ClassVar[str] = "~"
+    router_id: ClassVar[str] = ""
+    replicas: int
+    manifest: Manifest
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"scale {self.manifest['metadata']['name']} to {self.replicas}"
+
+
 EntityAction = CreateEntity | UpdateEntity | DeleteEntity
 Action = CreateRouter | RestartRouter | StopRouter | WriteSeed | EntityAction
+"""A step of local mode."""
+ClusterAction = ApplyObject | DeleteObject | DrainRouter | UndrainRouter | Scale | EntityAction
+"""A step in a cluster."""
 
 
 def short_name(entity: Entity) -> str:

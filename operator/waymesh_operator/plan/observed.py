@@ -1,10 +1,12 @@
-"""What is: the routers of one mesh as they were last seen."""
+"""What is: the routers and objects of one mesh as they were last seen."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 from waymesh_operator.entities import Entity
 
@@ -25,8 +27,24 @@ class RouterState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class RouterFacts:
+    """What a router says of itself besides its entities, as far as a status shows it.
+
+    `known` are the other routers it has a path to, `neighbours` those next to it, `unsettled` the deliveries that wait on
+    it. `ready` is the pod's Ready condition, `certificate_not_after` the end of the certificate that it shows.
+    """
+
+    known: frozenset[str] = frozenset()
+    neighbours: tuple[str, ...] = ()
+    unsettled: int = 0
+    ready: bool = False
+    certificate_not_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedRouter:
-    """One router. `entities` are the live ones of the managed types; `seed` is what it would boot with next time."""
+    """One router. `entities` are the live ones of the managed types; `seed` is what it would boot with next time (local
+    mode; in a cluster the seed ConfigMap says it)."""
 
     id: str
     ordinal: int
@@ -34,6 +52,7 @@ class ObservedRouter:
     seed: str = ""
     entities: tuple[Entity, ...] = ()
     reason: str = ""
+    facts: RouterFacts = RouterFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +60,17 @@ class ObservedMesh:
     """All routers that exist, by id, wanted or not."""
 
     routers: Mapping[str, ObservedRouter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCluster:
+    """One mesh in a cluster.
+
+    `objects` are the live ones with the Router's label, by (kind, name). `mesh` has every router whose pod exists, also
+    one that ends. `draining` is the drainStatus (none, draining, drained) of each router that answers; for a router that
+    does not, there is no entry.
+    """
+
+    objects: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    mesh: ObservedMesh = ObservedMesh()
+    draining: Mapping[str, str] = field(default_factory=dict)

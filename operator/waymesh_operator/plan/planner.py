@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from waymesh_operator.desired import DesiredMesh, DesiredRouter
+from waymesh_operator.desired import DesiredMesh, DesiredRouter, seed_text
 from waymesh_operator.entities import (
     Entity,
     alternate_name,
@@ -33,7 +33,6 @@ from .actions import (
     UpdateEntity,
     WriteSeed,
 )
-from .compose import router_entities, seed_text
 from .observed import ObservedMesh, ObservedRouter, RouterState
 
 
@@ -74,7 +73,7 @@ def _plan_entities(router: DesiredRouter, live: ObservedRouter) -> list[EntityAc
     by_key: dict[tuple[str, str], list[Entity]] = {}
     for entity in live.entities:
         by_key.setdefault(entity.key, []).append(entity)
-    for wanted in router_entities(router):
+    for wanted in router.entities:
         same_key = by_key.get(wanted.key, [])
         match, update = _match(router.id, wanted, same_key)
         if match is None and creatable(wanted):

@@ -2,7 +2,41 @@
 
 from __future__ import annotations
 
-from .model import Address, Listener, Ref, Router
-from .parse import parse_address, parse_router, ref_of
+from .model import (
+    Address,
+    AutoLink,
+    Broker,
+    BrokerTls,
+    Dependent,
+    LinkRoute,
+    Listener,
+    Pod,
+    Ref,
+    Resources,
+    Router,
+    RouterTls,
+    Telemetry,
+)
+from .parse import parse_address, parse_autolink, parse_broker, parse_linkroute, parse_router, ref_of
 
-__all__ = ["Address", "Listener", "Ref", "Router", "parse_address", "parse_router", "ref_of"]
+__all__ = [
+    "Address",
+    "AutoLink",
+    "Broker",
+    "BrokerTls",
+    "Dependent",
+    "LinkRoute",
+    "Listener",
+    "Pod",
+    "Ref",
+    "Resources",
+    "Router",
+    "RouterTls",
+    "Telemetry",
+    "parse_address",
+    "parse_autolink",
+    "parse_broker",
+    "parse_linkroute",
+    "parse_router",
+    "ref_of",
+]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,12 +20,48 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A port for clients. `auth` is none, plain, scram or mtls."""
+    """A port for clients. `auth` is none, plain, scram or mtls; `users` names the Secret that holds the passwords."""
 
     name: str
     port: int
     tls: bool = False
     auth: str = "none"
+    users: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """How the pods of a Router are made and placed; the mappings are as Kubernetes takes them."""
+
+    image: str = ""
+    image_pull_policy: str = ""
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    spread: tuple[Mapping[str, Any], ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RouterTls:
+    """Who issues the routers' certificates. `authority` goes up to ask for a new authority; `issuer_ref` is the
+    cert-manager issuer as (name, kind, group), empty for one of the mesh's own."""
+
+    issuer: str = "Internal"
+    authority: int = 1
+    issuer_ref: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Export of what the routers measure. Nothing is exported without a target."""
+
+    target: str = ""
+    interval_s: int = 60
+    retention_days: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +78,12 @@ class Router:
     log_level: str = "info"
     log_levels: tuple[tuple[str, str], ...] = ()
     paused: bool = False
+    tls: RouterTls = RouterTls()
+    pod: Pod = field(default_factory=Pod)
+    telemetry: Telemetry = Telemetry()
+    uid: str = ""
+    generation: int = 0
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +105,111 @@ class Address:
     priority: int | None = None
     enable_fallback: bool = False
     created: str = ""
+    uid: str = ""
+    generation: int = 0
 
     @property
     def match(self) -> str:
         """The prefix or the pattern, whichever is given."""
         return self.prefix if self.prefix is not None else self.pattern or ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTls:
+    """TLS towards a broker. Without `ca_secret` the authorities of the system are trusted."""
+
+    ca_secret: str = ""
+    verify_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """An AMQP container outside the mesh. `endpoints` are (host, port), tried in turn.
+
+    `placement` is All, One or List; `ordinals` are the routers of a List.
+    """
+
+    ref: Ref
+    router: Ref
+    endpoints: tuple[tuple[str, int], ...]
+    hostname: str = ""
+    tls: BrokerTls | None = None
+    mechanism: str = ""
+    secret: str = ""
+    placement: str = "All"
+    ordinals: tuple[int, ...] = ()
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AutoLink:
+    """A link that routers attach by themselves, to a Broker or to whatever container has `container_id`."""
+
+    ref: Ref
+    router: Ref
+    address: str
+    direction: str
+    broker: Ref | None = None
+    container_id: str | None = None
+    phase: int | None = None
+    external_address: str | None = None
+    fallback: bool = False
+    deletion_policy: str = "Drain"
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRoute:
+    """Addresses whose links are passed through. `direction` is in, out or both; just one of prefix and pattern is given."""
+
+    ref: Ref
+    router: Ref
+    direction: str
+    prefix: str | None = None
+    pattern: str | None = None
+    broker: Ref | None = None
+    container_id: str | None = None
+    add_external_prefix: str | None = None
+    del_external_prefix: str | None = None
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+    @property
+    def match(self) -> str:
+        """The prefix or the pattern, whichever is given."""
+        return self.prefix if self.prefix is not None else self.pattern or ""
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The directions that it is about, one or two."""
+        return ("in", "out") if self.direction == "both" else (self.direction,)
+
+
+Dependent = Address | Broker | AutoLink | LinkRoute
+"""A resource that refers to a Router."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """All that one mesh is made of: its Router and what refers to it."""
+
+    router: Router
+    addresses: tuple[Address, ...] = ()
+    brokers: tuple[Broker, ...] = ()
+    autolinks: tuple[AutoLink, ...] = ()
+    linkroutes: tuple[LinkRoute, ...] = ()
+
+    @property
+    def dependents(self) -> tuple[tuple[str, Dependent], ...]:
+        """What refers to the Router, each with its kind."""
+        return (
+            *(("Address", item) for item in self.addresses),
+            *(("Broker", item) for item in self.brokers),
+            *(("AutoLink", item) for item in self.autolinks),
+            *(("LinkRoute", item) for item in self.linkroutes),
+        )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from waymesh_client.errors import ClientError, ConnectionFailed, ManagementError
-from waymesh_operator.entities import ADDRESS, LOG, Entity
+from waymesh_operator.entities import ADDRESS, LOG, MANAGED_TYPES, Entity
 from waymesh_operator.errors import LiveError
 from waymesh_operator.live import apply_entity, read_addresses, read_entities, read_router, unsettled
 from waymesh_operator.plan import CreateEntity, DeleteEntity, UpdateEntity
@@ -58,7 +58,7 @@ def test_entities_are_read_by_type_and_log_modules_are_called_alike() -> None:
         {ADDRESS: [{"name": "x", "prefix": "p"}], LOG: [{"name": "AGENT", "module": "AGENT", "enable": None}]}
     )
     assert [(e.type, e.name) for e in read_entities(client)] == [(ADDRESS, "x"), (LOG, "log/AGENT")]
-    assert client.calls == [("query", kind) for kind in ("listener", "connector", ADDRESS, LOG)]
+    assert client.calls == [("query", kind) for kind in MANAGED_TYPES]
 
 
 def test_steps_become_management_requests() -> None:

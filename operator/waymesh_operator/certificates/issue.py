@@ -1,0 +1,165 @@
+"""Authorities and leaves: P-256 keys, ten years and ninety days. `now` is always an aware time in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CA_DAYS, LEAF_DAYS = 3650, 90
+SKEW = timedelta(minutes=5)
+"""How far the clocks of nodes may be behind ours when a certificate comes to them fresh."""
+_BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A certificate and its private key, both PEM. An authority whose key is lost has an empty key."""
+
+    certificate: bytes
+    key: bytes
+
+    @property
+    def whole(self) -> bool:
+        """Whether both can be read and belong together."""
+        try:
+            certificate = x509.load_pem_x509_certificate(self.certificate)
+            key = serialization.load_pem_private_key(self.key, None)
+        except (ValueError, TypeError):
+            return False
+        return _public(key) == _public(certificate)
+
+
+def new_ca(name: str, now: datetime) -> Credential:
+    """A new authority. Its subject has a number of its own, so that two of the same name are told apart."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    serial = x509.random_serial_number()
+    subject = _name(f"{name[:40]} authority {serial % 2**32:08x}")
+    builder = _builder(subject, subject, key.public_key(), serial, now, CA_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(ca=True), critical=True)
+    return _signed(builder, key, key)
+
+
+def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime) -> Credential:
+    """A leaf for servers and clients with these DNS names. Raises ValueError for a broken authority."""
+    authority = x509.load_pem_x509_certificate(ca.certificate)
+    signer = serialization.load_pem_private_key(ca.key, None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise ValueError("the key of the authority is no elliptic-curve key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    serial = x509.random_serial_number()
+    builder = _builder(_name(common_name[:64]), authority.subject, key.public_key(), serial, now, LEAF_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(ca=False), critical=True)
+    purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+    if names:
+        alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+        builder = builder.add_extension(alternatives, critical=False)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    return _signed(builder.add_extension(identifier, critical=False), key, signer)
+
+
+def renewal_due(certificate: bytes, now: datetime) -> bool:
+    """Whether two thirds of the certificate's time are over. Raises ValueError when it is no certificate."""
+    loaded = x509.load_pem_x509_certificate(certificate)
+    begin, end = loaded.not_valid_before_utc, loaded.not_valid_after_utc
+    return now >= begin + (end - begin) * 2 / 3
+
+
+def expires(certificate: bytes) -> datetime:
+    """When the (first) certificate ends. Raises ValueError when it is no certificate."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+def fingerprint(certificate: bytes) -> str:
+    """SHA-256 of the (first) certificate, as hex digits: the same as of the DER that TLS shows. Raises ValueError."""
+    return x509.load_pem_x509_certificate(certificate).fingerprint(hashes.SHA256()).hex()
+
+
+def split_pem(bundle: bytes) -> tuple[bytes, ...]:
+    """The certificates of a PEM bundle one by one, in order, without what stands between them."""
+    found = []
+    for part in bundle.split(_BEGIN)[1:]:
+        body, end, _ = part.partition(_END)
+        if end:
+            found.append(_BEGIN + body + end + b"\n")
+    return tuple(found)
+
+
+def readable(certificate: bytes) -> bool:
+    """Whether this is a certificate at all."""
+    try:
+        x509.load_pem_x509_certificate(certificate)
+    except ValueError:
+        return False
+    return True
+
+
+def issued_by(certificate: bytes, authority: bytes) -> bool:
+    """Whether the authority signed the certificate."""
+    try:
+        leaf = x509.load_pem_x509_certificate(certificate)
+        leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+    except Exception as error:  # noqa: BLE001  InvalidSignature, ValueError and TypeError share no better base
+        del error
+        return False
+    return True
+
+
+def dns_names(certificate: bytes) -> frozenset[str]:
+    """The DNS names of a certificate; none when it cannot be read."""
+    try:
+        extensions = x509.load_pem_x509_certificate(certificate).extensions
+        alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (ValueError, x509.ExtensionNotFound):
+        return frozenset()
+    return frozenset(alternatives.value.get_values_for_type(x509.DNSName))
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, serial: int, now: datetime, days: int
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder(issuer, subject, key, serial)
+    builder = builder.not_valid_before(now - SKEW).not_valid_after(now + timedelta(days=days))
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _signed(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
+) -> Credential:
+    certificate = builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    return Credential(certificate, private)
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _usage(*, ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _public(holder: object) -> bytes:
+    public = holder.public_key()  # type: ignore[attr-defined]
+    return bytes(
+        public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
