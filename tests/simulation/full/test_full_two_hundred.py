@@ -13,6 +13,8 @@ from tests.simulation.full.oracle import faults, leftovers, random_network, tree
 
 ROUTERS = 200
 EXTRA_LINKS = 60
+CONVERGED_S = 5.0
+"""All start at one instant; questions that got lost in the storm are asked again after 0.1, 0.2, 0.4 … seconds."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +32,7 @@ def test_two_hundred_routers() -> None:
     rng = random.Random(7)
     network = random_network(7, ROUTERS, EXTRA_LINKS, ADDRESSES)
     network.start()
-    assert network.until(lambda: not faults(network), 10.0, 0.1) < 3.0
+    assert network.until(lambda: not faults(network), 10.0, 0.2) < CONVERGED_S
     network.run(0.2)
     assert not wrong_hops(network)
     for origin in rng.sample(sorted(network.routers), 20):
@@ -44,7 +46,7 @@ def test_two_hundred_routers() -> None:
     for cable in lost:
         network.after(rng.uniform(0.0, 0.1), cable.cut)
     network.run(0.1)
-    assert network.until(lambda: not faults(network), 10.0, 0.1) < 3.0
+    assert network.until(lambda: not faults(network), 10.0, 0.2) < CONVERGED_S
     network.run(0.2)
     assert not wrong_hops(network)
 
