@@ -10,7 +10,7 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol, decode
 from waymesh_router.core.annotations import INGRESS, TRACE
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import bare_address
+from waymesh_router.core.keys import MOBILE, bare_address
 from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import Node, Queued, RouterConnection
 from waymesh_router.core.sections import Sections
@@ -18,6 +18,8 @@ from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
 
 HELLO_ADDRESS = "amqp:/_local/qdhello"
+DRAIN_SURCHARGE = 1_000_000
+"""Added to the costs of a draining router's links: dearer than any way round, and far from overflowing 32 bits."""
 
 
 class Mesh(MeshListener):
@@ -30,6 +32,7 @@ class Mesh(MeshListener):
         self._sections = Sections()
         self._moved = False
         self._trees: dict[str, list[Node]] = {}
+        self._aside = False
         self.deadline = engine.deadline()
         self._apply: dict[type, Callable[[Any], None]] = {
             fx.SendHello: self._send_hello,
@@ -50,7 +53,8 @@ class Mesh(MeshListener):
 
     # ---- from the core
     def local_added(self, key: str, treatment: int) -> None:
-        self.run(self.engine.mobile_added(key, treatment, self.core.now))
+        if not self._aside:
+            self.run(self.engine.mobile_added(key, treatment, self.core.now))
 
     def local_removed(self, key: str) -> None:
         self.run(self.engine.mobile_removed(key, self.core.now))
@@ -95,6 +99,28 @@ class Mesh(MeshListener):
         at = sections.find_to(message, len(message)) if sections.scan(message, 0, len(message)) else -1
         to = decode(message, at)[0] if at >= 0 else None
         return to if isinstance(to, str) else ""
+
+    # ---- draining
+    def stand_aside(self) -> None:
+        """Withdraw all addresses from the mesh and have transit go elsewhere."""
+        self._aside = True
+        for address in self.core.addresses.values():
+            if address.consumers and address.key.startswith(MOBILE):
+                self.run(self.engine.mobile_removed(address.key, self.core.now))
+        self.run(self.engine.stand_aside(DRAIN_SURCHARGE, self.core.now))
+
+    def leave(self) -> None:
+        """Tell the mesh that no path leads over us."""
+        self.run(self.engine.leave(True, self.core.now))
+
+    def come_back(self) -> None:
+        """Take part again as before."""
+        self._aside = False
+        self.run(self.engine.leave(False, self.core.now))
+        self.run(self.engine.stand_aside(0, self.core.now))
+        for address in self.core.addresses.values():
+            if address.consumers and address.key.startswith(MOBILE):
+                self.local_added(address.key, address.treatment)
 
     # ---- time
     def tick(self, now: float) -> float:

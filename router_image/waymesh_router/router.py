@@ -16,9 +16,11 @@ from waymesh_amqp.types import Symbol
 from waymesh_router.core.attaching import COST_PROPERTY, Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
+from waymesh_router.drain import DRAINING, NONE, REASON, Drain
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.mesh import Mesh
+from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import RoutingSettings
 from waymesh_schema.config import ConfigEntry
@@ -123,6 +125,9 @@ class Router:
             self.mesh = Mesh(self.core, self.routing)
             self.core.mesh = self.mesh
         self.agent = build_agent(self)
+        self.drain = Drain(self.core, self.mesh)
+        self._readiness = Readiness(now)
+        self._started = False
         for key in ("L$management", "M0$management"):
             self.core.subscribe(key, self._on_management)
 
@@ -141,8 +146,8 @@ class Router:
     def start(self) -> None:
         """Create what the configuration says, in its order, as CREATE requests would.
 
-        Raises ManagementError. What an operator configured (OPERATOR_PREFIX) is only logged when it is refused, and left
-        out: one resource must not keep the routers of a mesh from starting, and the operator sees that it is missing.
+        Raises ManagementError. What an operator configured (OPERATOR_PREFIX) and is refused is logged and left out: one
+        resource must not keep the routers of a mesh from starting, and the operator sees that it is missing.
         """
         for entry in self.config:
             # line 0: a default of a type that may not exist yet
@@ -155,6 +160,7 @@ class Router:
                 if not name.startswith(OPERATOR_PREFIX):
                     raise
                 self.host.log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
+        self._started = True
         self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
 
     @property
@@ -246,13 +252,24 @@ class Router:
             following = self.mesh.tick(now)
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
+            self.drain.tick(now)
             for conn in list(self.core.connections.values()):
                 conn.tick(now)
             for conn in list(self.core.closing.values()):
                 conn.tick(now)
                 if conn.done:
                     del self.core.closing[conn.id]
-        return min(following, self.next_tick) if self.core.connections or self.core.closing else following
+        idle = not (self.core.connections or self.core.closing or self.drain.status == DRAINING)
+        return following if idle else min(following, self.next_tick)
+
+    def not_ready(self, now: float) -> str:
+        """Why no client should be sent here, "" when clients are welcome."""
+        if self.drain.status != NONE:
+            return REASON
+        if not self._started:
+            return "the configuration is not in place yet"
+        has_connectors = any(state.attrs["role"] == "inter-router" for state in self.connectors.values())
+        return self._readiness.missing(self.routing, has_connectors, now)
 
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
@@ -280,6 +297,20 @@ class Router:
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         self.host.remove_ssl_profile(attrs["name"])
+
+    def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        self.drain.timeout_s = float(attrs["drainTimeoutSeconds"])
+        if changed.get("draining"):
+            self.drain.start()
+        elif "draining" in changed:
+            self.drain.cancel()
+
+    def unsettled_deliveries(self) -> int:
+        return self.drain.unsettled().clients
+
+    @property
+    def drain_status(self) -> str:
+        return self.drain.status
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         self.host.configure_log(attrs)

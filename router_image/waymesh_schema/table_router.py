@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .loglevels import LOG_MODULES
-from .model import BOOLEAN, INTEGER, PATH, STRING, configuration, count, reported, setting
+from .model import BOOLEAN, INTEGER, PATH, STRING, changeable, configuration, count, reported, setting
 
 DISTRIBUTIONS = ("multicast", "closest", "balanced", "unavailable")
 DIRECTIONS = ("in", "out")
@@ -94,6 +94,25 @@ ROUTER = configuration(
         default="balanced",
     ),
     setting("metadata", STRING, "Free text shown by tools; the router does nothing with it."),
+    changeable(
+        "draining",
+        BOOLEAN,
+        "Set to yes, the router hands its clients over to others: it takes no new ones and no messages, and closes the "
+        "old ones when all is settled. Set to no, it serves as before.",
+        default=False,
+    ),
+    setting(
+        "drainTimeoutSeconds",
+        INTEGER,
+        "Seconds that deliveries have to be settled after draining was set.",
+        default=30,
+        minimum=0,
+        update=True,
+    ),
+    reported(
+        "drainStatus", ("none", "draining", "drained"), "drained: no client is left and nothing is routed through here."
+    ),
+    count("unsettledDeliveries", "Deliveries of clients that wait for an outcome or for a consumer."),
     count("connectionCount", "Open connections."),
     count("linkCount", "Attached links."),
     count("nodeCount", "Other routers known in the mesh."),
@@ -118,6 +137,7 @@ ROUTER = configuration(
     count("linksBlocked", "Links without credit for more than 10 seconds."),
     count("uptimeSeconds", "Seconds since the router started."),
     count("memoryUsage", "Bytes of virtual memory of the process; null where the system does not tell."),
+    operations=("UPDATE",),
     singleton=True,
 )
 

@@ -13,6 +13,7 @@ from waymesh_router.core.model import CONTROL, DATA, ENDPOINT
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
 COST_PROPERTY = "qd.inter-router-cost"
+MANAGEMENT = "$management"
 _MAX_COST = 0x7FFFFFFF
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15
@@ -45,6 +46,17 @@ def link_kind(attach: Attach) -> int:
     if ROUTER_CAPABILITY in capabilities:
         return CONTROL
     return DATA if DATA_CAPABILITY in capabilities else ENDPOINT
+
+
+def for_management(attach: Attach) -> bool:
+    """Whether a client's link is for management: to a router itself, or from an address of its own for replies."""
+    if attach.role:
+        return attach.source is not None and bool(attach.source.dynamic)
+    address = attach.target.address if attach.target is not None else None
+    if not isinstance(address, str):
+        return False
+    text = bare_address(address)
+    return text == MANAGEMENT or text.endswith("/" + MANAGEMENT)
 
 
 def mesh_attach(name: str, kind: int, incoming: bool) -> Attach:

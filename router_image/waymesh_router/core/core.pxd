@@ -19,6 +19,7 @@ cdef class Core(Settlement):
     cdef public long long next_connection_id
     cdef public long long next_link_id
     cdef public int default_treatment
+    cdef public long long drain_from
     cdef public object patterns
     cdef public Address control_address
     cdef public Annotations bare

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND
+from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_FOUND
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
 from waymesh_router.core.annotations import Annotations, local_annotations
@@ -42,6 +42,7 @@ class Core(Settlement):
     """Connections, links, addresses, remote routers of one router.
 
     `mesh` hears of changes; `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn.
+    `drain_from`: 0, or while the router drains the id of the first connection that came since.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Core(Settlement):
         self.next_connection_id = 1
         self.next_link_id = 1
         self.default_treatment = BALANCED
+        self.drain_from = 0
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()
         self.control_address = Address("Lqdrouter", MULTICAST)
         self.control_address.subscriber = self.on_control
@@ -137,6 +139,8 @@ class Core(Settlement):
             lk.kind = kind
             lk.accept(attach, attach.source, attach.target)
             self.mesh_link_up(conn, lk)
+        elif self.drain_from and not attaching.for_management(attach):
+            self.turn_away(conn)
         elif lk.is_sender:
             lk.strip = conn.strip_out
             self.attach_consumer(lk, attach, attaching.checked_source(attach.source))
@@ -144,6 +148,12 @@ class Core(Settlement):
             lk.strip = conn.strip_in
             lk.capacity = conn.link_capacity
             self.attach_producer(lk, attach, attaching.checked_target(attach.target))
+
+    def turn_away(self, conn: RouterConnection) -> None:
+        """A client wants a link while the router drains: it is to go elsewhere. Raises Refusal."""
+        if conn.id < self.drain_from or conn.settings.client:
+            raise Refusal(NOT_ALLOWED, "router is draining")
+        conn.close(CONNECTION_FORCED, "router is draining")
 
     def mesh_link_up(self, conn: RouterConnection, lk: RouterLink) -> None:
         """A control or data link is attached on both sides."""
@@ -270,7 +280,7 @@ class Core(Settlement):
         address.nearest = None
         if address.reachable():
             for producer in address.producers:
-                if not producer.accepting:
+                if not producer.accepting and (not self.drain_from or address.subscriber is not None):
                     producer.grant()
             self.drain(address)
             return

@@ -86,7 +86,10 @@ def _log(view: RouterView) -> EntityAdapter:
 
 def _router(view: RouterView) -> EntityAdapter:
     return StandingEntities(
-        entity_type("router"), (view.attrs,), live=lambda _attributes, now: router_statistics(view, now)
+        entity_type("router"),
+        (view.attrs,),
+        on_update=view.update_router,
+        live=lambda _attributes, now: router_statistics(view, now),
     )
 
 

@@ -46,6 +46,16 @@ class RouterView(Protocol):
     def core(self) -> CoreView:
         """The forwarding state."""
 
+    @property
+    def drain_status(self) -> str:
+        """`drainStatus`: none, draining, drained."""
+
+    def unsettled_deliveries(self) -> int:
+        """Deliveries of clients that wait for an outcome or for a consumer."""
+
+    def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """The `router` entity has these attributes now; `changed`: what is new of them."""
+
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
         """Listen."""
 

@@ -57,6 +57,8 @@ class RoutingEngine:
         self._moved_at = -math.inf
         self._expire_due = now + settings.hello_interval_s
         self._strange_versions: set[str] = set()
+        self._surcharge = 0
+        self._left = False
 
     # Events
 
@@ -116,6 +118,28 @@ class RoutingEngine:
         self._mobiles.remove(key, now)
         return []
 
+    def stand_aside(self, surcharge: int, now: float) -> list[Effect]:
+        """Tell of costs higher by this (0: the true ones), so that others find a way round."""
+        out: list[Effect] = []
+        self._surcharge = surcharge
+        self._neighbours_changed(now, out)
+        self._finish(now, out)
+        return out
+
+    def leave(self, left: bool, now: float) -> list[Effect]:
+        """Tell all that no path leads over this router, at once, or (`left` False) that paths do again.
+
+        It keeps its own paths: replies to its neighbours still go out.
+        """
+        out: list[Effect] = []
+        if left != self._left:
+            self._left = left
+            self._topology.ls_seq += 1
+            out.append(SendAll("LSU", self._link_state(), SUFFIX_CONTROL))
+            self._announce(now)
+        self._finish(now, out)
+        return out
+
     def tick(self, now: float) -> list[Effect]:
         """Do what is due."""
         out: list[Effect] = []
@@ -128,6 +152,10 @@ class RoutingEngine:
         return min(messages_at, self._topology.wake, self._expire_due)
 
     # Views
+
+    def complete(self) -> bool:
+        """Whether nothing is awaited of routers that can be reached: no link state, no table, no paths."""
+        return self._topology.wake == math.inf and not self._requests.awaits_answers()
 
     @property
     def local(self) -> NodeView:
@@ -244,7 +272,7 @@ class RoutingEngine:
     def _neighbours_changed(self, now: float, out: list[Effect]) -> None:
         chosen = self._neighbours.chosen()
         before = self._topology.peers
-        costs = {peer: link.cost for peer, link in chosen.items()}
+        costs = {peer: link.cost + self._surcharge for peer, link in chosen.items()}
         if not self._topology.set_neighbours(costs, {peer: link.id for peer, link in chosen.items()}, now, out):
             return
         for peer in sorted(before.keys() - costs.keys()):
@@ -335,10 +363,13 @@ class RoutingEngine:
             return SendTo(node.id, "MAR", self._body() | {"have_seq": node.mobile_seq}, SUFFIX_MOBILE)
         if kind is Kind.MAU:
             return SendTo(node.id, "MAU", self._mobile_body(self._mobiles.table()), SUFFIX_MOBILE)
+        return SendTo(node.id, "LSU", self._link_state(), SUFFIX_CONTROL)
+
+    def _link_state(self) -> dict[str, object]:
         seq = self._topology.ls_seq
-        state = messages.link_state_map(self._settings.router_id, self._settings.area, seq, self._topology.peers)
-        body = self._body() | {"instance": self._settings.instance, "ls_seq": seq, "ls": state}
-        return SendTo(node.id, "LSU", body, SUFFIX_CONTROL)
+        peers = {} if self._left else self._topology.peers
+        state = messages.link_state_map(self._settings.router_id, self._settings.area, seq, peers)
+        return self._body() | {"instance": self._settings.instance, "ls_seq": seq, "ls": state}
 
     def _mobile_body(self, part: Mapping[str, object]) -> dict[str, object]:
         return self._body() | {"mobile_seq": self._mobiles.seq, **part}

@@ -102,6 +102,12 @@ class Requests:
         request.due = now + request.retry
         request.retry = min(2 * request.retry, RETRY_MAX_S)
 
+    def awaits_answers(self) -> bool:
+        """Whether a question to a router that can be reached is open."""
+        return any(
+            kind in (Kind.LSR, Kind.MAR) and request.due < math.inf for (_, kind), request in self._waiting.items()
+        )
+
     def rearm(self) -> None:
         """Compute `wake` anew, after what was due has been handled."""
         self.wake = min((request.due for request in self._waiting.values()), default=math.inf)

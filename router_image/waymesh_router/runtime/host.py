@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import resource
 import socket
 import ssl
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.pages import INTERNAL_ERROR, Page, page
 from waymesh_router.router import Peer
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.http_io import HttpConnection
+from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, Loop
 from waymesh_router.runtime.tls import TlsProfile
@@ -26,8 +29,6 @@ if TYPE_CHECKING:
     from waymesh_router.router import Router
     from waymesh_router.runtime.log import Log
 
-LINGER_S = 2.0
-"""How long a closed connection's socket waits for the peer to take our last bytes and close its end."""
 CLOSE_S = 2.0
 """How long a peer may take to answer our close before its transport is cut."""
 FORCED = "amqp:connection:forced"
@@ -53,6 +54,7 @@ class SocketHost:
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
+        self._http: set[HttpConnection] = set()
         self._buffer = ReceiveBuffer()
         self._stopping = False
 
@@ -74,15 +76,14 @@ class SocketHost:
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener. Raises HostError (an OSError) when its port or certificate is unusable."""
-        if attrs.get("http"):
-            self.log("HTTP", "warning", f"listener {attrs['name']}: HTTP is not served; nothing listens there")
-            return
         profile = self._profile(f"listener {attrs['name']}", attrs)
         if attrs.get("requireSsl") and profile is None:
             raise HostError(f"listener {attrs['name']}: requireSsl: needs an sslProfile")
-        listener = Listener(self.loop, attrs, profile, self.accepted, self._server_log)
+        http = bool(attrs.get("http"))
+        accepted = self._http_accepted if http else self.accepted
+        listener = Listener(self.loop, attrs, profile, accepted, self._server_log)
         self._listeners[listener.name] = listener
-        role = attrs.get("role") or "normal"
+        role = "http" if http else attrs.get("role") or "normal"
         self.log("SERVER", "notice", f"Listening on {listener.places} ({role}) as {listener.name}")
 
     def unlisten(self, name: str) -> None:
@@ -160,14 +161,12 @@ class SocketHost:
         """Both sides said what they had to say. Closing with unread input would make the kernel reset the connection
         and take our last words (an error, most often) from the peer, so its end is awaited for a while."""
         self._release(io)
-        _Linger(self.loop, io.sock)
+        Linger(self.loop, io.sock)
         self._report_lost(io, "closed")
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         """A bug showed on this connection: it goes, the others do not notice."""
-        self.errors += 1
-        text = "".join(traceback.format_exception(error)).rstrip()
-        self.log("SERVER", "error", f"internal error on the connection with {io.info.peer.host}: {text}")
+        self._internal_error(f"on the connection with {io.info.peer.host}", error)
         self.ended(io, f"internal error: {error}")
 
     def await_events(self, fd: int, mask: int) -> None:
@@ -196,11 +195,31 @@ class SocketHost:
             listener.close()
         for connector in self._connectors.values():
             connector.close()
+        for http in list(self._http):
+            http.close()
         for io in list(self._connections.values()):
             self._close(io, reason)
         self.loop.call_later(CLOSE_S, self.loop.stop)
 
     # ---- inside
+
+    def _http_accepted(self, listener: Listener, sock: socket.socket, peer: str) -> None:
+        """A transport is ready for HTTP."""
+        pages = partial(self._page, listener.attrs)
+        self._http.add(HttpConnection(self.loop, sock, pages, self._http.discard))
+
+    def _page(self, attrs: Mapping[str, Any], path: str) -> Page:
+        try:
+            return page(self._router, attrs, path, self.loop.now())
+        except Exception as error:  # noqa: BLE001 - the connection edge
+            self._internal_error(f"over the page {path}", error)
+            return Page(INTERNAL_ERROR, "internal error\n")
+
+    def _internal_error(self, where: str, error: Exception) -> None:
+        """A bug of our own."""
+        self.errors += 1
+        text = "".join(traceback.format_exception(error)).rstrip()
+        self.log("SERVER", "error", f"internal error {where}: {text}")
 
     def _profile(self, entity: str, attrs: Mapping[str, Any]) -> TlsProfile | None:
         name = attrs.get("sslProfile")
@@ -253,9 +272,7 @@ class SocketHost:
         try:
             self._router.lost(io.conn, reason)
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self.errors += 1
-            text = "".join(traceback.format_exception(error)).rstrip()
-            self.log("SERVER", "error", f"internal error after the connection with {io.info.peer.host} ended: {text}")
+            self._internal_error(f"after the connection with {io.info.peer.host} ended", error)
         endpoint = io.info.endpoint
         if isinstance(endpoint, Connector):
             endpoint.lost()
@@ -287,36 +304,3 @@ class _Info:
     def __init__(self, endpoint: Endpoint, peer: Peer) -> None:
         self.endpoint = endpoint
         self.peer = peer
-
-
-class _Linger:
-    """A socket that is written out: its end is announced, its input thrown away until the peer closes or time is up."""
-
-    def __init__(self, loop: Loop, sock: socket.socket) -> None:
-        self._loop = loop
-        self._sock = sock
-        self._timer = loop.call_later(LINGER_S, self._end)
-        with contextlib.suppress(OSError, ValueError):
-            if isinstance(sock, ssl.SSLSocket):
-                sock.unwrap()  # sends close_notify; the peer's is not awaited
-        try:
-            sock.shutdown(socket.SHUT_WR)
-            loop.register(sock.fileno(), self)
-        except OSError:  # the peer was faster
-            self._end()
-
-    def on_event(self, mask: int) -> None:
-        """Input, or the peer's end."""
-        try:
-            while self._sock.recv(65536):
-                pass
-        except BlockingIOError:
-            return
-        except OSError:
-            pass
-        self._end()
-
-    def _end(self) -> None:
-        self._timer.cancel()
-        self._loop.unregister(self._sock.fileno())
-        self._sock.close()

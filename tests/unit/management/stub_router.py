@@ -57,6 +57,7 @@ class StubRouter:
         self.done: list[tuple[str, dict[str, Any]]] = []
         self.refuse: Exception | None = None
         self.status = ("CONNECTING", "")
+        self.drain_status = "none"
         self.handler = Handler()
         self.limits: list[int] = []
         for verb in ("add", "remove"):
@@ -67,6 +68,12 @@ class StubRouter:
         if self.refuse is not None:
             raise self.refuse
         self.done.append((name, dict(attrs)))
+
+    def unsettled_deliveries(self) -> int:
+        return 7
+
+    def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        self._do("update router", changed)
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         if attrs["outputFile"] == "/nowhere":

@@ -194,7 +194,14 @@ def test_the_router_entity(router: StubRouter, manager: Manager) -> None:
     assert row.items() >= expected.items()
     counts = [name for name in row if name.endswith(("Count", "Deliveries", "Sec")) or name.startswith("deliveries")]
     assert all(isinstance(row[name], int) for name in counts)
-    assert manager.ask("UPDATE", {"id": "B"}, type="router")[0] == 403
+    assert manager.ask("UPDATE", {"id": "B"}, type="router")[:2] == (400, "router id: cannot be updated")
+    assert manager.ask("UPDATE", {"draining": "yes", "mode": "interior"}, type="router")[0] == 200
+    assert router.done[-1] == ("update router", {"draining": True})
+    assert manager.ask("UPDATE", {"drainTimeoutSeconds": -1}, type="router")[0] == 400
+    assert manager.ask("UPDATE", {"drainStatus": "drained"}, type="router")[0] == 400
+    assert (row["draining"], row["drainStatus"], row["unsettledDeliveries"]) == (False, "none", 7)
+    router.drain_status = "drained"
+    assert manager.ask("READ", type="router")[2]["draining"] is True
     assert manager.ask("DELETE", type="router", identity="router/A")[0] == 403
 
 

@@ -180,11 +180,6 @@ def test_deleted_listener_closes_its_connections(host: Running) -> None:
     other.close()
 
 
-def test_http_listeners_are_not_served(host: Running) -> None:
-    host.call(host.host.listen, {"name": "h", "host": "127.0.0.1", "port": "0", "http": True})
-    assert "HTTP (warning) listener h" in host.log_text()
-
-
 def test_connector_greets_and_talks(host: Running) -> None:
     host.router.greeting = b"AMQP\n"
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -114,7 +114,7 @@ def test_base_types() -> None:
         ("vhost", {"CREATE", "READ", "UPDATE", "DELETE"}),
         ("connection", {"READ", "UPDATE"}),
         ("router.link", {"READ", "UPDATE"}),
-        ("router", {"READ"}),
+        ("router", {"READ", "UPDATE"}),
         ("router.node", {"READ"}),
     ],
 )

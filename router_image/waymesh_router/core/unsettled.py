@@ -1,0 +1,98 @@
+"""What still passes through a router: counted when somebody asks, so that the hot path need not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waymesh_router.core.keys import MOBILE
+from waymesh_router.core.model import DATA, ENDPOINT, RouterConnection, RouterLink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from waymesh_amqp.session import Session
+    from waymesh_router.core.model import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """`clients`: deliveries of client and route-container links that wait for an outcome or for a consumer; `transit`:
+    deliveries between other routers that wait for an outcome.
+    """
+
+    clients: int
+    transit: int
+
+    def __bool__(self) -> bool:
+        return bool(self.clients or self.transit)
+
+
+def count_unsettled(
+    connections: Iterable[RouterConnection], links: Iterable[RouterLink], addresses: Iterable[Address]
+) -> Unsettled:
+    """Count them. A delivery from one client to another at this router counts once."""
+    clients = transit = 0
+    for connection in connections:
+        for session in connection.sessions.values():
+            here, through = _of_session(session)
+            clients += here
+            transit += through
+    clients += sum(_presettled(link) for link in links if link.kind == ENDPOINT)
+    for address in addresses:
+        if address.pending and address.key.startswith(MOBILE):
+            clients += sum(queued.settled for queued in address.pending)
+    return Unsettled(clients, transit)
+
+
+def _of_session(session: Session) -> tuple[int, int]:
+    clients = transit = 0
+    for delivery in session.unsettled_in.live():
+        if delivery.link is None:
+            continue
+        if delivery.link.kind == ENDPOINT or delivery.out is None:
+            clients += 1
+        elif delivery.out.kind == DATA:
+            transit += 1
+    for delivery in session.unsettled_out.live():
+        if delivery.out is not None and delivery.out.kind == ENDPOINT:
+            clients += delivery.link is None or delivery.link.kind != ENDPOINT
+    return clients, transit
+
+
+def _presettled(link: RouterLink) -> int:
+    """Pre-settled deliveries of a client's link that are not all in, or not all out."""
+    if link.is_sender:
+        return int(link.backlog is not None) + sum(branch.queued.settled for branch in link.queue or ())
+    return int(link.mid_delivery and link.transfer_settled)
+
+
+def idle_credit(links: Iterable[RouterLink]) -> int:
+    """Messages that client senders may still send at any moment."""
+    return sum(
+        link.credit
+        for link in links
+        if link.kind == ENDPOINT and not link.is_sender and link.attached and not serves_router(link)
+    )
+
+
+def serves_router(link: RouterLink) -> bool:
+    """Whether a link leads to the router itself: management."""
+    return link.address is not None and link.address.subscriber is not None
+
+
+def only_manages(connection: RouterConnection) -> bool:
+    """Whether all links of a connection belong to management requests: to the router, and back to the client."""
+    every = (k for session in connection.sessions.values() for k in session.links if k is not None)
+    links: list[Any] = [k for k in every if k.attached]
+    return any(serves_router(k) for k in links) and all(
+        serves_router(k) or (k.is_sender and k.address is not None and not k.address.key.startswith(MOBILE))
+        for k in links
+    )
+
+
+def mobile_traffic(addresses: Iterable[Address]) -> int:
+    """Deliveries of mobile addresses so far: in, out and through. Who asks twice knows whether there were any."""
+    return sum(
+        address.ingress + address.egress + address.transit for address in addresses if address.key.startswith(MOBILE)
+    )

@@ -1,0 +1,112 @@
+"""Draining: a router hands its clients over to others before it ends, and loses nothing.
+
+Once asked, a router takes no new clients, links and messages, withdraws its addresses from the mesh and has transit go
+elsewhere. When nothing passes through it any more, or time is up, it closes its clients' connections, so that they
+connect elsewhere, and tells the mesh that no path leads over it. Source: docs/architecture.md, issue of the operator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from waymesh_amqp.errors import CONNECTION_FORCED
+from waymesh_router.core.core import Core
+from waymesh_router.core.model import ENDPOINT
+from waymesh_router.core.unsettled import (
+    Unsettled,
+    count_unsettled,
+    idle_credit,
+    mobile_traffic,
+    only_manages,
+    serves_router,
+)
+from waymesh_router.mesh import Mesh
+
+NONE, DRAINING, DRAINED = "none", "draining", "drained"
+REASON = "router is draining"
+QUIET_S = 0.4
+"""Nothing may have passed for so long: other routers need some milliseconds to learn that we take no more."""
+CREDIT_S = 2.0
+"""Senders get this long to give their credit back. One that keeps it (AMQP lets it) may lose pre-settled messages."""
+
+
+class Drain:
+    """Drains one router. `status`: NONE, DRAINING, DRAINED; `timeout_s`: how long deliveries may take."""
+
+    def __init__(self, core: Core, mesh: Mesh | None) -> None:
+        self.status = NONE
+        self.timeout_s = 30.0
+        self._core = core
+        self._mesh = mesh
+        self._since = -math.inf
+        self._busy_at = -math.inf
+        self._traffic = 0
+
+    def start(self) -> None:
+        """Begin. Harmless when it has begun."""
+        if self.status != NONE:
+            return
+        core = self._core
+        self.status = DRAINING
+        self._since = self._busy_at = core.now
+        self._log("notice", f"draining, {self.timeout_s:g} s at most; {self.unsettled().clients} deliveries unsettled")
+        core.drain_from = core.next_connection_id
+        for link in list(core.links.values()):
+            if link.kind == ENDPOINT and not link.is_sender and link.attached and not serves_router(link):
+                link.withdraw()
+        if self._mesh is not None:
+            self._mesh.stand_aside()
+
+    def cancel(self) -> None:
+        """Serve as before. Clients whose connections were closed come by themselves."""
+        if self.status == NONE:
+            return
+        self.status = NONE
+        core = self._core
+        core.drain_from = 0
+        for link in list(core.links.values()):
+            if link.kind == ENDPOINT and not link.is_sender and link.attached and not link.accepting:
+                if link.address is None or link.address.reachable():
+                    link.grant()
+        if self._mesh is not None:
+            self._mesh.come_back()
+        self._log("notice", "not draining any more")
+
+    def tick(self, now: float) -> None:
+        """See whether it is done; to be called several times a second."""
+        if self.status != DRAINING:
+            return
+        core = self._core
+        left = self.unsettled()
+        traffic = mobile_traffic(core.addresses.values())
+        asked_back = now - self._since < CREDIT_S and idle_credit(core.links.values()) > 0
+        if left or asked_back or traffic != self._traffic:
+            self._busy_at = now
+        self._traffic = traffic
+        if now - self._busy_at >= QUIET_S:
+            self._finish("all is settled")
+        elif now - self._since >= self.timeout_s:
+            what = f"{left.clients} deliveries of clients and {left.transit} in transit are unsettled"
+            self._finish(f"time is up, {what}", "warning")
+
+    def unsettled(self) -> Unsettled:
+        """What still passes through the router."""
+        core = self._core
+        return count_unsettled(core.connections.values(), core.links.values(), core.addresses.values())
+
+    def _finish(self, why: str, level: str = "notice") -> None:
+        """Close the clients' connections; those that only manage the router, and those that it opened itself, stay."""
+        self.status = DRAINED
+        closed = 0
+        for connection in list(self._core.connections.values()):
+            if connection.role != "inter-router" and not connection.settings.client and not only_manages(connection):
+                connection.close(CONNECTION_FORCED, REASON)
+                closed += 1
+        if self._mesh is not None:
+            self._mesh.leave()
+        self._log(level, f"drained: {why}; {closed} client connections closed")
+
+    def _log(self, level: str, text: str) -> None:
+        log: Callable[[str, str, str], None] = self._core.log
+        log("ROUTER", level, text)

@@ -1,0 +1,45 @@
+"""The end of a transport, such that the peer gets our last words."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+
+from waymesh_router.runtime.loop import Loop
+
+LINGER_S = 2.0
+"""How long a closed connection's socket waits for the peer to take our last bytes and close its end."""
+
+
+class Linger:
+    """A socket that is written out: its end is announced, its input thrown away until the peer closes or time is up."""
+
+    def __init__(self, loop: Loop, sock: socket.socket) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._timer = loop.call_later(LINGER_S, self._end)
+        with contextlib.suppress(OSError, ValueError):
+            if isinstance(sock, ssl.SSLSocket):
+                sock.unwrap()  # sends close_notify; the peer's is not awaited
+        try:
+            sock.shutdown(socket.SHUT_WR)
+            loop.register(sock.fileno(), self)
+        except OSError:  # the peer was faster
+            self._end()
+
+    def on_event(self, mask: int) -> None:
+        """Input, or the peer's end."""
+        try:
+            while self._sock.recv(65536):
+                pass
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._end()
+
+    def _end(self) -> None:
+        self._timer.cancel()
+        self._loop.unregister(self._sock.fileno())
+        self._sock.close()
