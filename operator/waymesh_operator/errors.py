@@ -15,7 +15,11 @@ class LocalError(WaymeshError):
 
 
 class LiveError(WaymeshError):
-    """A router did not answer, or refused a management request. Trying again later may help."""
+    """A router did not answer, or refused a management request (`refused`). Trying again later may help."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,21 @@ class ManifestError(WaymeshError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (p.file, p.line)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class KubeError(WaymeshError):
+    """The API server refused a request, or could not be asked (`status` 0). Trying again later may help."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such object, or no such kind."""
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        """Whether somebody else was faster, or owns a field."""
+        return self.status == 409

@@ -19,7 +19,10 @@ _CLOSE_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS of a connection: PEM file paths; `verify_name` False accepts any name in the certificate."""
+    """TLS of a connection: PEM file paths; `verify_name` False accepts any name in the certificate.
+
+    `server_name` is the name that the certificate must have, where it is not the host that is connected to.
+    """
 
     ca: str | None = None
     certificate: str | None = None
@@ -27,6 +30,7 @@ class Tls:
     key_password: str | None = field(default=None, repr=False)
     verify: bool = True
     verify_name: bool = True
+    server_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,7 @@ class Channel:
             allowed_mechs=self._sasl.mechanisms,
             user=self._sasl.user or where.user,
             password=self._sasl.password or where.password,
+            sni=self._tls.server_name if self._tls else None,
         )
 
     def _failed(self, error: Exception | str) -> ConnectionFailed:

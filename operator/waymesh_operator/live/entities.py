@@ -2,46 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from waymesh_client.errors import ClientError, ManagementError
-from waymesh_operator.entities import LOG, MANAGED_TYPES, Entity
+from waymesh_operator.entities import LOG, MANAGED_TYPES, ROUTER, Entity
 from waymesh_operator.errors import LiveError
 from waymesh_operator.plan import CreateEntity, DeleteEntity, EntityAction, UpdateEntity
 
 from .client import LiveClient
 
-NOT_FOUND = 404
+NOT_FOUND, NOT_IMPLEMENTED = 404, 501
 
 
-def read_entities(client: LiveClient) -> tuple[Entity, ...]:
-    """All entities of the managed types, ours and others'. Raises LiveError."""
+def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> tuple[Entity, ...]:
+    """All entities of these types, ours and others'; none of a type that the router does not know. Raises LiveError."""
     entities = []
-    for kind in MANAGED_TYPES:
+    for kind in types:
         try:
             rows = client.query(kind)
+        except ManagementError as error:
+            if error.status != NOT_IMPLEMENTED:
+                raise LiveError(f"{kind}: {error}", refused=True) from error
+            continue
         except ClientError as error:
             raise LiveError(str(error)) from error
-        for row in rows:
-            # A log module is called by its name alone in some versions, by type and name in others.
-            name = f"log/{row.get('module')}" if kind == LOG else str(row.get("name") or row.get("identity"))
-            entities.append(Entity(kind, name, row))
+        entities += [_entity(kind, row) for row in rows]
     return tuple(entities)
 
 
-def apply_entity(client: LiveClient, action: EntityAction) -> None:
-    """Carry out one step. Raises LiveError with the router's own reason; what is gone already counts as deleted."""
+def apply_entity(client: LiveClient, action: EntityAction) -> Entity | None:
+    """Carry out one step; returns the entity as it is then, None for one that is gone.
+
+    Raises LiveError with the router's own reason; what is gone already counts as deleted.
+    """
     entity = action.entity
     try:
         match action:
             case CreateEntity():
                 given = {name: value for name, value in entity.attributes.items() if value is not None}
-                client.create(entity.type, given, name=entity.name)
+                return _entity(
+                    entity.type, {"name": entity.name, **client.create(entity.type, given, name=entity.name)}
+                )
             case UpdateEntity():
                 wanted = {name: new for name, (_, new) in action.changes.items()}
-                client.update(wanted, entity.type, name=str(entity.attributes.get("name") or entity.name))
+                name = str(entity.attributes.get("name") or entity.name)
+                return _entity(entity.type, {"name": name, **client.update(wanted, entity.type, name=name)})
             case DeleteEntity():
                 client.delete(entity.type, name=entity.name)
     except ManagementError as error:
         if not (isinstance(action, DeleteEntity) and error.status == NOT_FOUND):
-            raise LiveError(f"{action.describe()}: {error}") from error
+            raise LiveError(f"{action.describe()}: {error}", refused=True) from error
     except ClientError as error:
         raise LiveError(f"{action.describe()}: {error}") from error
+    return None
+
+
+def set_draining(client: LiveClient, name: str, timeout_s: int | None) -> None:
+    """Have the router of this name drain within a time, or serve again for None. Raises LiveError."""
+    changes: dict[str, Any] = {"draining": timeout_s is not None}
+    if timeout_s is not None:
+        changes["drainTimeoutSeconds"] = timeout_s
+    try:
+        client.update(changes, ROUTER, name=name)
+    except ManagementError as error:
+        raise LiveError(f"draining: {error}", refused=True) from error
+    except ClientError as error:
+        raise LiveError(str(error)) from error
+
+
+def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
+    # A log module is called by its name alone in some versions, by type and name in others.
+    name = f"log/{row.get('module')}" if kind == LOG else str(row.get("name") or row.get("identity"))
+    return Entity(kind, name, row)

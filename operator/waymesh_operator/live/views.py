@@ -39,17 +39,34 @@ class AddressView:
 
 def read_router(client: LiveClient, own_id: str) -> RouterView:
     """The view of one router. Raises LiveError."""
-    nodes = _query(client, "router.node", ("id", "nextHop", "linkState"))
+    known, neighbours = read_known(client, own_id)
     clients = _client_links(client)
     connections = _query(client, "connection", ("role",))
-    others = [node for node in nodes if node.get("id") != own_id]
     return RouterView(
-        known=frozenset(str(node["id"]) for node in others),
-        neighbours=tuple(sorted(str(node["id"]) for node in others if node.get("nextHop") is None)),
+        known=known,
+        neighbours=neighbours,
         connections=max(0, sum(connection.get("role") != "inter-router" for connection in connections) - 1),
         links=len(clients),
         unsettled=sum(_pending(link) for link in clients),
     )
+
+
+def read_known(client: LiveClient, own_id: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The other routers that a router knows, and those next to it. Raises LiveError."""
+    nodes = _query(client, "router.node", ("id", "nextHop", "linkState"))
+    others = [node for node in nodes if node.get("id") != own_id]
+    neighbours = sorted(str(node["id"]) for node in others if node.get("nextHop") is None)
+    return frozenset(str(node["id"]) for node in others), tuple(neighbours)
+
+
+def read_consumers(client: LiveClient) -> dict[str, int]:
+    """The number of consumers on this router, of each mobile address that has any. Raises LiveError."""
+    found: dict[str, int] = {}
+    for row in _query(client, "router.address", ("name", "inProcess", "subscriberCount")):
+        name, count = _mobile(str(row.get("name") or "")), int(row.get("subscriberCount") or 0)
+        if name is not None and count and not row.get("inProcess"):
+            found[name] = found.get(name, 0) + count
+    return found
 
 
 def unsettled(client: LiveClient) -> int:

@@ -1,0 +1,20 @@
+"""The Kubernetes API behind a seam of five verbs; watching is kopf's part (see `handlers`)."""
+
+from __future__ import annotations
+
+from .client import FIELD_MANAGER, KubeClient, Manifest
+from .kinds import EVENT, LEASE, OWNED, RESOURCES, SECRET, SELECTOR, Kind, kind_of
+
+__all__ = [
+    "EVENT",
+    "FIELD_MANAGER",
+    "LEASE",
+    "OWNED",
+    "RESOURCES",
+    "SECRET",
+    "SELECTOR",
+    "Kind",
+    "KubeClient",
+    "Manifest",
+    "kind_of",
+]

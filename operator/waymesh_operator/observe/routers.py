@@ -1,0 +1,150 @@
+"""A router in a pod, over AMQP management: what it holds and sees, and steps carried out on it.
+
+All of it blocks and runs in a thread, one thread at a time for each router.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from waymesh_client.channel import Tls
+from waymesh_operator.certificates import TlsView
+from waymesh_operator.entities import ROUTER, Entity
+from waymesh_operator.errors import LiveError
+from waymesh_operator.live import (
+    LiveClient,
+    apply_entity,
+    read_consumers,
+    read_entities,
+    read_known,
+    set_draining,
+)
+from waymesh_operator.live.secure import MANAGEMENT_PORT, look_at_tls
+from waymesh_operator.plan import DeleteEntity, DrainRouter, EntityAction, RouterFacts, UndrainRouter
+
+from .pods import PodView
+
+ENTITIES_S = 30.0
+"""How old what we know of a router's entities may become while nobody but us changes them."""
+FACTS_S = 1.0
+TLS_S = 300.0
+
+RouterAction = EntityAction | DrainRouter | UndrainRouter
+Connect = Callable[[str, Tls], LiveClient]
+"""Makes a client of the router at an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a router told last. `drain` is its drainStatus, `consumers` their number by mobile address."""
+
+    entities: tuple[Entity, ...] = ()
+    facts: RouterFacts = field(default_factory=RouterFacts)
+    drain: str = "none"
+    consumers: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a step; `error` is the router's reason for not taking it."""
+
+    action: RouterAction
+    error: str = ""
+
+
+class LiveRouter:
+    """The connection to one router and what was read over it. Entities that we change are not read again for that."""
+
+    def __init__(self, pod: PodView, tls: Tls, connect: Connect) -> None:
+        self.pod = pod
+        self.tls = tls
+        self.view = TlsView()
+        self._client = connect(pod.address, tls)
+        self._entities: dict[tuple[str, str], Entity] | None = None
+        self._facts = RouterFacts()
+        self._drain = "none"
+        self._consumers: Mapping[str, int] = {}
+        self._entities_at = self._facts_at = self._tls_at = float("-inf")
+
+    def serves(self, pod: PodView, tls: Tls) -> bool:
+        """Whether this connection is still the right one."""
+        return (pod.uid, pod.address, tls) == (self.pod.uid, self.pod.address, self.tls)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+    def forget(self) -> None:
+        """Read everything anew next time."""
+        self._entities_at = self._facts_at = float("-inf")
+
+    def look_at_tls(self, probe: Tls | None, now: float) -> TlsView:
+        """What the router shows in a handshake, asked for now."""
+        self.view = look_at_tls((self.pod.address, MANAGEMENT_PORT), self.tls, probe)
+        self._tls_at = now
+        return self.view
+
+    def read(self, now: float, addresses: bool) -> Reading:
+        """How the router stands; no older than it may be. Raises LiveError."""
+        try:
+            if self._entities is None or now - self._entities_at >= ENTITIES_S:
+                self._entities = {(e.type, e.name): e for e in read_entities(self._client)}
+                self._consumers = read_consumers(self._client) if addresses else {}
+                self._entities_at = now
+            if now - self._facts_at >= FACTS_S:
+                self._read_facts(now)
+        except LiveError:
+            self._entities = None
+            self._facts_at = float("-inf")
+            raise
+        if now - self._tls_at >= TLS_S:
+            self.look_at_tls(None, now)
+        return Reading(tuple(self._entities.values()), self._facts, self._drain, self._consumers)
+
+    def carry_out(self, actions: Iterable[RouterAction]) -> list[Outcome]:
+        """Take the steps one by one; one that is refused does not stop the others. Raises LiveError if it is away."""
+        return [self._step(action) for action in actions]
+
+    def _step(self, action: RouterAction) -> Outcome:
+        try:
+            if isinstance(action, DrainRouter | UndrainRouter):
+                set_draining(self._client, self._router().name, getattr(action, "timeout_s", None))
+                self._facts_at = float("-inf")
+            else:
+                self._note(action, apply_entity(self._client, action))
+        except LiveError as error:
+            if not error.refused:
+                self.forget()
+                raise
+            return Outcome(action, str(error))
+        return Outcome(action)
+
+    def _note(self, action: EntityAction, result: Entity | None) -> None:
+        """What we know of the router's entities after a step that it took."""
+        assert self._entities is not None
+        if isinstance(action, DeleteEntity):
+            self._entities.pop((action.entity.type, action.entity.name), None)
+        elif result is not None:
+            self._entities[result.type, result.name] = result
+
+    def _read_facts(self, now: float) -> None:
+        assert self._entities is not None
+        (router,) = read_entities(self._client, (ROUTER,))
+        known, neighbours = read_known(self._client, self.pod.id)
+        self._entities = {key: entity for key, entity in self._entities.items() if key[0] != ROUTER}
+        self._entities[router.type, router.name] = router
+        unsettled = int(router.attributes.get("unsettledDeliveries") or 0)
+        self._drain = str(router.attributes.get("drainStatus") or "none")
+        self._facts = RouterFacts(known, neighbours, unsettled)
+        self._facts_at = now
+
+    def _router(self) -> Entity:
+        assert self._entities is not None
+        return next(entity for entity in self._entities.values() if entity.type == ROUTER)
+
+    @property
+    def facts(self) -> RouterFacts:
+        """What was last read, with what only handshakes and pods show."""
+        return dataclasses.replace(self._facts, ready=self.pod.ready, certificate_not_after=self.view.not_after)
