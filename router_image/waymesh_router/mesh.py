@@ -107,17 +107,16 @@ class Mesh(MeshListener):
         for address in self.core.addresses.values():
             if address.consumers and address.key.startswith(MOBILE):
                 self.run(self.engine.mobile_removed(address.key, self.core.now))
-        self.run(self.engine.stand_aside(DRAIN_SURCHARGE, self.core.now))
+        self.run(self.engine.advertise(DRAIN_SURCHARGE, self.core.now))
 
     def leave(self) -> None:
         """Tell the mesh that no path leads over us."""
-        self.run(self.engine.leave(True, self.core.now))
+        self.run(self.engine.advertise(None, self.core.now))
 
     def come_back(self) -> None:
         """Take part again as before."""
         self._aside = False
-        self.run(self.engine.leave(False, self.core.now))
-        self.run(self.engine.stand_aside(0, self.core.now))
+        self.run(self.engine.advertise(0, self.core.now))
         for address in self.core.addresses.values():
             if address.consumers and address.key.startswith(MOBILE):
                 self.local_added(address.key, address.treatment)

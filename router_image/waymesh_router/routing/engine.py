@@ -57,8 +57,7 @@ class RoutingEngine:
         self._moved_at = -math.inf
         self._expire_due = now + settings.hello_interval_s
         self._strange_versions: set[str] = set()
-        self._surcharge = 0
-        self._left = False
+        self._surcharge: int | None = 0
 
     # Events
 
@@ -118,24 +117,17 @@ class RoutingEngine:
         self._mobiles.remove(key, now)
         return []
 
-    def stand_aside(self, surcharge: int, now: float) -> list[Effect]:
-        """Tell of costs higher by this (0: the true ones), so that others find a way round."""
-        out: list[Effect] = []
-        self._surcharge = surcharge
-        self._neighbours_changed(now, out)
-        self._finish(now, out)
-        return out
+    def advertise(self, surcharge: int | None, now: float) -> list[Effect]:
+        """Tell of our links as dearer by this (0: as they are), or of none (None), so that others find ways round us.
 
-    def leave(self, left: bool, now: float) -> list[Effect]:
-        """Tell all that no path leads over this router, at once, or (`left` False) that paths do again.
-
-        It keeps its own paths: replies to its neighbours still go out.
+        Our own paths stay as they are: what is on its way to us still gets through, and replies go out.
         """
         out: list[Effect] = []
-        if left != self._left:
-            self._left = left
+        if surcharge != self._surcharge:
+            self._surcharge = surcharge
             self._topology.ls_seq += 1
-            out.append(SendAll("LSU", self._link_state(), SUFFIX_CONTROL))
+            if surcharge is None:
+                out.append(SendAll("LSU", self._link_state(), SUFFIX_CONTROL))  # there may be no time for questions
             self._announce(now)
         self._finish(now, out)
         return out
@@ -272,7 +264,7 @@ class RoutingEngine:
     def _neighbours_changed(self, now: float, out: list[Effect]) -> None:
         chosen = self._neighbours.chosen()
         before = self._topology.peers
-        costs = {peer: link.cost + self._surcharge for peer, link in chosen.items()}
+        costs = {peer: link.cost for peer, link in chosen.items()}
         if not self._topology.set_neighbours(costs, {peer: link.id for peer, link in chosen.items()}, now, out):
             return
         for peer in sorted(before.keys() - costs.keys()):
@@ -367,7 +359,8 @@ class RoutingEngine:
 
     def _link_state(self) -> dict[str, object]:
         seq = self._topology.ls_seq
-        peers = {} if self._left else self._topology.peers
+        more = self._surcharge
+        peers = {} if more is None else {peer: cost + more for peer, cost in self._topology.peers.items()}
         state = messages.link_state_map(self._settings.router_id, self._settings.area, seq, peers)
         return self._body() | {"instance": self._settings.instance, "ls_seq": seq, "ls": state}
 
