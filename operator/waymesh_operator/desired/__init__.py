@@ -27,12 +27,13 @@ from .mesh import (
     desired_mesh,
     router_id,
 )
-from .objects import MANIFEST_ANNOTATION, ROUTER_LABEL, Manifest, labels_of, with_replicas
+from .objects import LEAVING_ANNOTATION, MANIFEST_ANNOTATION, ROUTER_LABEL, Manifest, labels_of, with_replicas
 from .seeds import seed_text
 from .topology import lower_neighbours
 
 __all__ = [
     "HTTP_PORT",
+    "LEAVING_ANNOTATION",
     "LOCAL_PORT",
     "MANAGEMENT_PORT",
     "MANIFEST_ANNOTATION",
