@@ -1,0 +1,52 @@
+"""The product in the test cluster: the CRDs alone, or the whole chart as a user installs it."""
+
+from __future__ import annotations
+
+import time
+
+import yaml
+
+from tests.cluster import images
+from tests.cluster.lifecycle import Cluster
+from tests.cluster.namespace import Namespace, condition_status
+from tests.cluster.paths import REPO, say
+from tests.kit.waiting import wait_until
+
+CHART = REPO / "helm" / "waymesh"
+RELEASE = "waymesh"
+OPERATOR_NAMESPACE = "waymesh-system"
+TEST_VALUES = {
+    "image": {"repository": images.OPERATOR.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"},
+    "routerImage": {"repository": images.ROUTER.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"},
+}
+
+
+def install_crds(cluster: Cluster) -> list[str]:
+    """Applies crds/*.yaml and waits until all are served; their names."""
+    names = []
+    for path in sorted((REPO / "crds").glob("*.yaml")):
+        manifest = yaml.safe_load(path.read_text())
+        cluster.api.apply(manifest)
+        names.append(manifest["metadata"]["name"])
+    wait_until(lambda: all(_established(cluster, name) for name in names), 30, f"Established: {' '.join(names)}")
+    return names
+
+
+def install_chart(cluster: Cluster, *settings: str, deadline_s: int = 180) -> Namespace:
+    """`helm upgrade --install --wait` of the chart with the test images; the operator's namespace.
+
+    `settings` are words of helm: `--set`, `watch.namespaces={a,b}` …
+    """
+    began = time.monotonic()
+    system = Namespace(cluster, OPERATOR_NAMESPACE)
+    values = cluster.folder / "values.yaml"
+    values.write_text(yaml.safe_dump(TEST_VALUES))
+    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--values", str(values)]
+    system.helm(*words, "--wait", "--timeout", f"{deadline_s}s", *settings, timeout_s=deadline_s + 30)
+    say(f"chart installed in {time.monotonic() - began:.1f} s")
+    return system
+
+
+def _established(cluster: Cluster, name: str) -> bool:
+    found = cluster.api.get("CustomResourceDefinition", name)
+    return found is not None and condition_status(found, "Established") == "True"

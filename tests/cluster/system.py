@@ -1,0 +1,87 @@
+"""The programs of the system that a cluster needs: found, installed by apt where that is possible, or named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tests.cluster.command import run
+from tests.cluster.paths import locked, say
+
+PROGRAMS = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "ip": "iproute2",
+    "nft": "nftables",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "mount": "mount",
+    "cc": "gcc",
+    "busybox": "busybox-static",
+}
+"""Program -> Debian package."""
+
+CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+CNI_PACKAGE = "containernetworking-plugins"
+SEARCH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+
+
+class Unsuitable(Exception):
+    """This machine cannot run the cluster; the text says why and what to do."""
+
+
+def program(name: str) -> Path:
+    """The path of a program that `ensure` has seen to."""
+    found = shutil.which(name, path=SEARCH)
+    if not found:
+        raise Unsuitable(f"{name} is missing (Debian and Ubuntu: apt-get install {PROGRAMS.get(name, name)})")
+    return Path(found)
+
+
+def cni_folder() -> Path | None:
+    """The folder with the CNI plugins `bridge`, `host-local` and `loopback`."""
+    for folder in CNI_FOLDERS:
+        if all((folder / plugin).exists() for plugin in ("bridge", "host-local", "loopback")):
+            return folder
+    return None
+
+
+def missing_packages() -> list[str]:
+    """Debian packages of what is not there."""
+    wanted = {package for name, package in PROGRAMS.items() if not shutil.which(name, path=SEARCH)}
+    if cni_folder() is None:
+        wanted.add(CNI_PACKAGE)
+    return sorted(wanted)
+
+
+def obstacle() -> str | None:
+    """Why this machine can have no cluster, whatever is installed; None when it can."""
+    if os.uname().sysname != "Linux":
+        return "the cluster runs on Linux only"
+    if os.geteuid() != 0:
+        return "the cluster needs root: it makes namespaces, mounts and network links"
+    if not shutil.which("go", path=SEARCH):
+        return "the Go toolchain is missing: Kubernetes is built from its modules"
+    return None
+
+
+def ensure() -> None:
+    """Everything that is needed is installed, or Unsuitable says what is not."""
+    reason = obstacle()
+    if reason:
+        raise Unsuitable(reason)
+    with locked("apt"):
+        packages = missing_packages()
+        if not packages:
+            return
+        if not shutil.which("apt-get"):
+            raise Unsuitable(f"install first (named as Debian does): {' '.join(packages)}")
+        say(f"apt-get install {' '.join(packages)}")
+        run("apt-get", "update", "-qq")
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, env=quiet, timeout_s=600)
+        left = missing_packages()
+        if left:
+            raise Unsuitable(f"still missing after apt-get install: {' '.join(left)}")
