@@ -27,14 +27,18 @@ class Beat:
     _written: dict[str, float] = field(default_factory=dict)
 
     def written(self, token: str) -> None:
-        """The API server has taken this beat."""
+        """This beat is given to the API server. It may come back before the answer does."""
         self._written[token] = self.clock()
+
+    def failed(self, token: str) -> None:
+        """The API server did not take it."""
+        self._written.pop(token, None)
 
     def returned(self, token: str) -> None:
         """A watch has brought it: those before it need not come any more."""
         at = self._written.get(token)
         if at is not None:
-            self._written = {name: when for name, when in self._written.items() if when > at}
+            self._written = {name: when for name, when in self._written.items() if when > at and name != token}
 
     def forget(self) -> None:
         """Nobody watches now."""

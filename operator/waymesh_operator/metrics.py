@@ -31,6 +31,10 @@ class Metrics:
         self.missed = self._counter("missed_events", "Changes that an audit found and no watch had told of.", "kind")
         self.leader = self._gauge("leader", "1 while this replica holds the Lease.")
 
+    def asked(self, verb: str, kind: str, status: int) -> None:
+        """Count a request to the API server."""
+        self.requests.labels(verb, kind, str(status)).inc()
+
     def forget(self, namespace: str, router: str) -> None:
         """Drop the series of a mesh that is gone."""
         for gauge in (self.drift, self.converged, self.routers):

@@ -107,6 +107,33 @@ def manage(ctx: typer.Context) -> None:
 
 
 @app.command()
+def run(
+    router_image: Annotated[str, typer.Option(envvar="WAYMESH_ROUTER_IMAGE", help="Image of the router pods.")],
+    namespace: Annotated[
+        list[str] | None, typer.Option("-n", "--namespace", help="Look after this one only; may be given often.")
+    ] = None,
+    image_pull_policy: Annotated[
+        str, typer.Option(metavar="Always|IfNotPresent|Never", help="When nodes pull that image.")
+    ] = "IfNotPresent",
+    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is kept.", show_default="our own")] = "",
+    http_port: Annotated[int, typer.Option(help="Port of /healthz, /readyz and /metrics.")] = 8080,
+    cluster_domain: Annotated[str, typer.Option(help="DNS domain of the cluster.")] = "cluster.local",
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig, outside a cluster.")] = None,
+    log_format: Annotated[str, typer.Option(metavar="json|text", help="One JSON object a line, or text.")] = "json",
+    log_level: Annotated[str, typer.Option(metavar="debug|info|warning|error", help="The least level.")] = "info",
+) -> None:
+    """Be the operator of a Kubernetes cluster: what its pods run."""
+    from waymesh_operator.desired import OperatorSettings
+    from waymesh_operator.runtime import Options
+
+    from .run import run_operator
+
+    settings = OperatorSettings(router_image, image_pull_policy, cluster_domain)
+    options = Options(settings, tuple(namespace or ()), lease_namespace, http_port)
+    raise typer.Exit(run_operator(options, context, log_format, log_level))
+
+
+@app.command()
 def demo(
     messages: Annotated[int, typer.Option(min=1, help="Messages of each kind.")] = 10_000,
     no_color: NoColor = False,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .client import FIELD_MANAGER, KubeClient, Manifest
-from .kinds import EVENT, LEASE, OWNED, RESOURCES, SECRET, SELECTOR, Kind, kind_of
+from .kinds import CERTIFICATE, EVENT, LEASE, OWNED, RESOURCES, SECRET, SELECTOR, Kind, kind_of
 
 __all__ = [
+    "CERTIFICATE",
     "EVENT",
     "FIELD_MANAGER",
     "LEASE",

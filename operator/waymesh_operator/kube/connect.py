@@ -12,6 +12,7 @@ from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
 from waymesh_operator.errors import WaymeshError
 
+TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 

@@ -52,7 +52,7 @@ class _Entry:
 class Inventory:
     """All objects. `changed` is told which mesh an accepted change concerns."""
 
-    changed: Callable[[Ref], None]
+    changed: Callable[[Ref], object] = lambda mesh: None
     clock: Callable[[], float] = time.monotonic
     _objects: dict[Key, _Entry] = field(default_factory=dict)
     _meshes: dict[Ref, dict[Key, Object]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Inventory:
 
     def see(self, event: str | None, body: Object) -> bool:
         """Take what a watch or an answer tells. False when it is no news: it is old, or what we have already."""
-        key, version = key_of(body), _version(body)
+        key, version = key_of(body), version_of(body)
         known = self._objects.get(key)
         if version < self._gone.get(key, (0, 0.0))[0] or (known and version < known.version):
             return False
@@ -87,10 +87,12 @@ class Inventory:
         self._put(key, _slim(body), version)
         return True
 
-    def audit(self, kind: str, namespace: str | None, listed: Iterable[Object], began: float) -> tuple[int, int]:
-        """Compare with a full list asked for at `began`; returns how many changes and removals no watch had told of."""
+    def audit(
+        self, kind: str, namespace: str | None, listed: Iterable[Object], began: float
+    ) -> tuple[list[Object], int]:
+        """Compare with a full list asked for at `began`; returns changes, and how many removals, that are news."""
         bodies = {key_of(body): body for body in listed}
-        news = sum(self.see(None, body) for body in bodies.values())
+        news = [body for body in bodies.values() if self.see(None, body)]
         lost = [
             key
             for key, entry in self._objects.items()
@@ -122,7 +124,7 @@ class Inventory:
         self.changed(entry.mesh)
 
 
-def _version(body: Object) -> int:
+def version_of(body: Object) -> int:
     """The resourceVersion as a number: the API server promises that a later one is greater."""
     text = body["metadata"].get("resourceVersion", "")
     return int(text) if text.isdecimal() else 0

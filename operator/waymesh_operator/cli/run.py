@@ -1,0 +1,36 @@
+"""`waymesh run`: the operator of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from waymesh_operator.kube.connect import find_cluster
+from waymesh_operator.kube.dynamic import DynamicKube
+from waymesh_operator.logs import set_up
+from waymesh_operator.metrics import Metrics
+from waymesh_operator.runtime import Operator, Options
+
+log = logging.getLogger(__name__)
+
+
+def run_operator(options: Options, context: str | None, log_format: str, log_level: str) -> int:
+    """Run until SIGTERM or SIGINT. Returns the exit code. Raises WaymeshError when there is no cluster."""
+    set_up(log_format, log_level)
+    asyncio.run(_run(options, context))
+    return 0
+
+
+async def _run(options: Options, context: str | None) -> None:
+    cluster = await find_cluster(context=context)
+    metrics = Metrics()
+    kube = DynamicKube(cluster.configuration, metrics.asked)
+    log.info(
+        "operator of %s",
+        ", ".join(options.namespaces) or "all namespaces",
+        extra={"server": cluster.configuration.host},
+    )
+    try:
+        await Operator(options, cluster, kube, metrics).run()
+    finally:
+        await kube.close()

@@ -1,0 +1,12 @@
+"""One worker a mesh, fed by a queue of our own: what is known of the world, and rounds of acting on it."""
+
+from __future__ import annotations
+
+from .audit import Auditor
+from .inventory import Inventory
+from .mesh import MeshWorker
+from .pool import Pool
+from .reporter import Reporter
+from .world import Pace, World
+
+__all__ = ["Auditor", "Inventory", "MeshWorker", "Pace", "Pool", "Reporter", "World"]

@@ -1,0 +1,233 @@
+"""The worker of one mesh: observe → plan → apply → report, over and over.
+
+Nothing but the cluster holds state: a worker that starts anew, wherever its predecessor was interrupted, goes on from
+what it sees. A turn acts on what is, not on what has happened, so events may be lost, doubled or late.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_operator.apply import ObjectWriter, Result, carry_out
+from waymesh_operator.desired import (
+    MANIFEST_ANNOTATION,
+    ClusterContext,
+    DesiredCluster,
+    desired_cluster,
+    referenced_secrets,
+    tls_request,
+)
+from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.kube import CERTIFICATE, RESOURCES, SELECTOR
+from waymesh_operator.plan import (
+    ApplyObject,
+    ClusterAction,
+    CreateEntity,
+    DeleteEntity,
+    DrainRouter,
+    Drift,
+    ObservedCluster,
+    Scale,
+    UpdateEntity,
+    drift,
+    plan_cluster,
+)
+from waymesh_operator.specs import Ref, Resources
+from waymesh_operator.status import Seen, consumers_by_address
+
+from .inventory import Key, Object
+from .parsing import Parser
+from .refusals import Refusals
+from .reporter import NORMAL, WARNING
+from .routers import LiveMesh, Routers
+from .secrets import UserSecrets, mesh_tls
+from .statuses import Statuses
+from .world import World
+
+log = logging.getLogger(__name__)
+_RESOURCES = frozenset(kind.kind for kind in RESOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """What a turn found and means to do."""
+
+    desired: DesiredCluster
+    observed: ObservedCluster
+    actions: tuple[ClusterAction, ...]
+    drift: Drift
+
+
+class MeshWorker:
+    """Looks after one mesh. `turn` is one round; `run` does one after the other."""
+
+    def __init__(self, mesh: Ref, world: World) -> None:
+        self.mesh = mesh
+        self._world = world
+        self._parser = Parser()
+        self._routers = Routers(mesh, world)
+        self._secrets = UserSecrets(mesh, world)
+        self._statuses = Statuses(mesh, world)
+        self._refusals = Refusals(world.clock, world.pace.resync_s)
+        self._repaired: int | None = None
+
+    async def close(self) -> None:
+        """End all connections to routers."""
+        await self._routers.close()
+
+    async def turn(self) -> str | None:
+        """One round. Returns `done` when all is as it should be, `busy` while something is under way, and None when
+        nothing of the mesh is left. Raises WaymeshError."""
+        objects = dict(self._world.inventory.of(self.mesh))
+        if not objects:
+            return None
+        resources = self._parser.resources(self.mesh, objects)
+        if not resources.router.uid:
+            await self._routers.close()
+            await self._statuses.write(resources, None, objects)
+            return "done"
+        return await self._reconcile(resources, objects)
+
+    async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
+        body = objects["Router", self.mesh.namespace, self.mesh.name]
+        live = await self._routers.observe(objects, bool(resources.addresses))
+        context = await self._context(resources, objects)
+        thought = await self._world.in_thread(functools.partial(_think, resources, context, objects, live))
+        steps = self._refusals.due(thought.actions)
+        writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._world.inventory.see)
+        result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
+        self._refusals.note(thought.actions, result)
+        self._count(thought, result, body)
+        await self._tell(thought, result, body)
+        seen = Seen(
+            thought.desired,
+            thought.observed,
+            self._world.now(),
+            refused=self._refusals.reasons,
+            errors=tuple(result.errors),
+            consumers=consumers_by_address(resources.addresses, live.consumers),
+            drift=thought.drift,
+            repaired=self._repaired or 0,
+            tls=context.tls,
+        )
+        status = await self._statuses.write(resources, seen, objects)
+        self._measure(thought, status)
+        if result.errors:
+            raise WaymeshError("; ".join(result.errors))
+        return "busy" if result.taken or not _settled(status) else "done"
+
+    async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
+        """What there is outside our hands; Certificates of cert-manager join the objects."""
+        settings, namespace, name = self._world.settings, self.mesh.namespace, self.mesh.name
+        request = tls_request(resources.router, settings)
+        tls = await mesh_tls(request, objects, self._routers, self._world) if request else None
+        stateful_set = objects.get(("StatefulSet", namespace, name))
+        return ClusterContext(
+            settings,
+            await self._secrets.read(referenced_secrets(resources)),
+            tls,
+            _replicas(stateful_set),
+            _image(stateful_set),
+            request is None and await self._certificates(objects),
+        )
+
+    async def _certificates(self, objects: dict[Key, Object]) -> bool:
+        """Whether there is a cert-manager; its Certificates for this mesh join the objects."""
+        selector = f"{SELECTOR}={self.mesh.name}"
+        try:
+            found = await self._world.kube.list(CERTIFICATE, self.mesh.namespace, selector)
+        except KubeError as error:
+            if error.missing or error.status == 403:
+                return False
+            raise
+        objects.update({("Certificate", self.mesh.namespace, item["metadata"]["name"]): item for item in found})
+        return True
+
+    def _count(self, thought: Thought, result: Result, body: Object) -> None:
+        """Figures of what was done; `repaired` goes on from what the status says."""
+        for action in result.taken:
+            self._world.metrics.actions.labels(type(action).__name__, "done").inc()
+        for outcome in result.refused:
+            self._world.metrics.actions.labels(type(outcome.action).__name__, "refused").inc()
+        if self._repaired is None:
+            self._repaired = int(((body.get("status") or {}).get("drift") or {}).get("repaired") or 0)
+        count = sum(_repairs(action, thought) for action in result.taken)
+        if count:
+            self._repaired += count
+            self._world.metrics.repairs.labels(self.mesh.namespace, self.mesh.name).inc(count)
+
+    async def _tell(self, thought: Thought, result: Result, body: Object) -> None:
+        """Events of a turn."""
+        tell = self._world.reporter.tell
+        for action in result.taken:
+            if _repairs(action, thought):
+                await tell(
+                    body, NORMAL, "Repaired", f"changed behind the operator's back and put right: {action.describe()}"
+                )
+            elif isinstance(action, DrainRouter):
+                await tell(body, NORMAL, "Draining", action.describe())
+            elif isinstance(action, Scale):
+                await self._tell_scale(action, thought, body)
+        for error in result.errors:
+            await tell(body, WARNING, "StepFailed", error)
+        for outcome in result.refused:
+            if isinstance(outcome.action, DrainRouter):
+                await tell(body, WARNING, "StepFailed", outcome.error)
+
+    async def _tell_scale(self, action: Scale, thought: Thought, body: Object) -> None:
+        for router in thought.observed.mesh.routers.values():
+            if router.ordinal >= action.replicas and router.facts.unsettled:
+                text = f"{router.id} leaves with {router.facts.unsettled} deliveries that were not settled in time"
+                await self._world.reporter.tell(body, WARNING, "DrainTimedOut", text)
+        await self._world.reporter.tell(body, NORMAL, "Scaled", action.describe())
+
+    def _measure(self, thought: Thought, status: Mapping[str, Any]) -> None:
+        metrics, labels = self._world.metrics, (self.mesh.namespace, self.mesh.name)
+        metrics.drift.labels(*labels).set(thought.drift.current)
+        metrics.converged.labels(*labels).set(_holds(status, "Converged"))
+        metrics.routers.labels(*labels).set(len(thought.observed.draining))
+
+
+def _think(resources: Resources, context: ClusterContext, objects: Mapping[Key, Object], live: LiveMesh) -> Thought:
+    """The pure part of a turn."""
+    desired = desired_cluster(resources, context)
+    owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
+    observed = ObservedCluster(owned, live.mesh, live.draining)
+    return Thought(desired, observed, plan_cluster(desired, observed), drift(desired, observed))
+
+
+def _repairs(action: ClusterAction, thought: Thought) -> bool:
+    """Whether a step puts right what no change of a resource explains."""
+    if isinstance(action, CreateEntity | UpdateEntity | DeleteEntity):
+        return thought.drift.current > 0
+    if not isinstance(action, ApplyObject):
+        return False
+    metadata = action.manifest["metadata"]
+    live = thought.observed.objects.get((action.manifest["kind"], metadata["name"]))
+    wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
+    return live is not None and wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION)
+
+
+def _replicas(stateful_set: Object | None) -> int | None:
+    return None if stateful_set is None else int(stateful_set["spec"].get("replicas", 1))
+
+
+def _image(stateful_set: Object | None) -> str:
+    if stateful_set is None:
+        return ""
+    containers = stateful_set["spec"]["template"]["spec"]["containers"]
+    return str(next((item["image"] for item in containers if item["name"] == "router"), ""))
+
+
+def _settled(status: Mapping[str, Any]) -> bool:
+    """Whether nothing is under way, so that the next look can wait."""
+    return _holds(status, "Paused") or (_holds(status, "Ready") and _holds(status, "Converged"))
+
+
+def _holds(status: Mapping[str, Any], condition: str) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(item["type"] == condition and item["status"] == "True" for item in conditions)

@@ -1,0 +1,122 @@
+"""Status of all resources of a mesh: written only where it says something new, and told as Events where it matters."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube import kind_of
+from waymesh_operator.specs import Ref, Resources
+from waymesh_operator.status import (
+    Seen,
+    address_status,
+    autolink_status,
+    broker_status,
+    linkroute_status,
+    router_status,
+)
+
+from .inventory import Key, Object
+from .reporter import NORMAL, WARNING
+from .world import World
+
+COUNTS_S = 10.0
+"""How often a status is written of which only numbers have changed."""
+GOOD_WHEN_FALSE = frozenset({"Conflicted", "Draining", "Paused", "RestartPending", "Stalled"})
+TOLD_WHEN_GOOD = frozenset({"Ready", "Converged", "ResolvedRefs"})
+TOLD_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled"})
+"""Conditions that are worth a word even when a resource begins with them in a bad state."""
+
+_STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "Address": address_status,
+    "Broker": broker_status,
+    "AutoLink": autolink_status,
+    "LinkRoute": linkroute_status,
+}
+Wanted = tuple[Key, dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Statuses:
+    """Writes the status of the resources of one mesh."""
+
+    mesh: Ref
+    world: World
+    _written: dict[Key, float] = field(default_factory=dict)
+
+    async def write(self, resources: Resources, seen: Seen | None, objects: Mapping[Key, Object]) -> dict[str, Any]:
+        """Bring all of them up to date; returns that of the Router. Without `seen` there is no Router.
+
+        Raises KubeError (the last one) after all have been tried.
+        """
+        wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, self.world.now()))
+        news = [(key, status) for key, status in wanted if self._worth(key, status, objects)]
+        failures = await asyncio.gather(*(self._write(key, status, objects[key]) for key, status in news))
+        self._written = {key: at for key, at in self._written.items() if key in objects}
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        return next((status for key, status in wanted if key[0] == "Router"), {})
+
+    def _worth(self, key: Key, status: Mapping[str, Any], objects: Mapping[Key, Object]) -> bool:
+        before = objects[key].get("status") or {}
+        if before == status:
+            return False
+        if _without_times(before.get("conditions")) != _without_times(status.get("conditions")):
+            return True
+        return self.world.clock() - self._written.get(key, float("-inf")) >= COUNTS_S
+
+    async def _write(self, key: Key, status: Mapping[str, Any], body: Object) -> KubeError | None:
+        kind, namespace, name = key
+        try:
+            answer = await self.world.kube.patch_status(kind_of(kind), namespace, name, status)
+        except KubeError as error:
+            return None if error.missing else error
+        self._written[key] = self.world.clock()
+        self.world.inventory.see(None, answer)
+        for sort, reason, message in transitions(body.get("status") or {}, status, all_of_them=kind == "Router"):
+            await self.world.reporter.tell(body, sort, reason, message)
+        return None
+
+
+def _wanted(resources: Resources, seen: Seen | None, objects: Mapping[Key, Object], now: datetime) -> list[Wanted]:
+    """The status that each resource should have."""
+    found: list[Wanted] = []
+    for kind, resource in resources.dependents:
+        key = (kind, resource.ref.namespace, resource.ref.name)
+        found.append((key, _STATUS[kind](resource, seen, objects[key].get("status") or {}, now)))
+    if seen is not None:
+        ref = resources.router.ref
+        key = ("Router", ref.namespace, ref.name)
+        found.append((key, router_status(resources.router, seen, objects[key].get("status") or {})))
+    return found
+
+
+def transitions(
+    before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
+) -> Iterable[tuple[str, str, str]]:
+    """Events for conditions that have turned: all that turned bad, and of a Router those that turned good."""
+    former = {item["type"]: item for item in before.get("conditions") or ()}
+    for item in status.get("conditions") or ():
+        was, is_ = former.get(item["type"], {}).get("status"), item["status"]
+        if is_ in (was, "Unknown"):
+            continue
+        text = f"{item['type']}: {item.get('message') or item['reason']}"
+        if is_ == _bad(item["type"]):
+            if was is not None or item["type"] in TOLD_AT_ONCE:
+                yield WARNING, item["reason"], text
+        elif all_of_them and item["type"] in TOLD_WHEN_GOOD:
+            yield NORMAL, item["reason"], text
+
+
+def _bad(condition: str) -> str:
+    return "True" if condition in GOOD_WHEN_FALSE else "False"
+
+
+def _without_times(conditions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    return [{k: v for k, v in item.items() if k != "lastTransitionTime"} for item in conditions or ()]

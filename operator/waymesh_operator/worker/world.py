@@ -1,0 +1,62 @@
+"""What the workers need of the world; tests put their own in."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from waymesh_operator.desired import OperatorSettings
+from waymesh_operator.kube import KubeClient
+from waymesh_operator.live import KeyFolder, secure_client
+from waymesh_operator.metrics import Metrics
+from waymesh_operator.observe import Connect
+
+from .inventory import Inventory
+from .reporter import Reporter
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds between turns: while all is as it should be, while something is under way, and after errors at most.
+
+    `gather_s` is how long a change waits for others to come with it. A Secret of a user that is missing is looked for
+    every `missing_s`.
+    """
+
+    resync_s: float = 30.0
+    busy_s: float = 1.0
+    busiest_s: float = 5.0
+    backoff_s: float = 60.0
+    gather_s: float = 0.1
+    missing_s: float = 5.0
+    jitter: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything around a worker. Threads of `executor` do what blocks: management requests and long computations."""
+
+    kube: KubeClient
+    inventory: Inventory
+    reporter: Reporter
+    settings: OperatorSettings
+    executor: Executor
+    keys: KeyFolder
+    metrics: Metrics = field(default_factory=Metrics)
+    connect: Connect = secure_client
+    pace: Pace = field(default_factory=Pace)
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    rng: random.Random = field(default_factory=random.Random)
+
+    async def in_thread(self, work: Callable[[], _T]) -> _T:
+        """Do what blocks."""
+        return await asyncio.get_running_loop().run_in_executor(self.executor, work)
