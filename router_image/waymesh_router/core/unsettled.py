@@ -92,7 +92,12 @@ def only_manages(connection: RouterConnection) -> bool:
 
 
 def mobile_traffic(addresses: Iterable[Address]) -> int:
-    """Deliveries of mobile addresses so far: in, out and through. Who asks twice knows whether there were any."""
+    """Deliveries of mobile addresses so far, in, out and through, without those for the router itself.
+
+    Who asks twice knows whether there were any.
+    """
     return sum(
-        address.ingress + address.egress + address.transit for address in addresses if address.key.startswith(MOBILE)
+        address.ingress + address.egress + address.transit
+        for address in addresses
+        if address.subscriber is None and address.key.startswith(MOBILE)
     )

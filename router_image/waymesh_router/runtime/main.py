@@ -33,7 +33,7 @@ that end. The default thresholds would look through all live links again and aga
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a router until it is told to stop. The exit code: 0, or 1 with the reason on stderr."""
+    """Run a router until it is told to stop, or drain one. The exit code: 0, or 1 with the reason on stderr."""
     try:
         options = parse_options(sys.argv[1:] if argv is None else argv)
     except UsageError as error:
@@ -42,6 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.help or options.version:
         sys.stdout.write(USAGE if options.help else f"{VERSION}\n")
         return 0
+    if options.drain:
+        from waymesh_router.runtime.drain_command import drain  # brings proton, which a router does without
+
+        return drain(options.url, options.timeout_s)
     try:
         return _run(options)
     except (ConfigError, SchemaError, ManagementError, OSError) as error:

@@ -1,0 +1,56 @@
+"""`waymesh-router --drain`: have a running router hand its clients over, and wait until it has. What a pod runs before
+it is stopped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from waymesh_client.errors import ClientError
+from waymesh_client.management import ManagementClient
+
+POLL_S = 0.2
+REQUEST_S = 5.0
+TRIES = 3
+GRACE_S = 5.0
+"""How much longer than the router's own time-out it may take to say that it is done."""
+
+
+def drain(url: str, timeout_s: int | None) -> int:
+    """Drain the router that listens at `url`; the exit code: 0 when it is drained, 1 with the reason on stderr."""
+    wish: dict[str, Any] = {"draining": True}
+    if timeout_s is not None:
+        wish["drainTimeoutSeconds"] = timeout_s
+    try:
+        client = ManagementClient(url, timeout_s=REQUEST_S)
+        try:
+            return _wait(client, client.update(wish, "router"))
+        finally:
+            client.close()
+    except (ClientError, ValueError) as error:
+        return _failed(str(error))
+
+
+def _wait(client: ManagementClient, state: Mapping[str, Any]) -> int:
+    """Until it is drained; raises ClientError when it does not answer any more."""
+    end = time.monotonic() + float(state["drainTimeoutSeconds"]) + GRACE_S
+    failures = 0
+    while state["drainStatus"] != "drained":
+        if time.monotonic() > end:
+            return _failed(f"{state['unsettledDeliveries']} deliveries are unsettled, and it does not end")
+        time.sleep(POLL_S)
+        try:
+            state = client.read("router")
+            failures = 0
+        except ClientError:  # the client connects anew by itself
+            failures += 1
+            if failures == TRIES:
+                raise
+    return 0
+
+
+def _failed(reason: str) -> int:
+    sys.stderr.write(f"waymesh-router: drain: {reason}\n")
+    return 1
