@@ -81,7 +81,7 @@ def router_entity(router_id: str, mode: str) -> Entity:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How a listener or connector is protected: TLS with the mesh's certificate, and auth none, plain, scram or mtls."""
+    """How a listener or connector is protected: TLS with the mesh's certificate; auth none, plain, scram or mtls."""
 
     tls: bool = False
     auth: str = "none"
@@ -271,7 +271,7 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
 
 
 SECRETS = ("saslPassword", "password")
-"""Attributes that a router does not tell. What they hold is the path of a file, which follows from the entity's name."""
+"""Attributes that a router does not tell. They hold the path of a file, which follows from the entity's name."""
 
 
 def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:

@@ -160,6 +160,4 @@ def _usage(*, ca: bool) -> x509.KeyUsage:
 
 def _public(holder: object) -> bytes:
     public = holder.public_key()  # type: ignore[attr-defined]
-    return bytes(
-        public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    )
+    return bytes(public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))

@@ -45,8 +45,8 @@ class TlsRequest:
 class TlsView:
     """What a handshake with a router shows.
 
-    `presented` is the SHA-256 fingerprint (hex) of its certificate, `trusts_next` whether it took `MeshTls.probe`, which
-    the next authority has signed.
+    `presented` is the SHA-256 fingerprint (hex) of its certificate, `trusts_next` whether it took `MeshTls.probe`,
+    which the next authority has signed.
     """
 
     presented: str = ""

@@ -1,8 +1,9 @@
 """The next state of a mesh's certificates.
 
-What always holds: a certificate that any router or the operator shows was signed by an authority that every router which
-runs trusts already. So a new authority is first trusted everywhere, then signs, and the old one is dropped only when no
-router shows a certificate of it any more. All state is in the Secrets: an operator that starts anew goes on from there.
+What always holds: a certificate that any router or the operator shows was signed by an authority that every router
+which runs trusts already. So a new authority is first trusted everywhere, then signs, and the old one is dropped only
+when no router shows a certificate of it any more. All state is in the Secrets: an operator that starts anew goes on
+from there.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def next_tls(
     """The certificates as they should be, one step on from `seen` at most.
 
     `seen` holds the Secrets `<router>-ca`, `-tls`, `-operator-tls` (None: not there). They must be read freshly and not
-    come from a cache: where nothing is seen, keys are made. `routers` has an entry for every router that exists, an empty
-    one for those that did not answer. The result equals what was seen when nothing is to do.
+    come from a cache: where nothing is seen, keys are made. `routers` has an entry for every router that exists, an
+    empty one for those that did not answer. The result equals what was seen when nothing is to do.
     """
     ca = seen.get(f"{request.router}-ca") or {}
     leaf_data = seen.get(f"{request.router}-tls") or {}
@@ -66,9 +67,7 @@ def _read(request: TlsRequest, ca: Data, leaf: Data, now: datetime) -> MeshTls:
     )
 
 
-def _advanced(
-    tls: MeshTls, leaf: Data, request: TlsRequest, routers: Mapping[str, TlsView], now: datetime
-) -> MeshTls:
+def _advanced(tls: MeshTls, leaf: Data, request: TlsRequest, routers: Mapping[str, TlsView], now: datetime) -> MeshTls:
     match tls.phase:
         case Phase.STABLE:
             return _begun(tls, request, now)

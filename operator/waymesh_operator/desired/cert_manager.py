@@ -46,9 +46,7 @@ def _own_authority(router: Router) -> list[Manifest]:
     ]
 
 
-def _certificate(
-    router: Router, suffix: str, common_name: str, names: list[str], issuer: dict[str, str]
-) -> Manifest:
+def _certificate(router: Router, suffix: str, common_name: str, names: list[str], issuer: dict[str, str]) -> Manifest:
     spec: dict[str, Any] = {
         "secretName": router.ref.name + suffix,
         "commonName": common_name,

@@ -1,4 +1,4 @@
-"""A mesh in a cluster: its routers with their entities, the objects that carry them, and the verdict on each resource."""
+"""A mesh in a cluster: its routers with their entities, the objects that carry them, the verdict on each resource."""
 
 from __future__ import annotations
 
@@ -54,10 +54,11 @@ class DesiredCluster:
     """All that should be for one Router.
 
     `objects` are full manifests in the order in which to apply them: the seed ConfigMap and then the StatefulSet come
-    last. `verdicts` has an entry for the Router and each resource that refers to it. `placements` holds, for each entity
-    name that is not on all routers, the ids of the routers that have it. Entities whose names begin with one of `held`
-    belong to a resource that refers to something missing: they stay as they are. With `stalled` (the reason) nothing can
-    be done and nothing is. `restart_pending` says what waits for a restart that only a person can ask for.
+    last. `verdicts` has an entry for the Router and each resource that refers to it. `placements` holds, for each
+    entity name that is not on all routers, the ids of the routers that have it. Entities whose names begin with one
+    of `held` belong to a resource that refers to something missing: they stay as they are. With `stalled` (the
+    reason) nothing can be done and nothing is. `restart_pending` says what waits for a restart that only a person can
+    ask for.
     """
 
     mesh: DesiredMesh
@@ -100,9 +101,7 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredClu
     )
 
 
-def _entities(
-    resources: Resources, context: ClusterContext, verdicts: Verdicts
-) -> tuple[tuple[Entity, ...], Placed]:
+def _entities(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> tuple[tuple[Entity, ...], Placed]:
     """The entities that all routers have, and those that only some have."""
     router = resources.router
     shared = [mesh_profile(), *_listener_entities(router)]
@@ -127,9 +126,7 @@ def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
     return [item for item in sorted(resources, key=lambda r: r.ref) if verdicts[kind, item.ref].good]
 
 
-def _place(
-    entities: Iterable[Entity], ordinals: frozenset[int] | None, shared: list[Entity], placed: Placed
-) -> None:
+def _place(entities: Iterable[Entity], ordinals: frozenset[int] | None, shared: list[Entity], placed: Placed) -> None:
     if ordinals is None:
         shared.extend(entities)
     else:
@@ -179,9 +176,7 @@ def _desired_router(
     return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
 
 
-def _seeds(
-    router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...]
-) -> tuple[Manifest, str]:
+def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...]) -> tuple[Manifest, str]:
     """The seed ConfigMap, and what is wrong with it if it is too large."""
     settings = {
         "saslConfigDir": CREDENTIALS,
@@ -216,9 +211,7 @@ def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdic
         data |= users_file(context.secrets.get(users) or {})[0]
     for broker in _good("Broker", resources.brokers, verdicts):
         authorities = broker.tls.ca_secret if broker.tls else ""
-        data |= broker_files(
-            broker, context.secrets.get(broker.secret) or {}, context.secrets.get(authorities) or {}
-        )
+        data |= broker_files(broker, context.secrets.get(broker.secret) or {}, context.secrets.get(authorities) or {})
     return data
 
 

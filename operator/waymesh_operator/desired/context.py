@@ -21,9 +21,7 @@ class OperatorSettings:
     router_image: str
     image_pull_policy: str = "IfNotPresent"
     cluster_domain: str = "cluster.local"
-    operator_labels: Mapping[str, str] = field(
-        default_factory=lambda: {"app.kubernetes.io/name": "waymesh-operator"}
-    )
+    operator_labels: Mapping[str, str] = field(default_factory=lambda: {"app.kubernetes.io/name": "waymesh-operator"})
     """Labels of the operator's own pods: they may reach the management port."""
 
 

@@ -63,8 +63,8 @@ class DesiredConnector:
 class DesiredRouter:
     """One router: who it is, whom it connects to, and what it is told. `mode` is all that needs a restart to change.
 
-    `shared` are the entities that all routers of the mesh have alike, `own` those of this one alone: its connectors, what
-    is placed on it and not on all, and its listeners where their ports are its own.
+    `shared` are the entities that all routers of the mesh have alike, `own` those of this one alone: its connectors,
+    what is placed on it and not on all, and its listeners where their ports are its own.
     """
 
     ref: Ref
@@ -110,9 +110,7 @@ def desired_mesh(router: Router, addresses: Iterable[Address], places: Sequence[
     return DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
 
 
-def _desired_router(
-    router: Router, ordinal: int, places: Sequence[Place], shared: tuple[Entity, ...]
-) -> DesiredRouter:
+def _desired_router(router: Router, ordinal: int, places: Sequence[Place], shared: tuple[Entity, ...]) -> DesiredRouter:
     listeners = tuple(_listeners(router, places[ordinal]))
     connectors = tuple(
         DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)

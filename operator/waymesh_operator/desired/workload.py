@@ -1,7 +1,8 @@
 """The StatefulSet of a Router.
 
-Its pod template changes only for image, resources, placement, labels and annotations of the pods, and the drain time-out
-(the pods' grace period follows from it). All else is in the ConfigMap and the Secrets, which are outside the template.
+Its pod template changes only for image, resources, placement, labels and annotations of the pods, and the drain
+time-out (the pods' grace period follows from it). All else is in the ConfigMap and the Secrets, which are outside the
+template.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SPREAD_KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
 
 def stateful_set(router: Router, context: ClusterContext) -> Manifest:
-    """The StatefulSet. While routers have to leave it has as many replicas as before, and says which one leaves next."""
+    """The StatefulSet. While routers have to leave it has as many replicas as before and says which leaves next."""
     now = context.size_now or 0
     spec = {
         "replicas": max(router.size, now),

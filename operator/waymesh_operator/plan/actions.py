@@ -152,7 +152,8 @@ class DeleteObject:
 
 @dataclass(frozen=True)
 class DrainRouter:
-    """Set `draining` and `drainTimeoutSeconds` of a router. It goes on by itself; the next observation shows how far it is."""
+    """Set `draining` and `drainTimeoutSeconds` of a router. It goes on by itself; the next observation shows how far
+    it is."""
 
     sign: ClassVar[str] = "-"
     router_id: str

@@ -66,7 +66,7 @@ def plan_cluster(desired: DesiredCluster, observed: ObservedCluster) -> tuple[Cl
 
 
 def drift(desired: DesiredCluster, observed: ObservedCluster) -> Drift:
-    """What differs on the routers though it was handed out, and what no resource asked for. Log modules are no drift."""
+    """What differs on the routers though it was handed out, and what no resource asked for (log modules aside)."""
     if desired.mesh.paused or desired.stalled:
         return Drift()
     seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
@@ -125,7 +125,7 @@ def _stays(action: EntityAction, desired: DesiredCluster, running: dict[str, set
 
 
 def _replicas(desired: DesiredCluster, observed: ObservedCluster) -> tuple[int, str]:
-    """The replicas of the live StatefulSet (those wanted if there is none), and the router that is marked as leaving."""
+    """The replicas of the live StatefulSet (those wanted if there is none), and the router marked as leaving."""
     live = _live(observed, desired.objects[-1])
     if live is None:
         return desired.size, ""
@@ -134,7 +134,8 @@ def _replicas(desired: DesiredCluster, observed: ObservedCluster) -> tuple[int, 
 
 
 def _returning(desired: DesiredCluster, observed: ObservedCluster) -> Iterable[UndrainRouter]:
-    """The router that was to leave and is wanted again. Others that drain do so because a person or their end wants it."""
+    """The router that was to leave and is wanted again. Others that drain do so because a person or their end wants
+    it."""
     replicas, leaving = _replicas(desired, observed)
     router = observed.mesh.routers.get(leaving)
     if router is None or replicas > desired.size or router.state is not RouterState.RUNNING:

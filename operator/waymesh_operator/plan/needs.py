@@ -44,7 +44,8 @@ def _map_within(wanted: Mapping[str, Any], live: Mapping[str, Any], field: str) 
 
 
 def _list_within(wanted: Sequence[Any], live: Sequence[Any]) -> bool:
-    """Items that can be told apart may have others among them, that somebody else put there; other lists are one value."""
+    """Items that can be told apart may have others among them, that somebody else put there; other lists are one
+    value."""
     for key in _KEYS:
         if wanted and all(isinstance(item, Mapping) and key in item for item in wanted):
             there = {item.get(key): item for item in live if isinstance(item, Mapping)}

@@ -30,8 +30,9 @@ class RouterState(enum.Enum):
 class RouterFacts:
     """What a router says of itself besides its entities, as far as a status shows it.
 
-    `known` are the other routers it has a path to, `neighbours` those next to it, `unsettled` the deliveries that wait on
-    it. `ready` is the pod's Ready condition, `certificate_not_after` the end of the certificate that it shows.
+    `known` are the other routers it has a path to, `neighbours` those next to it, `unsettled` the deliveries that
+    wait on it. `ready` is the pod's Ready condition, `certificate_not_after` the end of the certificate that it
+    shows.
     """
 
     known: frozenset[str] = frozenset()
@@ -67,8 +68,8 @@ class ObservedCluster:
     """One mesh in a cluster.
 
     `objects` are the live ones with the Router's label, by (kind, name). `mesh` has every router whose pod exists, also
-    one that ends. `draining` is the drainStatus (none, draining, drained) of each router that answers; for a router that
-    does not, there is no entry.
+    one that ends. `draining` is the drainStatus (none, draining, drained) of each router that answers; for a router
+    that does not, there is no entry.
     """
 
     objects: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from waymesh_operator.desired import DesiredMesh, DesiredRouter, seed_text
+
 from .actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
 from .entities import plan_entities
 from .observed import ObservedMesh, ObservedRouter, RouterState

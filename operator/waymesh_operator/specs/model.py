@@ -164,7 +164,8 @@ class AutoLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkRoute:
-    """Addresses whose links are passed through. `direction` is in, out or both; just one of prefix and pattern is given."""
+    """Addresses whose links are passed through. `direction` is in, out or both; just one of prefix and pattern is
+    given."""
 
     ref: Ref
     router: Ref

@@ -53,9 +53,7 @@ def address_status(address: Address, seen: Seen | None, before: Mapping[str, Any
     return _status(_Case("Address", address, seen, rows), before, now) | told
 
 
-def autolink_status(
-    autolink: AutoLink, seen: Seen | None, now: datetime, before: Mapping[str, Any]
-) -> dict[str, Any]:
+def autolink_status(autolink: AutoLink, seen: Seen | None, now: datetime, before: Mapping[str, Any]) -> dict[str, Any]:
     """`.status` of an AutoLink."""
     rows = _rows("AutoLink", autolink, autolink_entities(autolink), seen)
     told = {"active": _share(rows), "state": _worst(rows), "lastError": _last_error(rows)}
@@ -153,9 +151,7 @@ def verdict_conditions(verdict: Verdict) -> list[Condition]:
     told = (verdict.reason, verdict.message)
     return [
         Condition("Accepted", accepted, *(("Accepted", "") if accepted else told)),
-        Condition(
-            "ResolvedRefs", verdict.resolved_refs, *(("ResolvedRefs", "") if verdict.resolved_refs else told)
-        ),
+        Condition("ResolvedRefs", verdict.resolved_refs, *(("ResolvedRefs", "") if verdict.resolved_refs else told)),
     ]
 
 

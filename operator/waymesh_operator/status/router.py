@@ -103,7 +103,8 @@ def _programmed(seen: Seen) -> Condition:
         more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
         return Condition("Programmed", False, "Refused", "; ".join(told[:SHOWN]) + more)
     if seen.pending:
-        return Condition("Programmed", False, "Pending", f"{len(seen.pending)} steps, next: {seen.pending[0].describe()}")
+        message = f"{len(seen.pending)} steps, next: {seen.pending[0].describe()}"
+        return Condition("Programmed", False, "Pending", message)
     if seen.drift.current:
         message = f"{seen.drift.current} entities were changed by hand and are left so"
         return Condition("Programmed", False, "Drift", message)
