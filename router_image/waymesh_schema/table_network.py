@@ -197,7 +197,7 @@ CONNECTOR = configuration(
         "Password: env:NAME, file:PATH, pass:TEXT, literal:TEXT, or the text itself.",
         hidden=True,
     ),
-    reported("failoverUrls", STRING, "URLs, by comma, that the peer named as alternatives."),
+    setting("failoverUrls", STRING, "URLs, by comma, that are tried in turn where host and port do not answer."),
     reported("connectionStatus", ("CONNECTING", "SUCCESS", "FAILED"), "How the connection stands."),
     reported("connectionMsg", STRING, "What happened last on the connection."),
     operations=("CREATE", "DELETE"),

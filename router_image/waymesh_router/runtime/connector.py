@@ -6,10 +6,12 @@ import errno
 import os
 import socket
 import threading
+import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from waymesh_router.runtime.addresses import SocketAddress, family, numeric_address, peer_text, port_number, resolve
+from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import EPOLLOUT, Loop, Timer
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import Handshake
@@ -41,7 +43,7 @@ class Connector:
         """`rng()` gives a float in [0, 1) for the jitter. Raises HostError when the attributes make no sense."""
         self.name = str(attrs["name"])
         self.attrs = attrs
-        self.targets = [(str(attrs.get("host") or "127.0.0.1"), port_number(f"connector {self.name}", attrs["port"]))]
+        self.targets = configured_targets(self.name, attrs)
         self._loop = loop
         self.profile = profile
         self._owner = owner
@@ -193,6 +195,23 @@ class Connector:
             self._loop.unregister(self._sock.fileno())
             self._sock.close()
             self._sock = None
+
+
+def configured_targets(name: str, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Host and port, then those of failoverUrls. Raises HostError."""
+    entity = f"connector {name}"
+    found = [(str(attrs.get("host") or "127.0.0.1"), port_number(entity, attrs["port"]))]
+    for text in str(attrs.get("failoverUrls") or "").split(","):
+        if not text.strip():
+            continue
+        try:
+            url = urllib.parse.urlsplit(text.strip())
+            found.append((url.hostname or "", url.port or port_number(entity, url.scheme)))
+        except ValueError as error:
+            raise HostError(f"{entity}: failoverUrls: {text.strip()}: {error}") from None
+        if not url.hostname:
+            raise HostError(f"{entity}: failoverUrls: {text.strip()} has no host")
+    return found
 
 
 def _is_own_end(sock: socket.socket) -> bool:
