@@ -24,9 +24,8 @@ from .health import Beat, Health, HealthServer
 from .kube import SELECTOR, KubeClient
 from .kube.connect import TOKEN_FILE, Cluster
 from .lease import Lease
-from .live import KeyFolder, secure_client
+from .live import KeyFolder, Reach, SecureReach
 from .metrics import Metrics
-from .observe import Connect
 from .worker import Auditor, Inventory, Pace, Pool, Reporter, World
 
 log = logging.getLogger(__name__)
@@ -56,13 +55,13 @@ class Operator:
     """One replica. `run` returns after `stop`, or after SIGTERM or SIGINT when it runs in the main thread."""
 
     def __init__(
-        self, options: Options, cluster: Cluster, kube: KubeClient, metrics: Metrics, connect: Connect = secure_client
+        self, options: Options, cluster: Cluster, kube: KubeClient, metrics: Metrics, reach: Reach | None = None
     ) -> None:
         self._options = options
         self._cluster = cluster
         self._kube = kube
         self._metrics = metrics
-        self._connect = connect
+        self._reach = reach or SecureReach()
         self._stopped = asyncio.Event()
         self._filled = False
         self._leads = False
@@ -138,7 +137,7 @@ class Operator:
             executor,
             keys,
             self._metrics,
-            self._connect,
+            self._reach,
             self._options.pace,
         )
 

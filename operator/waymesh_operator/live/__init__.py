@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from .client import LiveClient, connect
 from .entities import apply_entity, read_entities, set_draining
-from .secure import KeyFolder, look_at_tls, secure_client
+from .secure import KeyFolder, Reach, SecureReach
 from .views import AddressView, RouterView, read_addresses, read_consumers, read_known, read_router, unsettled
 
 __all__ = [
     "AddressView",
     "KeyFolder",
     "LiveClient",
+    "Reach",
     "RouterView",
+    "SecureReach",
     "apply_entity",
     "connect",
-    "look_at_tls",
     "read_addresses",
     "read_consumers",
     "read_entities",
     "read_known",
     "read_router",
-    "secure_client",
     "set_draining",
     "unsettled",
 ]

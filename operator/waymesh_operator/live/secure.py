@@ -8,8 +8,10 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from waymesh_client.channel import Sasl, Tls
 from waymesh_operator.certificates import Credential, TlsView
@@ -43,33 +45,47 @@ class KeyFolder:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def secure_client(host: str, tls: Tls, timeout_s: float = 5.0) -> LiveClient:
-    """A client of the router in the pod at this address. The connection is made at the first request."""
-    from waymesh_client.management import ManagementClient  # proton is slow to import: only when it is needed
+class Reach(Protocol):
+    """How routers in pods are reached, by the address of the pod; tests put their own in."""
 
-    where = f"[{host}]" if ":" in host else host
-    return ManagementClient(
-        f"amqps://{where}:{MANAGEMENT_PORT}", timeout_s=timeout_s, tls=tls, sasl=Sasl(mechanisms="EXTERNAL")
-    )
+    def client(self, address: str, tls: Tls) -> LiveClient:
+        """A client of the router there. The connection is made at the first request."""
+
+    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+        """What a handshake shows; an empty view when there is none. With `probe`, whether that is taken too."""
 
 
-def look_at_tls(place: tuple[str, int], tls: Tls, probe: Tls | None) -> TlsView:
-    """What a handshake with a router at (host, port) shows; an empty view when there is none.
+@dataclass(frozen=True, slots=True)
+class SecureReach:
+    """The real one: mutual TLS on the routers' management port."""
 
-    With `probe` it is also tried whether the router takes that certificate.
-    """
-    try:
-        der, about = _handshake(place, tls)
-    except (OSError, ssl.SSLError):
-        return TlsView()
-    ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(about["notAfter"])), UTC)
-    return TlsView(hashlib.sha256(der).hexdigest(), ends, probe is not None and _takes(place, probe))
+    port: int = MANAGEMENT_PORT
+    timeout_s: float = 5.0
+
+    def client(self, address: str, tls: Tls) -> LiveClient:
+        """See Reach."""
+        from waymesh_client.management import ManagementClient  # proton is slow to import: only when it is needed
+
+        where = f"[{address}]" if ":" in address else address
+        return ManagementClient(
+            f"amqps://{where}:{self.port}", timeout_s=self.timeout_s, tls=tls, sasl=Sasl(mechanisms="EXTERNAL")
+        )
+
+    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+        """See Reach."""
+        place = (address, self.port)
+        try:
+            der, about = _handshake(place, tls)
+        except OSError:
+            return TlsView()
+        ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(about["notAfter"])), UTC)
+        return TlsView(hashlib.sha256(der).hexdigest(), ends, probe is not None and _takes(place, probe))
 
 
 def _takes(place: tuple[str, int], probe: Tls) -> bool:
     try:
         _handshake(place, probe)
-    except (OSError, ssl.SSLError):
+    except OSError:
         return False
     return True
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .pods import PodView, pod_view
-from .routers import Connect, LiveRouter, Outcome, Reading
+from .routers import LiveRouter, Outcome, Reading
 
-__all__ = ["Connect", "LiveRouter", "Outcome", "PodView", "Reading", "pod_view"]
+__all__ = ["LiveRouter", "Outcome", "PodView", "Reading", "pod_view"]

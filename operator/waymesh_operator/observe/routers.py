@@ -6,7 +6,7 @@ All of it blocks and runs in a thread, one thread at a time for each router.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from waymesh_client.channel import Tls
@@ -14,14 +14,13 @@ from waymesh_operator.certificates import TlsView
 from waymesh_operator.entities import ROUTER, Entity
 from waymesh_operator.errors import LiveError
 from waymesh_operator.live import (
-    LiveClient,
+    Reach,
     apply_entity,
     read_consumers,
     read_entities,
     read_known,
     set_draining,
 )
-from waymesh_operator.live.secure import MANAGEMENT_PORT, look_at_tls
 from waymesh_operator.plan import DeleteEntity, DrainRouter, EntityAction, RouterFacts, UndrainRouter
 
 from .pods import PodView
@@ -32,8 +31,6 @@ FACTS_S = 1.0
 TLS_S = 300.0
 
 RouterAction = EntityAction | DrainRouter | UndrainRouter
-Connect = Callable[[str, Tls], LiveClient]
-"""Makes a client of the router at an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +54,12 @@ class Outcome:
 class LiveRouter:
     """The connection to one router and what was read over it. Entities that we change are not read again for that."""
 
-    def __init__(self, pod: PodView, tls: Tls, connect: Connect) -> None:
+    def __init__(self, pod: PodView, tls: Tls, reach: Reach) -> None:
         self.pod = pod
         self.tls = tls
         self.view = TlsView()
-        self._client = connect(pod.address, tls)
+        self._reach = reach
+        self._client = reach.client(pod.address, tls)
         self._entities: dict[tuple[str, str], Entity] | None = None
         self._facts = RouterFacts()
         self._drain = "none"
@@ -82,7 +80,7 @@ class LiveRouter:
 
     def look_at_tls(self, probe: Tls | None, now: float) -> TlsView:
         """What the router shows in a handshake, asked for now."""
-        self.view = look_at_tls((self.pod.address, MANAGEMENT_PORT), self.tls, probe)
+        self.view = self._reach.look(self.pod.address, self.tls, probe)
         self._tls_at = now
         return self.view
 

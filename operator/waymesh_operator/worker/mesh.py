@@ -49,13 +49,17 @@ from .statuses import Statuses
 from .world import World
 
 log = logging.getLogger(__name__)
+PASSES = 4
+"""A turn goes on for so long as there was something to do, so that a status tells what has come of it."""
 _RESOURCES = frozenset(kind.kind for kind in RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What a turn found and means to do."""
+    """What a pass found and means to do."""
 
+    context: ClusterContext
+    live: LiveMesh
     desired: DesiredCluster
     observed: ObservedCluster
     actions: tuple[ClusterAction, ...]
@@ -94,31 +98,45 @@ class MeshWorker:
 
     async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
         body = objects["Router", self.mesh.namespace, self.mesh.name]
+        busy = False
+        for _ in range(PASSES):
+            thought, result = await self._pass(resources, objects, body)
+            busy = busy or bool(result.taken)
+            if result.errors or not result.taken:
+                break
+            objects = dict(self._world.inventory.of(self.mesh))
+        status = await self._statuses.write(resources, self._seen(thought, result, resources), objects)
+        self._measure(thought, status)
+        if result.errors:
+            raise WaymeshError("; ".join(result.errors))
+        return "busy" if busy or not _settled(status) else "done"
+
+    async def _pass(self, resources: Resources, objects: dict[Key, Object], body: Object) -> tuple[Thought, Result]:
+        """Observe, plan, act. What we changed ourselves is known without asking again: a second pass is cheap."""
         live = await self._routers.observe(objects, bool(resources.addresses))
         context = await self._context(resources, objects)
         thought = await self._world.in_thread(functools.partial(_think, resources, context, objects, live))
-        steps = self._refusals.due(thought.actions)
         writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._world.inventory.see)
+        steps = self._refusals.due(thought.actions)
         result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
         self._refusals.note(thought.actions, result)
         self._count(thought, result, body)
         await self._tell(thought, result, body)
-        seen = Seen(
+        return thought, result
+
+    def _seen(self, thought: Thought, result: Result, resources: Resources) -> Seen:
+        return Seen(
             thought.desired,
             thought.observed,
             self._world.now(),
             refused=self._refusals.reasons,
             errors=tuple(result.errors),
-            consumers=consumers_by_address(resources.addresses, live.consumers),
+            pending=tuple(action for action in thought.actions if action not in result.taken),
+            consumers=consumers_by_address(resources.addresses, thought.live.consumers),
             drift=thought.drift,
             repaired=self._repaired or 0,
-            tls=context.tls,
+            tls=thought.context.tls,
         )
-        status = await self._statuses.write(resources, seen, objects)
-        self._measure(thought, status)
-        if result.errors:
-            raise WaymeshError("; ".join(result.errors))
-        return "busy" if result.taken or not _settled(status) else "done"
 
     async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
         """What there is outside our hands; Certificates of cert-manager join the objects."""
@@ -197,7 +215,7 @@ def _think(resources: Resources, context: ClusterContext, objects: Mapping[Key, 
     desired = desired_cluster(resources, context)
     owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
     observed = ObservedCluster(owned, live.mesh, live.draining)
-    return Thought(desired, observed, plan_cluster(desired, observed), drift(desired, observed))
+    return Thought(context, live, desired, observed, plan_cluster(desired, observed), drift(desired, observed))
 
 
 def _repairs(action: ClusterAction, thought: Thought) -> bool:
@@ -224,8 +242,8 @@ def _image(stateful_set: Object | None) -> str:
 
 
 def _settled(status: Mapping[str, Any]) -> bool:
-    """Whether nothing is under way, so that the next look can wait."""
-    return _holds(status, "Paused") or (_holds(status, "Ready") and _holds(status, "Converged"))
+    """Whether nothing is under way that no watch tells of, so that the next look can wait."""
+    return _holds(status, "Paused") or (_holds(status, "Converged") and not _holds(status, "Draining"))
 
 
 def _holds(status: Mapping[str, Any], condition: str) -> bool:

@@ -84,7 +84,7 @@ class Routers:
             if name in self.live:
                 self.live[name].pod = pod
             elif tls is not None:
-                self.live[name] = LiveRouter(pod, tls, self._world.connect)
+                self.live[name] = LiveRouter(pod, tls, self._world.reach)
         self.live = {name: self.live[name] for name in self.pods if name in self.live}
 
     def _tls(self, name: str, secret: Object | None) -> Tls | None:

@@ -85,14 +85,15 @@ class Statuses:
 
 
 def _wanted(resources: Resources, seen: Seen | None, objects: Mapping[Key, Object], now: datetime) -> list[Wanted]:
-    """The status that each resource should have."""
+    """The status that each resource should have; those that have gone meanwhile are left out."""
     found: list[Wanted] = []
     for kind, resource in resources.dependents:
         key = (kind, resource.ref.namespace, resource.ref.name)
-        found.append((key, _STATUS[kind](resource, seen, objects[key].get("status") or {}, now)))
-    if seen is not None:
-        ref = resources.router.ref
-        key = ("Router", ref.namespace, ref.name)
+        if key in objects:
+            found.append((key, _STATUS[kind](resource, seen, objects[key].get("status") or {}, now)))
+    ref = resources.router.ref
+    key = ("Router", ref.namespace, ref.name)
+    if seen is not None and key in objects:
         found.append((key, router_status(resources.router, seen, objects[key].get("status") or {})))
     return found
 

@@ -13,9 +13,8 @@ from typing import TypeVar
 
 from waymesh_operator.desired import OperatorSettings
 from waymesh_operator.kube import KubeClient
-from waymesh_operator.live import KeyFolder, secure_client
+from waymesh_operator.live import KeyFolder, Reach, SecureReach
 from waymesh_operator.metrics import Metrics
-from waymesh_operator.observe import Connect
 
 from .inventory import Inventory
 from .reporter import Reporter
@@ -51,7 +50,7 @@ class World:
     executor: Executor
     keys: KeyFolder
     metrics: Metrics = field(default_factory=Metrics)
-    connect: Connect = secure_client
+    reach: Reach = field(default_factory=SecureReach)
     pace: Pace = field(default_factory=Pace)
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
