@@ -119,6 +119,7 @@ def write_node_files(place: Place) -> None:
 
 def write_control_files(place: Place) -> None:
     """The configuration files of what runs on node 1 only."""
+    place.folder.mkdir(parents=True, exist_ok=True)
     text = COREFILE.format(address=place.address, domain=CLUSTER_DOMAIN, kubeconfig=place.pki / "admin.kubeconfig")
     (place.folder / "Corefile").write_text(text)
     rules = [{"level": "Metadata", "userGroups": [AUDITED], "omitStages": ["RequestReceived"]}, {"level": "None"}]

@@ -182,7 +182,7 @@ class Cluster:
 
     def _start(self, place: Place, programs: list[dict[str, object]]) -> None:
         """Starts a node, gives it the images, and waits until it is Ready."""
-        place.folder.mkdir(parents=True)
+        place.folder.mkdir(parents=True, exist_ok=True)
         authority = Authority(place.pki)
         names = [place.name, place.address]
         authority.write(f"kubelet-server-{place.name}", authority.issue(place.name, names=names))

@@ -1,0 +1,73 @@
+{{/* Name of all objects of the release. */}}
+{{- define "waymesh.name" -}}
+{{- if contains "waymesh" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-waymesh" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "waymesh.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "waymesh.name" .) }}{{ else }}{{ required "serviceAccount.name is needed when serviceAccount.create is false" .Values.serviceAccount.name }}{{ end }}
+{{- end }}
+
+{{/* Labels that select the operator's pods; they can never change. */}}
+{{- define "waymesh.selector" -}}
+app.kubernetes.io/name: waymesh-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "waymesh.labels" -}}
+{{ include "waymesh.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: waymesh
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "waymesh.image" -}}
+{{ .image.repository }}:{{ .image.tag | default .chart.AppVersion }}
+{{- end }}
+
+{{/* What the operator may do in a namespace that it looks after. Written by hand, verb for verb: it makes and changes
+     what a Router owns, reads pods, and neither runs commands in them nor touches roles. */}}
+{{- define "waymesh.rules" -}}
+- apiGroups: [waymesh.io]
+  resources: [routers, brokers, autolinks, linkroutes, addresses]
+  verbs: [get, list, watch]
+- apiGroups: [waymesh.io]
+  resources: [routers/status, brokers/status, autolinks/status, linkroutes/status, addresses/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps, secrets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- if .Values.rbac.certManager }}
+- apiGroups: [cert-manager.io]
+  resources: [certificates, issuers]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+{{- end }}
+
+{{/* What it may do in its own namespace: its Lease, and the ConfigMap that it writes to see it come back. */}}
+{{- define "waymesh.homeRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}

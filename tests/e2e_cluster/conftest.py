@@ -1,0 +1,137 @@
+"""Fixtures of the tests on a real Kubernetes: one cluster a session, a namespace a test.
+
+WAYMESH_CLUSTER_KEEP=1 leaves the cluster up at the end, and uses one that is up: for work on a single test.
+Every test in this folder carries the marker `cluster`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import images
+from tests.cluster.command import CommandError
+from tests.cluster.install import install_chart, install_crds
+from tests.cluster.lifecycle import Cluster
+from tests.cluster.namespace import Namespace
+
+HERE = Path(__file__).resolve().parent
+KEEP = os.environ.get("WAYMESH_CLUSTER_KEEP") == "1"
+TIMEOUT_S = 600
+"""Of one test, its fixtures included: the first one waits for the build of the binary besides."""
+
+FIRST_BUILD_S = 2400
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker known."""
+    config.addinivalue_line("markers", "cluster: runs on a real Kubernetes that the test session starts")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks all tests of this folder, so that none is run by accident without a cluster."""
+    ours = [item for item in items if HERE in item.path.parents]
+    for number, item in enumerate(ours):
+        item.add_marker(pytest.mark.cluster)
+        item.add_marker(pytest.mark.engine_independent)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(FIRST_BUILD_S if number == 0 else TIMEOUT_S))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds what the test's namespace looked like to the report of its failure."""
+    report = yield
+    space = getattr(item, "funcargs", {}).get("namespace")
+    if report.failed and call.when == "call" and isinstance(space, Namespace):
+        report.sections.append((f"namespace {space.name}", describe(space)))
+    return report
+
+
+def describe(space: Namespace) -> str:
+    """The resources, the Events and the ends of the pods' logs."""
+    words = (
+        ["get", "waymesh,pods,statefulsets,services", "-o", "wide"],
+        ["get", "events", "--sort-by=.lastTimestamp"],
+        *(["logs", "--tail=40", "--all-containers", pod["metadata"]["name"]] for pod in space.all("Pod")),
+    )
+    return "\n".join(f"$ kubectl {' '.join(word)}\n{said(space, word)}" for word in words)
+
+
+def said(space: Namespace, words: list[str]) -> str:
+    """What kubectl says, whether it succeeds or not."""
+    try:
+        return space.kubectl(*words)
+    except CommandError as error:
+        return error.output
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A one-node cluster without anything of ours in it."""
+    found = Cluster("e2e")
+    if not (KEEP and found.ready):
+        found.up()
+    yield found
+    if not KEEP:
+        found.down()
+
+
+@pytest.fixture(scope="session")
+def crds(cluster: Cluster) -> list[str]:
+    """The CRDs of crds/, applied and Established; their names."""
+    return install_crds(cluster)
+
+
+@pytest.fixture(scope="session")
+def router_image(cluster: Cluster) -> str:
+    """The name of the router image, known to every node."""
+    cluster.import_images(images.build("router"))
+    return images.ROUTER
+
+
+@pytest.fixture(scope="session")
+def operator_image(cluster: Cluster) -> str:
+    """The name of the operator image, known to every node."""
+    cluster.import_images(images.build("operator"))
+    return images.OPERATOR
+
+
+@pytest.fixture(scope="session")
+def operator(cluster: Cluster, router_image: str, operator_image: str) -> Namespace:
+    """The operator, installed by its chart for all namespaces; its namespace."""
+    return install_chart(cluster)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
+    """A new namespace, deleted afterwards (nobody waits for that)."""
+    name = namespace_name(request.node.name)
+    cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    space = Namespace(cluster, name)
+    space.wait("ServiceAccount", "default", lambda found: True)
+    yield space
+    if not KEEP:
+        cluster.api.delete("Namespace", name)
+
+
+def namespace_name(test: str) -> str:
+    """A name that is new and recalls the test's."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_")).strip("-")[:40]
+    return f"{words}-{secrets.token_hex(3)}"
+
+
+@pytest.fixture
+def second_node(cluster: Cluster) -> Iterator[str]:
+    """A second node, gone after the test; its name."""
+    name = cluster.add_node()
+    yield name
+    cluster.remove_node(name)

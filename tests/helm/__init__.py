@@ -1,0 +1,1 @@
+"""Tests of what is shipped: the chart and the image files."""
