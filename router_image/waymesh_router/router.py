@@ -31,6 +31,8 @@ TICK_S = 0.25
 """Heartbeats and time-outs of connections are looked at this often; none of them needs to be more exact."""
 OPERATOR_PREFIX = "k8s/"
 """Names of entities that an operator made of resources: `k8s/<namespace>/<kind>/<name>`."""
+INDISPENSABLE = ("router", "listener")
+"""Types without whose entities a router could not be reached any more to be set right: it had better not start."""
 SASL_MECHANISMS = "ANONYMOUS PLAIN EXTERNAL SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512"
 
 
@@ -47,13 +49,13 @@ class Peer:
 
 
 class Host(Protocol):
-    """What a router wants of the world. Methods that open something raise OSError where they cannot."""
+    """What a router wants of the world. Methods raise OSError where they cannot do what they are asked."""
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""
 
     def unlisten(self, name: str) -> None:
-        """Stop a listener and close its connections."""
+        """Stop a listener; the connections that it accepted go on."""
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Keep a connection up."""
@@ -66,6 +68,9 @@ class Host(Protocol):
 
     def remove_ssl_profile(self, name: str) -> None:
         """Forget an sslProfile."""
+
+    def password(self, entity: str, text: str) -> str:
+        """The password that an attribute gives or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
 
     def ports(self, name: str) -> list[int]:
         """The ports that a listener is bound to."""
@@ -157,7 +162,7 @@ class Router:
                 self.agent.configure(entry.type.name, entry.attributes)
             except ManagementError as error:
                 name = str(entry.attributes.get("name") or "")
-                if not name.startswith(OPERATOR_PREFIX):
+                if not name.startswith(OPERATOR_PREFIX) or entry.type.name in INDISPENSABLE:
                     raise
                 self.host.log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
         self._started = True
@@ -185,9 +190,10 @@ class Router:
         settings.client = True
         settings.hostname = attrs.get("host")
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
-        settings.sasl = SaslClient(
-            mechanisms, attrs.get("saslUsername"), attrs.get("saslPassword"), external=peer.tls
-        )
+        password = attrs.get("saslPassword")
+        if password:
+            password = self.host.password(f"connector {connector_name}: saslPassword", str(password))
+        settings.sasl = SaslClient(mechanisms, attrs.get("saslUsername"), password, external=peer.tls)
         return self._new_connection(settings, attrs, peer)
 
     def _settings(self, attrs: Mapping[str, Any]) -> ConnectionSettings:
@@ -296,6 +302,11 @@ class Router:
         self.host.ssl_profile(attrs)
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        name = attrs["name"]
+        users = [f"listener {used}" for used, by in self.listeners.items() if by.get("sslProfile") == name]
+        users += [f"connector {used}" for used, by in self.connectors.items() if by.attrs.get("sslProfile") == name]
+        if users:
+            raise ValueError(f"sslProfile {name} is in use: {', '.join(users)}")
         self.host.remove_ssl_profile(attrs["name"])
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:

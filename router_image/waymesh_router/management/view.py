@@ -60,7 +60,7 @@ class RouterView(Protocol):
         """Listen."""
 
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
-        """Listen no more, and close what was accepted."""
+        """Listen no more; what was accepted goes on."""
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
         """Connect, and stay connected."""
@@ -72,7 +72,7 @@ class RouterView(Protocol):
         """Make an sslProfile known to listeners and connectors that come later."""
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        """Forget an sslProfile."""
+        """Forget an sslProfile; one that is in use stays."""
 
     def add_address(self, attrs: Mapping[str, Any]) -> None:
         """Treat matching addresses as `router.config.address` says."""

@@ -20,7 +20,7 @@ from waymesh_router.runtime.http_io import HttpConnection
 from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, Loop
-from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls import TlsProfile, password_of
 from waymesh_router.runtime.tls_identity import check_uid_format, external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO
 
@@ -67,7 +67,7 @@ class SocketHost:
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Add an `sslProfile`. Raises HostError (an OSError) when its files are unusable."""
         check_uid_format(str(attrs["name"]), str(attrs.get("uidFormat") or ""))
-        profile = TlsProfile(attrs, lambda text: self.log("SERVER", "error", text))
+        profile = TlsProfile(attrs, self._server_log)
         self._profiles[profile.name] = profile
 
     def remove_ssl_profile(self, name: str) -> None:
@@ -87,11 +87,10 @@ class SocketHost:
         self.log("SERVER", "notice", f"Listening on {listener.places} ({role}) as {listener.name}")
 
     def unlisten(self, name: str) -> None:
-        """Stop a listener and close its connections."""
+        """Stop a listener. As in Dispatch the connections that it accepted go on."""
         listener = self._listeners.pop(name, None)
         if listener is not None:
             listener.close()
-            self._close_later(listener, f"listener {name} was deleted")
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Keep a connection up. Raises HostError (an OSError) when the attributes make no sense."""
@@ -112,6 +111,10 @@ class SocketHost:
         """Where else a connector may go, from the peer's `failover-server-list`."""
         if name in self._connectors:
             self._connectors[name].set_failover(targets)
+
+    def password(self, entity: str, text: str) -> str:
+        """The password that `entity`'s attribute means. Raises HostError."""
+        return password_of(entity, text)
 
     def ports(self, name: str) -> list[int]:
         """The ports that a listener is bound to."""
@@ -184,9 +187,14 @@ class SocketHost:
         return deadline
 
     def reload(self) -> None:
-        """SIGHUP: look at all certificates again."""
+        """SIGHUP: read all certificates again."""
         for profile in self._profiles.values():
             profile.reload()
+
+    def look(self) -> None:
+        """Read certificates again whose files have changed."""
+        for profile in self._profiles.values():
+            profile.look()
 
     def stop(self, reason: str) -> None:
         """Close everything in an orderly way, then stop the loop; a peer that does not answer delays it by CLOSE_S."""
@@ -238,10 +246,15 @@ class SocketHost:
         try:
             peer = self._peer(endpoint, sock, host)
             conn = open_(endpoint.name, peer)
+        except HostError as error:
+            sock.close()
+            self.log("SERVER", "error", f"connection with {host} refused: {error}")
+            if isinstance(endpoint, Connector):
+                self._router.connect_failed(endpoint.name, str(error))
+                endpoint.lost()
+            return
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self.errors += 1
-            text = "".join(traceback.format_exception(error)).rstrip()
-            self.log("SERVER", "error", f"connection with {host} refused: {text}")
+            self._internal_error(f"with the new connection of {host}", error)
             sock.close()
             if isinstance(endpoint, Connector):
                 endpoint.lost()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ class Listener:
         self._accepted = accepted
         self._log = log
         if profile is not None:  # a bad certificate shows now and not at the first client
-            profile.server_context(self._verify_mode(profile))
+            self._context(profile)
         self._sockets = open_listening(f"listener {self.name}", attrs)
         self._handshakes: dict[int, tuple[socket.socket, Timer]] = {}
         self._pause: Timer | None = None
@@ -118,9 +119,8 @@ class Listener:
                 self._accepted(self, self._forget(fd), peer)
             return
         assert self.profile is not None
-        context = self.profile.server_context(self._verify_mode(self.profile))
         try:
-            secured = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            secured = self._context(self.profile).wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         except OSError as error:  # the client is gone already
             self._fail(fd, peer, f"TLS: {error.strerror or error}")
             return
@@ -144,5 +144,8 @@ class Listener:
         self._loop.unregister(fd)
         return sock
 
-    def _verify_mode(self, profile: TlsProfile) -> Any:
-        return listener_verify_mode(self.attrs, bool(profile.attrs.get("caCertFile")))
+    def _context(self, profile: TlsProfile) -> ssl.SSLContext:
+        """Raises HostError."""
+        authorities = self.attrs.get("trustedCertsFile")
+        verify = listener_verify_mode(self.attrs, bool(authorities or profile.attrs.get("caCertFile")))
+        return profile.server_context(verify, authorities)

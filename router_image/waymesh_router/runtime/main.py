@@ -21,12 +21,15 @@ from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
-from waymesh_router.runtime.users import read_users
+from waymesh_router.runtime.tls import file_stamp
+from waymesh_router.runtime.users import read_users, user_file_path
 from waymesh_schema.config import ConfigEntry, ConfigError, read_config
 from waymesh_schema.errors import SchemaError
 
 VERSION = "0.1.0"
 """The distribution's version (a test compares): looking it up would cost a tenth of the start."""
+WATCH_S = 3.0
+"""Files of certificates and users are looked at this often."""
 GC_THRESHOLDS = (50_000, 20, 50)
 """The objects of the byte path are freed by reference counting; cycles are only made by connections, sessions and links
 that end. The default thresholds would look through all live links again and again for nothing."""
@@ -85,6 +88,8 @@ class Running:
         self.router.authenticator = read_users(self._router_attrs)
         self.host.attach(self.router)
         self.router.start()
+        self._users_seen = self._users_stamp()
+        self.loop.call_later(WATCH_S, self._watch)
 
     def watch_signals(self) -> None:
         """SIGTERM and SIGINT stop in order, the second time at once; SIGHUP reads TLS and user files again."""
@@ -105,6 +110,22 @@ class Running:
     def _reload(self) -> None:
         self.log.write("ROUTER", "notice", "SIGHUP: reading TLS and user files again")
         self.host.reload()
+        self._read_users()
+
+    def _watch(self) -> None:
+        """Take up what was changed in files: whoever changes them in a pod cannot send a signal."""
+        self.host.look()
+        if self._users_stamp() != self._users_seen:
+            self.log.write("ROUTER", "notice", "the users have changed: reading them again")
+            self._read_users()
+        self.loop.call_later(WATCH_S, self._watch)
+
+    def _users_stamp(self) -> tuple[int, int] | None:
+        path = user_file_path(self._router_attrs)
+        return file_stamp(path) if path is not None else None
+
+    def _read_users(self) -> None:
+        self._users_seen = self._users_stamp()
         try:
             self.router.authenticator = read_users(self._router_attrs)
         except HostError as error:

@@ -1,7 +1,7 @@
 """TLS contexts made from `sslProfile` entities.
 
-A profile is looked at again when one of its files has changed, at the next handshake, or at once on SIGHUP. Files that
-cannot be loaded then leave the last good context in use and are reported.
+A profile is made anew when one of its files has changed: that is looked at for each handshake, every few seconds, and
+on SIGHUP. Files that cannot be loaded then leave the last good context in use and are reported.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from waymesh_router.runtime.errors import HostError
 
-FILE_ATTRIBUTES = ("certFile", "privateKeyFile", "caCertFile", "passwordFile")
+FILE_ATTRIBUTES = ("certFile", "privateKeyFile", "passwordFile")
+"""Beside the files of authorities."""
 PROTOCOLS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -22,69 +23,87 @@ PROTOCOLS = {
 }
 
 
+_Stamp = tuple[int, int] | None
+
+
+class _Use(NamedTuple):
+    """What a context is for."""
+
+    server: bool
+    verify: ssl.VerifyMode
+    check_hostname: bool
+    authorities: str | None
+
+
 class TlsProfile:
     """One `sslProfile` entity and the contexts made of it."""
 
-    def __init__(self, attrs: Mapping[str, Any], report: Callable[[str], None]) -> None:
-        """`attrs` validated; `report(text)` is told of a failed reload. Raises HostError when a file is unusable."""
+    def __init__(self, attrs: Mapping[str, Any], report: Callable[[str, str], None]) -> None:
+        """`attrs` validated; `report(level, text)` is told of reloads. Raises HostError when a file is unusable."""
         self.attrs = attrs
         self.name = str(attrs["name"])
         self._report = report
-        self._contexts: dict[tuple[bool, ssl.VerifyMode, bool], ssl.SSLContext] = {}
+        self._contexts: dict[_Use, ssl.SSLContext] = {}
+        self._authorities = [attrs["caCertFile"]] if attrs.get("caCertFile") else []
         self._stamps = self._read_stamps()
-        self._build(server=bool(attrs.get("certFile")), verify=ssl.CERT_NONE, check_hostname=False)
+        ca = self._authorities[0] if self._authorities else None
+        self._build(_Use(bool(attrs.get("certFile")), ssl.CERT_NONE, False, ca))
 
-    def server_context(self, verify: ssl.VerifyMode) -> ssl.SSLContext:
-        """The context for accepting connections. Raises HostError when it cannot be made."""
+    def server_context(self, verify: ssl.VerifyMode, authorities: str | None = None) -> ssl.SSLContext:
+        """The context for accepting connections; `authorities`: a PEM file in place of the profile's caCertFile.
+
+        Raises HostError when it cannot be made.
+        """
         if not self.attrs.get("certFile"):
             raise HostError(f"sslProfile {self.name}: certFile: is needed to accept TLS connections")
-        if verify != ssl.CERT_NONE and not self.attrs.get("caCertFile"):
+        ca = authorities or self.attrs.get("caCertFile")
+        if verify != ssl.CERT_NONE and not ca:
             raise HostError(f"sslProfile {self.name}: caCertFile: is needed to verify client certificates")
-        return self._context(True, verify, False)
+        if ca and ca not in self._authorities:
+            self._authorities.append(ca)
+            self._stamps.append(_stamp(ca))
+        return self._context(_Use(True, verify, False, ca))
 
     def client_context(self, verify_hostname: bool) -> ssl.SSLContext:
         """The context for opening connections: the peer's chain is always verified, its host name if asked."""
-        return self._context(False, ssl.CERT_REQUIRED, verify_hostname)
+        return self._context(_Use(False, ssl.CERT_REQUIRED, verify_hostname, self.attrs.get("caCertFile")))
+
+    def look(self) -> None:
+        """Make the contexts anew if a file has changed."""
+        if self._read_stamps() != self._stamps:
+            self.reload()
 
     def reload(self) -> None:
         """Make the contexts anew, now. A failure is reported and changes nothing."""
         stamps = self._read_stamps()
         try:
-            fresh = {key: self._build(*key) for key in self._contexts}
+            fresh = {use: self._build(use) for use in self._contexts}
         except HostError as error:
-            self._report(f"{error}; going on with what was loaded before")
+            self._report("error", f"{error}; going on with what was loaded before")
         else:
             self._contexts = fresh
+            self._report("notice", f"sslProfile {self.name}: certificates were read again")
         self._stamps = stamps
 
-    def _context(self, server: bool, verify: ssl.VerifyMode, check_hostname: bool) -> ssl.SSLContext:
-        if self._read_stamps() != self._stamps:
-            self.reload()
-        key = (server, verify, check_hostname)
-        if key not in self._contexts:
-            self._contexts[key] = self._build(*key)
-        return self._contexts[key]
+    def _context(self, use: _Use) -> ssl.SSLContext:
+        self.look()
+        if use not in self._contexts:
+            self._contexts[use] = self._build(use)
+        return self._contexts[use]
 
-    def _read_stamps(self) -> list[tuple[int, int] | None]:
-        """Time of change and inode (a Kubernetes secret changes by a swapped link) of each file."""
-        stamps: list[tuple[int, int] | None] = []
-        for attribute in FILE_ATTRIBUTES:
-            path = self.attrs.get(attribute)
-            try:
-                status = os.stat(path) if path else None
-            except OSError:
-                status = None  # reported when it is loaded
-            stamps.append((status.st_mtime_ns, status.st_ino) if status else None)
-        return stamps
+    def _read_stamps(self) -> list[_Stamp]:
+        return [_stamp(self.attrs.get(attribute)) for attribute in FILE_ATTRIBUTES] + [
+            _stamp(path) for path in self._authorities
+        ]
 
-    def _build(self, server: bool, verify: ssl.VerifyMode, check_hostname: bool) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = check_hostname
-        context.verify_mode = verify
+    def _build(self, use: _Use) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if use.server else ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = use.check_hostname
+        context.verify_mode = use.verify
         self._limit_protocols(context)
         self._limit_ciphers(context)
         self._load_certificate(context)
-        self._load_authorities(context, server)
+        self._load_authorities(context, use)
         return context
 
     def _limit_protocols(self, context: ssl.SSLContext) -> None:
@@ -125,36 +144,57 @@ class TlsProfile:
             reason = error.reason or "wrong password or not a PEM file"
             raise HostError(f"sslProfile {self.name}: certFile {cert}, privateKeyFile {key}: {reason}") from None
 
-    def _load_authorities(self, context: ssl.SSLContext, server: bool) -> None:
-        path = self.attrs.get("caCertFile")
+    def _load_authorities(self, context: ssl.SSLContext, use: _Use) -> None:
+        path = use.authorities
         if not path:
-            if not server:
+            if not use.server:
                 context.load_default_certs()
             return
-        _check_readable(self.name, "caCertFile", path)
+        attribute = "caCertFile" if path == self.attrs.get("caCertFile") else "trustedCertsFile"
+        _check_readable(self.name, attribute, path)
         try:
             context.load_verify_locations(path)
         except ssl.SSLError as error:
-            raise HostError(f"sslProfile {self.name}: caCertFile {path}: {error.reason or error}") from None
+            raise HostError(f"sslProfile {self.name}: {attribute} {path}: {error.reason or error}") from None
 
 
 def key_password(profile: str, attrs: Mapping[str, Any]) -> str | None:
-    """The private key's password: `env:NAME`, `file:PATH`, `pass:TEXT`, `literal:TEXT`, the text, or passwordFile."""
+    """The private key's password: that of `password` (see `password_of`), or the first line of passwordFile."""
     text = attrs.get("password")
     if not text:
         path = attrs.get("passwordFile")
-        return _first_line(profile, "passwordFile", path) if path else None
-    form, colon, rest = str(text).partition(":")
+        return _first_line(f"sslProfile {profile}: passwordFile", path) if path else None
+    return password_of(f"sslProfile {profile}: password", str(text))
+
+
+def password_of(entity: str, text: str) -> str:
+    """The password meant by `env:NAME`, `file:PATH`, `pass:TEXT`, `literal:TEXT` or the text itself.
+
+    `entity`: the entity and attribute that say so, for the text of a HostError.
+    """
+    form, colon, rest = text.partition(":")
     if not colon or form not in ("env", "file", "pass", "literal"):
-        return str(text)
+        return text
     if form == "file":
-        return _first_line(profile, "password", rest)
+        return _first_line(entity, rest)
     if form == "env":
         value = os.environ.get(rest)
         if value is None:
-            raise HostError(f"sslProfile {profile}: password: environment variable {rest} is not set")
+            raise HostError(f"{entity}: environment variable {rest} is not set")
         return value
     return rest
+
+
+def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
+    """Time of change and inode of a file, for telling that it changed; None: it cannot be looked at.
+
+    A Kubernetes volume changes by a swapped link, and a new file may be older than the one before.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino
 
 
 def listener_verify_mode(attrs: Mapping[str, Any], has_authorities: bool) -> ssl.VerifyMode:
@@ -171,12 +211,16 @@ def listener_verify_mode(attrs: Mapping[str, Any], has_authorities: bool) -> ssl
     return ssl.CERT_NONE
 
 
-def _first_line(profile: str, attribute: str, path: str) -> str:
+def _stamp(path: str | None) -> _Stamp:
+    return file_stamp(path) if path else None
+
+
+def _first_line(entity: str, path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.readline().rstrip("\r\n")
-    except OSError as error:
-        raise HostError(f"sslProfile {profile}: {attribute}: {path}: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HostError(f"{entity}: {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _check_readable(profile: str, attribute: str, path: str) -> None:

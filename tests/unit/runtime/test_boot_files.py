@@ -11,6 +11,7 @@ import pytest
 from tests.kit.boot import BootedRouter, write_boot_files
 from tests.kit.ports import free_port
 from tests.kit.process import command
+from tests.kit.waiting import wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 
@@ -58,3 +59,43 @@ def test_a_refused_entity_of_a_person_stops_the_start(tmp_path: Path, port: int,
     done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert "no entities of this type yet" in done.stderr
+
+
+def test_without_its_listeners_a_router_does_not_start(tmp_path: Path, port: int) -> None:
+    listener = ["listener", {"name": "k8s/ns/router/mesh/listener/mesh", "port": port, "sslProfile": "k8s/ns/broker/b"}]
+    arguments = write_boot_files(tmp_path, {"shared.json.gz": [PROFILE, listener], "mesh-0.json": own(free_port())})
+    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "there is no sslProfile k8s/ns/broker/b" in done.stderr
+
+
+def test_a_password_in_a_file_is_read_for_each_connection(tmp_path: Path, port: int) -> None:
+    """A broker's password comes as a file of a Secret, and changes there."""
+    password = tmp_path / "password"
+    password.write_text("wrong\n", encoding="utf-8")
+    (tmp_path / "broker.users").write_text("router:{plain}secret\n", encoding="utf-8")
+    to_broker, broker_port = free_port(), free_port()
+    sasl = {"host": "127.0.0.1", "port": to_broker, "saslMechanisms": "PLAIN"}
+    name = "k8s/ns/broker/b"
+    connector = {**sasl, "name": name, "saslUsername": "router", "saslPassword": f"file:{password}"}
+    users = ["router", {"id": "b", "saslConfigDir": str(tmp_path), "saslConfigName": "broker"}]
+    plain = ["listener", {"name": "plain", "host": "127.0.0.1", "port": broker_port}]
+    listeners = [plain, ["listener", {**sasl, "name": "sasl", "authenticatePeer": True}]]
+    broker = BootedRouter(tmp_path, "broker", ([], [users, *listeners]), [broker_port, to_broker]).start()
+    (tmp_path / "a").mkdir()
+    router = BootedRouter(tmp_path / "a", "mesh-0", ([["connector", connector]], own(port)), [port]).start()
+
+    def status(client: ManagementClient) -> str:
+        return str(client.read("connector", name=name)["connectionStatus"])
+
+    try:
+        with ManagementClient(router.url) as client:
+            wait_until(lambda: status(client) == "FAILED")
+            password.unlink()
+            wait_until(lambda: "saslPassword: " in client.read("connector", name=name)["connectionMsg"])
+            password.write_text("secret\n", encoding="utf-8")
+            wait_until(lambda: status(client) == "SUCCESS")
+            assert "Traceback" not in router.log
+    finally:
+        router.stop()
+        broker.stop()

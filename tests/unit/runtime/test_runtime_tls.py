@@ -262,11 +262,11 @@ def test_key_passwords(authority: Authority, tmp_path: Path, monkeypatch: pytest
     file.write_text("a: secret\n", encoding="utf-8")
     monkeypatch.setenv("KEY_PASSWORD", "a: secret")
     for form in ("a: secret", "pass:a: secret", "literal:a: secret", "env:KEY_PASSWORD", f"file:{file}"):
-        TlsProfile(profile(authority, pair, password=form), lambda text: None)
-    TlsProfile(profile(authority, pair, passwordFile=str(file)), lambda text: None)
+        TlsProfile(profile(authority, pair, password=form), lambda level, text: None)
+    TlsProfile(profile(authority, pair, passwordFile=str(file)), lambda level, text: None)
     for wrong in ("wrong", None):
         with pytest.raises(HostError, match=r"sslProfile p: certFile .*privateKeyFile"):
-            TlsProfile(profile(authority, pair, password=wrong), lambda text: None)
+            TlsProfile(profile(authority, pair, password=wrong), lambda level, text: None)
     with pytest.raises(HostError, match=r"environment variable NOT_SET_HERE is not set"):
         key_password("p", {"password": "env:NOT_SET_HERE"})
 
@@ -284,14 +284,14 @@ def test_key_passwords(authority: Authority, tmp_path: Path, monkeypatch: pytest
 )
 def test_unusable_profiles(authority: Authority, server: KeyPair, change: dict[str, str], text: str) -> None:
     with pytest.raises(HostError) as caught:
-        TlsProfile({**profile(authority, server), **change}, lambda text: None)
+        TlsProfile({**profile(authority, server), **change}, lambda level, text: None)
     assert str(caught.value) == text
 
 
 def test_what_a_listener_needs(authority: Authority, server: KeyPair) -> None:
     with pytest.raises(HostError, match="certFile: is needed"):
-        TlsProfile(profile(authority, None), lambda text: None).server_context(ssl.CERT_NONE)
-    bare = TlsProfile({**profile(authority, server), "caCertFile": None}, lambda text: None)
+        TlsProfile(profile(authority, None), lambda level, text: None).server_context(ssl.CERT_NONE)
+    bare = TlsProfile({**profile(authority, server), "caCertFile": None}, lambda level, text: None)
     with pytest.raises(HostError, match="caCertFile: is needed to verify client certificates"):
         bare.server_context(ssl.CERT_REQUIRED)
 
