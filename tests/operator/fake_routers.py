@@ -43,7 +43,7 @@ class FakeRouter:
             elif kind == LOG:
                 self.rows[LOG][f"log/{attributes['module']}"].update(attributes)
             elif kind not in self.mesh.unknown_types:
-                self.rows.setdefault(kind, {})[attributes["name"]] = dict(attributes)
+                self.rows.setdefault(kind, {})[attributes["name"]] = {**self.mesh.state_of(kind), **attributes}
 
     @property
     def router(self) -> Row:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.operator.kit import Lab, run
+import pytest
+
+from tests.operator.kit import NAMESPACE, Lab, run
+from waymesh_operator.errors import WaymeshError
 
 
 def test_worker_from_a_router_to_a_mesh() -> None:
@@ -27,5 +30,220 @@ def test_worker_resync_of_a_steady_mesh_asks_the_api_server_nothing() -> None:
             lab.later(30)
             assert await lab.turn() == "done"
         assert lab.kube.calls == []
+
+    run(story)
+
+
+def test_worker_grows_and_shrinks_one_drained_router_at_a_time() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        lab.router(4)
+        await lab.settle()
+        assert lab.mesh.names_up() == ["mesh-0", "mesh-1", "mesh-2", "mesh-3"]
+        lab.live("mesh-3").unsettled = 7
+        lab.router(2)
+        for _ in range(5):
+            await lab.turn()
+            lab.control()
+        assert lab.live("mesh-3").router["draining"] is True
+        assert not lab.live("mesh-2").router.get("draining")
+        assert len(lab.mesh.routers) == 4
+        lab.live("mesh-3").unsettled = 0
+        await lab.settle()
+        assert lab.mesh.names_up() == ["mesh-0", "mesh-1"]
+        assert lab.condition("Ready")[0] == "True"
+
+    run(story)
+
+
+def test_worker_to_zero_and_back() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        lab.router(0)
+        await lab.settle()
+        assert lab.mesh.names_up() == []
+        writes = len(lab.kube.writes())
+        lab.later(30)
+        await lab.turn()
+        assert len(lab.kube.writes()) == writes
+        lab.router(2)
+        await lab.settle()
+        assert lab.condition("Converged")[0] == "True"
+
+    run(story)
+
+
+def test_worker_programs_what_refers_to_the_router_and_tells_its_state() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        lab.add("Address", "orders", prefix="orders", distribution="multicast")
+        lab.add("AutoLink", "in", address="orders", direction="in", containerId="broker")
+        await lab.settle()
+        for name in ("mesh-0", "mesh-1"):
+            assert lab.live(name).names("router.config.address") == ["k8s/ns/Address/orders"]
+        assert lab.condition("Programmed", "Address", "orders")[0] == "True"
+        assert lab.status("AutoLink", "in")["state"] == "active"
+        lab.kube.remove("Address", NAMESPACE, "orders")
+        await lab.settle()
+        assert lab.live("mesh-0").names("router.config.address") == []
+
+    run(story)
+
+
+def test_worker_says_what_a_router_refuses_and_tries_again() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        lab.mesh.refuse = lambda kind, name: "not before Friday" if "AutoLink" in name else ""
+        lab.add("AutoLink", "in", address="orders", direction="in", containerId="broker")
+        await lab.settle()
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "False"
+        assert "not before Friday" in lab.status("AutoLink", "in")["lastError"]
+        tries = lab.live("mesh-0").calls.count(("create", "k8s/ns/AutoLink/in"))
+        lab.mesh.refuse = lambda kind, name: ""
+        await lab.turn()
+        await lab.settle()
+        assert tries < 5
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "True"
+
+    run(story)
+
+
+def test_worker_bears_an_engine_that_does_not_know_a_type_yet() -> None:
+    async def story(lab: Lab) -> None:
+        lab.mesh.unknown_types = {"router.config.autoLink"}
+        lab.router(1)
+        lab.add("AutoLink", "in", address="orders", direction="in", containerId="broker")
+        lab.add("Address", "orders", prefix="orders")
+        await lab.settle()
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "False"
+        assert "not implemented" in lab.status("AutoLink", "in")["lastError"]
+        assert lab.condition("Programmed", "Address", "orders")[0] == "True"
+
+    run(story)
+
+
+def test_worker_repairs_what_was_changed_behind_its_back() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        lab.add("Address", "orders", prefix="orders")
+        await lab.settle()
+        lab.kube.edit("StatefulSet", NAMESPACE, "mesh", lambda body: body["spec"].update(serviceName="other"))
+        lab.kube.edit("Service", NAMESPACE, "mesh", lambda body: body["spec"].update(ports=[]))
+        lab.kube.edit("ConfigMap", NAMESPACE, "mesh-seed", lambda body: body.update(data={}))
+        lab.kube.remove("PodDisruptionBudget", NAMESPACE, "mesh")
+        lab.live("mesh-0").rows["router.config.address"].clear()
+        lab.later(60)
+        await lab.settle()
+        assert lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"]["serviceName"] == "mesh-mesh"
+        assert lab.kube.objects["Service", NAMESPACE, "mesh"]["spec"]["ports"]
+        assert "mesh-0.json" in lab.kube.objects["ConfigMap", NAMESPACE, "mesh-seed"]["data"]
+        assert ("PodDisruptionBudget", NAMESPACE, "mesh") in lab.kube.objects
+        assert lab.live("mesh-0").names("router.config.address") == ["k8s/ns/Address/orders"]
+        assert lab.status()["drift"]["repaired"] >= 4
+        assert any(reason == "Repaired" for reason, _ in lab.kube.events())
+
+    run(story)
+
+
+def test_worker_only_reports_drift_where_that_is_asked_for() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1, drift="Report")
+        lab.add("Address", "orders", prefix="orders")
+        await lab.settle()
+        lab.live("mesh-0").rows["router.config.address"].clear()
+        lab.later(60)
+        await lab.settle()
+        assert lab.live("mesh-0").names("router.config.address") == []
+        assert lab.status()["drift"]["current"] == 1
+
+    run(story)
+
+
+def test_worker_leaves_objects_of_others_alone() -> None:
+    async def story(lab: Lab) -> None:
+        foreign = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mesh", "namespace": NAMESPACE}}
+        lab.kube.put({**foreign, "spec": {"ports": [{"port": 80}]}})
+        lab.router(1)
+        for _ in range(3):
+            with pytest.raises(WaymeshError, match="does not belong to this Router"):
+                await lab.turn()
+            lab.control()
+        assert lab.kube.objects["Service", NAMESPACE, "mesh"]["spec"]["ports"] == [{"port": 80}]
+        assert lab.condition("Programmed") == ("False", "Failed")
+
+    run(story)
+
+
+def test_worker_waits_for_a_missing_secret_and_goes_on_when_it_comes() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        broker = {"endpoints": [{"host": "broker", "port": 5672}]}
+        lab.add("Broker", "b", **broker, auth={"mechanism": "PLAIN", "secretRef": "pw"}, tls={})
+        await lab.settle()
+        assert lab.condition("ResolvedRefs", "Broker", "b")[0] == "False"
+        data = {"username": "dXNlcg==", "password": "cHc="}
+        lab.kube.put(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pw", "namespace": NAMESPACE}, "data": data}
+        )
+        await lab.settle()
+        assert lab.condition("ResolvedRefs", "Broker", "b")[0] == "True"
+        assert "k8s/ns/Broker/b" in lab.live("mesh-0").names("connector")
+
+    run(story)
+
+
+def test_worker_of_a_paused_router_does_nothing() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        lab.router(3, paused=True)
+        await lab.settle()
+        assert lab.mesh.names_up() == ["mesh-0"]
+        assert lab.condition("Paused")[0] == "True"
+
+    run(story)
+
+
+def test_worker_ends_with_its_mesh_and_dependents_say_that_the_router_is_missing() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("Address", "orders", prefix="orders")
+        await lab.settle()
+        lab.kube.remove("Router", NAMESPACE, "mesh")
+        lab.control()
+        await lab.settle()
+        assert lab.kube.select("StatefulSet") == []
+        assert lab.condition("ResolvedRefs", "Address", "orders")[0] == "False"
+        lab.kube.remove("Address", NAMESPACE, "orders")
+        assert await lab.turn() is None
+
+    run(story)
+
+
+def test_worker_makes_nothing_anew_for_a_router_that_is_being_deleted() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        lab.kube.edit("Router", NAMESPACE, "mesh", lambda body: body["metadata"].update(deletionTimestamp="now"))
+        lab.kube.remove("Service", NAMESPACE, "mesh")
+        for _ in range(3):
+            await lab.turn()
+        assert ("Service", NAMESPACE, "mesh") not in lab.kube.objects
+
+    run(story)
+
+
+def test_worker_keeps_no_finalizer_and_no_annotation_on_what_users_write() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("Address", "orders", prefix="orders")
+        await lab.settle()
+        for kind, name in (("Router", "mesh"), ("Address", "orders")):
+            metadata = lab.kube.objects[kind, NAMESPACE, name]["metadata"]
+            assert not metadata.keys() & {"annotations", "finalizers", "ownerReferences"}
+        assert not [call for call in lab.kube.calls if call[0] == "apply" and call[1] in ("Router", "Address")]
 
     run(story)

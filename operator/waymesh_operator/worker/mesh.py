@@ -173,7 +173,7 @@ class MeshWorker:
             self._world.metrics.actions.labels(type(outcome.action).__name__, "refused").inc()
         if self._repaired is None:
             self._repaired = int(((body.get("status") or {}).get("drift") or {}).get("repaired") or 0)
-        count = sum(_repairs(action, thought) for action in result.taken)
+        count = sum(_repairs(action, thought, body) for action in result.taken)
         if count:
             self._repaired += count
             self._world.metrics.repairs.labels(self.mesh.namespace, self.mesh.name).inc(count)
@@ -182,7 +182,7 @@ class MeshWorker:
         """Events of a turn."""
         tell = self._world.reporter.tell
         for action in result.taken:
-            if _repairs(action, thought):
+            if _repairs(action, thought, body):
                 await tell(
                     body, NORMAL, "Repaired", f"changed behind the operator's back and put right: {action.describe()}"
                 )
@@ -218,8 +218,8 @@ def _think(resources: Resources, context: ClusterContext, objects: Mapping[Key, 
     return Thought(context, live, desired, observed, plan_cluster(desired, observed), drift(desired, observed))
 
 
-def _repairs(action: ClusterAction, thought: Thought) -> bool:
-    """Whether a step puts right what no change of a resource explains."""
+def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
+    """Whether a step puts right what no change of a resource explains. `router` is the Router as it was before."""
     if isinstance(action, CreateEntity | UpdateEntity | DeleteEntity):
         return thought.drift.current > 0
     if not isinstance(action, ApplyObject):
@@ -227,7 +227,10 @@ def _repairs(action: ClusterAction, thought: Thought) -> bool:
     metadata = action.manifest["metadata"]
     live = thought.observed.objects.get((action.manifest["kind"], metadata["name"]))
     wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
-    return live is not None and wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION)
+    if live is None:
+        status = router.get("status") or {}
+        return _holds(status, "Programmed") and status.get("observedGeneration") == router["metadata"]["generation"]
+    return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
 
 
 def _replicas(stateful_set: Object | None) -> int | None:

@@ -90,7 +90,8 @@ def _wanted(resources: Resources, seen: Seen | None, objects: Mapping[Key, Objec
     for kind, resource in resources.dependents:
         key = (kind, resource.ref.namespace, resource.ref.name)
         if key in objects:
-            found.append((key, _STATUS[kind](resource, seen, objects[key].get("status") or {}, now)))
+            before = objects[key].get("status") or {}
+            found.append((key, _STATUS[kind](resource, seen, before=before, now=now)))
     ref = resources.router.ref
     key = ("Router", ref.namespace, ref.name)
     if seen is not None and key in objects:
