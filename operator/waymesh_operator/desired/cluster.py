@@ -225,7 +225,7 @@ def _placements(router: Router, placed: Placed) -> dict[str, tuple[str, ...]]:
 
 def _held(verdicts: Verdicts) -> Iterable[str]:
     for (kind, ref), verdict in verdicts.items():
-        if kind != "Router" and not verdict.resolved_refs:
+        if kind != "Router" and verdict.held:
             yield entity_name(ref, kind)
 
 

@@ -48,7 +48,8 @@ class Verdict:
     """What can be said about a resource before any router is asked.
 
     `accepted`: it can be carried out as it stands. `resolved_refs`: all it refers to is there. `conflicted`: an older
-    resource has what it wants. `reason` is one word, `message` is for a person.
+    resource has what it wants. `held`: what was made of it before stays as it is. `reason` is one word, `message` is
+    for a person.
     """
 
     accepted: bool = True
@@ -56,6 +57,7 @@ class Verdict:
     conflicted: bool = False
     reason: str = "Accepted"
     message: str = ""
+    held: bool = False
 
     @property
     def good(self) -> bool:

@@ -64,16 +64,19 @@ def _keys(broker: Broker) -> tuple[str, ...]:
 
 
 def _secret(name: str, data: SecretData | None, keys: tuple[str, ...]) -> Verdict:
+    """A Secret that goes away for a moment, as when it is replaced, must not cost the connection."""
     if data is None:
-        return Verdict(resolved_refs=False, reason="SecretMissing", message=f"Secret {name} does not exist")
+        return _unresolved("SecretMissing", f"Secret {name} does not exist")
     missing = [key for key in keys if not data.get(key)]
     if missing:
-        message = f"Secret {name} lacks {', '.join(missing)}"
-        return Verdict(resolved_refs=False, reason="SecretIncomplete", message=message)
+        return _unresolved("SecretIncomplete", f"Secret {name} lacks {', '.join(missing)}")
     if "username" in keys and not _is_text(data["username"]):
-        message = f"Secret {name}: username is not UTF-8 text"
-        return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
+        return _unresolved("SecretUnusable", f"Secret {name}: username is not UTF-8 text")
     return GOOD
+
+
+def _unresolved(reason: str, message: str) -> Verdict:
+    return Verdict(resolved_refs=False, reason=reason, message=message, held=True)
 
 
 def _is_text(value: bytes) -> bool:
@@ -92,7 +95,7 @@ def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verd
         return Verdict(resolved_refs=False, reason="BrokerMissing", message=message)
     if not found.good:
         message = f"Broker {broker.name}: {found.message}"
-        return Verdict(resolved_refs=False, reason="BrokerUnusable", message=message)
+        return Verdict(resolved_refs=False, reason="BrokerUnusable", message=message, held=found.held)
     return GOOD
 
 

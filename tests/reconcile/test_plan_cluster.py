@@ -1,0 +1,392 @@
+"""Plans for a cluster: order, scaling, placement, drift; and that a plan interrupted anywhere is finished by the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waymesh_operator.entities import ADDRESS, AUTOLINK, CONNECTOR, LINKROUTE, LISTENER, SSL_PROFILE, Entity
+from waymesh_operator.plan import (
+    ApplyObject,
+    ClusterAction,
+    CreateEntity,
+    DeleteEntity,
+    DeleteObject,
+    DrainRouter,
+    RouterState,
+    Scale,
+    UndrainRouter,
+    UpdateEntity,
+    drift,
+    plan_cluster,
+)
+from waymesh_operator.specs import Address, AutoLink, Broker, BrokerTls, LinkRoute, Listener, Pod, Ref, Resources
+
+from .cluster_model import MESH, SETTINGS, ModelCluster, router
+
+pytestmark = pytest.mark.engine_independent
+
+AMQP = (Listener("amqp", 5672),)
+BROKER = Broker(Ref("ns", "b"), MESH, (("broker", 5672),))
+ONE = replace(BROKER, placement="One")
+LINK = AutoLink(Ref("ns", "l"), MESH, "queue", "in", broker=BROKER.ref)
+
+
+def mesh(size: int = 3, **fields: Any) -> Resources:
+    """Resources with one client listener."""
+    others = {name: fields.pop(name) for name in ("addresses", "brokers", "autolinks", "linkroutes") if name in fields}
+    return Resources(router(size, listeners=AMQP, **fields), **others)
+
+
+def address(name: str, **fields: Any) -> Address:
+    return Address(**{"ref": Ref("ns", name), "router": MESH, "prefix": name, **fields})
+
+
+def running(resources: Resources | None = None) -> ModelCluster:
+    model = ModelCluster()
+    model.converge(resources or mesh())
+    model.log.clear()
+    return model
+
+
+def kinds(actions: tuple[ClusterAction, ...] | list[ClusterAction]) -> list[str]:
+    """Each action by what it is about."""
+    return [a.manifest["kind"] if isinstance(a, ApplyObject) else type(a).__name__ for a in actions]
+
+
+def test_a_mesh_comes_with_its_objects_in_order_and_then_nothing_is_to_do() -> None:
+    model = ModelCluster()
+    actions = model.reconcile(mesh())
+    assert kinds(actions) == [
+        *["Secret"] * 4, *["Service"] * 3, "PodDisruptionBudget", "NetworkPolicy", "ConfigMap", "StatefulSet",
+    ]  # fmt: skip
+    assert all(isinstance(a, ApplyObject) and a.new for a in actions)
+    assert set(model.routers) == {"mesh-0", "mesh-1", "mesh-2"}
+    assert model.reconcile(mesh()) == ()
+
+
+def test_a_pod_boots_with_all_that_it_would_be_told() -> None:
+    resources = mesh(addresses=(address("a"),), brokers=(ONE,), autolinks=(LINK,), log_levels=(("HTTP", "none"),))
+    model = running(resources)
+    assert [e.type for e in model.routers["mesh-2"].entities].count(CONNECTOR) >= 2
+    assert sum(AUTOLINK in {e.type for e in r.entities} for r in model.routers.values()) == 1
+    for ordinal in range(3):
+        model.boot(ordinal)
+    assert model.reconcile(resources) == ()
+
+
+def test_scale_up_touches_no_running_router_and_no_template() -> None:
+    model = running()
+    before = dict(model.routers)
+    actions = model.converge(mesh(5))
+    assert kinds(actions) == ["ConfigMap", "StatefulSet"]
+    assert len(model.routers) == 5
+    assert model.restarts == 0
+    assert all(model.routers[name] is live for name, live in before.items())
+
+
+def test_scale_down_drains_one_after_the_other_the_highest_first() -> None:
+    model = running(mesh(5))
+    actions = model.converge(mesh(2))
+    steps = [a.describe() for a in actions if isinstance(a, DrainRouter | Scale)]
+    assert steps == [
+        "drain router mesh-4 (at most 30 s)", "scale mesh to 4", "drain router mesh-3 (at most 30 s)",
+        "scale mesh to 3", "drain router mesh-2 (at most 30 s)", "scale mesh to 2",
+    ]  # fmt: skip
+    assert set(model.routers) == {"mesh-0", "mesh-1"}
+    assert set(model.objects["ConfigMap", "mesh-seed"]["data"]) == {"mesh-0.json", "mesh-1.json"}
+    assert model.restarts == 0
+
+
+def test_what_boots_while_it_leaves_still_finds_its_configuration() -> None:
+    model = running()
+    model.reconcile(mesh(1))
+    assert "mesh-2.json" in model.objects["ConfigMap", "mesh-seed"]["data"]
+
+
+def test_a_router_that_still_drains_is_waited_for() -> None:
+    model = running()
+    model.reconcile(mesh(2))
+    model.draining["mesh-2"] = "draining"
+    assert plan_cluster(model.desire(mesh(2)), model.observed) == ()
+    model.draining["mesh-2"] = "drained"
+    assert [type(a) for a in plan_cluster(model.desire(mesh(2)), model.observed)] == [Scale]
+
+
+def test_a_pod_that_ends_is_waited_for_before_the_next_one_drains() -> None:
+    model = running(mesh(4))
+    model.reconcile(mesh(1))
+    leaving = replace(model.routers["mesh-3"], state=RouterState.DRAINING)
+    model.reconcile(mesh(1))
+    model.routers["mesh-3"] = leaving
+    planned = plan_cluster(model.desire(mesh(1)), model.observed)
+    assert not [a for a in planned if isinstance(a, DrainRouter | Scale)]
+    del model.routers["mesh-3"]
+    planned = plan_cluster(model.desire(mesh(1)), model.observed)
+    assert [a.router_id for a in planned if isinstance(a, DrainRouter)] == ["mesh-2"]
+
+
+def test_a_router_that_does_not_answer_is_not_waited_for() -> None:
+    model = running()
+    model.stop("mesh-2")
+    assert [type(a).__name__ for a in model.reconcile(mesh(2))] == ["ApplyObject", "Scale"]
+
+
+def test_a_size_that_goes_up_again_takes_the_router_back() -> None:
+    model = running()
+    model.reconcile(mesh(2))
+    actions = model.reconcile(mesh(3))
+    assert kinds(actions) == ["UndrainRouter", "StatefulSet"]
+    assert model.reconcile(mesh(3)) == ()
+    assert model.draining["mesh-2"] == "none"
+
+
+def test_a_router_that_a_person_drains_stays_so() -> None:
+    model = running()
+    model.draining["mesh-1"] = "drained"
+    assert plan_cluster(model.desire(mesh()), model.observed) == ()
+
+
+def test_to_zero_and_back() -> None:
+    model = running()
+    actions = model.converge(mesh(0))
+    assert [a.router_id for a in actions if isinstance(a, DrainRouter)] == ["mesh-2", "mesh-1", "mesh-0"]
+    assert not model.routers
+    assert model.reconcile(mesh(0)) == ()
+    model.converge(mesh(3))
+    assert len(model.routers) == 3
+
+
+def test_live_changes_restart_nothing_and_reach_the_seeds_last() -> None:
+    model = running()
+    listeners = (Listener("amqp", 5672), Listener("amqps", 5671, tls=True, auth="mtls"))
+    wanted = Resources(
+        router(3, listeners=listeners, log_level="debug"),
+        addresses=(address("a"),),
+        brokers=(replace(BROKER, tls=BrokerTls()),),
+        autolinks=(LINK,),
+        linkroutes=(LinkRoute(Ref("ns", "r"), MESH, "both", prefix="x", broker=BROKER.ref),),
+    )
+    actions = model.reconcile(wanted)
+    assert kinds(actions)[:2] == ["Service", "NetworkPolicy"]
+    assert kinds(actions)[-1] == "ConfigMap"
+    made = [a.entity.type for a in actions if isinstance(a, CreateEntity) and a.router_id == "mesh-0"]
+    assert made == [SSL_PROFILE, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LINKROUTE]
+    assert model.restarts == 0
+    assert model.reconcile(wanted) == ()
+
+
+def test_what_others_refer_to_goes_last() -> None:
+    model = running(mesh(brokers=(replace(BROKER, tls=BrokerTls()),), autolinks=(LINK,)))
+    actions = [a for a in model.reconcile(mesh()) if isinstance(a, DeleteEntity) and a.router_id == "mesh-0"]
+    assert [a.entity.type for a in actions] == [AUTOLINK, CONNECTOR, SSL_PROFILE]
+
+
+def test_another_authority_of_a_broker_is_a_profile_beside_the_old_one() -> None:
+    secured = replace(BROKER, tls=BrokerTls())
+    model = running(mesh(brokers=(secured,), autolinks=(LINK,)))
+    model.secrets = {"ca": {"ca.crt": b"pem"}}
+    wanted = mesh(brokers=(replace(BROKER, tls=BrokerTls("ca")),), autolinks=(LINK,))
+    steps = [(type(a), a.entity.type) for a in model.reconcile(wanted) if getattr(a, "router_id", "") == "mesh-0"]
+    assert steps == [
+        (DeleteEntity, CONNECTOR), (CreateEntity, SSL_PROFILE), (CreateEntity, CONNECTOR), (DeleteEntity, SSL_PROFILE),
+    ]  # fmt: skip
+    assert "k8s/ns/Broker/b" in model.entities("mesh-0")
+    assert model.reconcile(wanted) == ()
+
+
+def test_the_drain_time_out_is_told_live_too() -> None:
+    model = running()
+    updates = [a for a in model.reconcile(mesh(drain_timeout_s=60)) if isinstance(a, UpdateEntity)]
+    assert [a.changes for a in updates] == [{"drainTimeoutSeconds": (30, 60)}] * 3
+
+
+def test_what_is_placed_on_one_router_moves_before_that_router_leaves() -> None:
+    broker = replace(ONE, placement="List", ordinals=(2,))
+    model = running(mesh(brokers=(broker,), autolinks=(LINK,)))
+    moved = mesh(2, brokers=(replace(broker, ordinals=(0,)),), autolinks=(LINK,))
+    actions = [a for a in model.reconcile(moved) if isinstance(a, CreateEntity | DeleteEntity | DrainRouter)]
+    assert [(type(a), a.router_id) for a in actions] == [
+        (CreateEntity, "mesh-0"), (CreateEntity, "mesh-0"), (DrainRouter, "mesh-2"),
+    ]  # fmt: skip
+
+
+def test_what_is_placed_on_one_router_stays_until_its_new_place_has_it() -> None:
+    broker = replace(ONE, placement="List", ordinals=(0,))
+    model = running(mesh(brokers=(broker,), autolinks=(LINK,)))
+    model.refuses = {"k8s/ns/AutoLink/l"}
+    moved = mesh(brokers=(replace(broker, ordinals=(1,)),), autolinks=(LINK,))
+    model.converge(moved)
+    assert "k8s/ns/AutoLink/l" in model.entities("mesh-0")
+    assert "k8s/ns/Broker/b" not in model.entities("mesh-0")
+    model.refuses = set()
+    model.converge(moved)
+    assert "k8s/ns/AutoLink/l" in model.entities("mesh-1")
+    assert "k8s/ns/AutoLink/l" not in model.entities("mesh-0")
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_one_router_is_chosen_so_that_growth_moves_it_only_to_the_new_one(size: int) -> None:
+    model = ModelCluster()
+    before = model.desire(mesh(size, brokers=(ONE,))).placements["k8s/ns/Broker/b"]
+    after = model.desire(mesh(size + 1, brokers=(ONE,))).placements["k8s/ns/Broker/b"]
+    assert after in (before, (f"mesh-{size}",))
+
+
+def test_a_missing_secret_leaves_what_runs_alone_and_comes_back() -> None:
+    broker = replace(BROKER, mechanism="SCRAM-SHA-256", secret="s", tls=BrokerTls())
+    resources = mesh(brokers=(broker,), autolinks=(LINK,))
+    model = ModelCluster()
+    model.secrets = {"s": None}
+    model.converge(resources)
+    assert "k8s/ns/Broker/b" not in model.entities("mesh-0")
+    model.secrets = {"s": {"username": b"u", "password": b"p"}}
+    model.converge(resources)
+    assert model.entities("mesh-0")["k8s/ns/Broker/b"].attributes["saslUsername"] == "u"
+    model.secrets = {"s": None}
+    model.converge(resources)
+    assert {"k8s/ns/Broker/b", "k8s/ns/AutoLink/l"} <= set(model.entities("mesh-0"))
+
+
+def test_objects_that_were_edited_or_deleted_come_back() -> None:
+    model = running()
+    del model.objects["Service", "mesh"]
+    model.objects["StatefulSet", "mesh"]["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    model.objects["PodDisruptionBudget", "mesh"]["spec"]["maxUnavailable"] = 3
+    model.objects["ConfigMap", "mesh-seed"]["data"].pop("mesh-1.json")
+    assert kinds(model.reconcile(mesh())) == ["Service", "PodDisruptionBudget", "ConfigMap", "StatefulSet"]
+    assert model.reconcile(mesh()) == ()
+
+
+def test_objects_of_ours_that_are_wanted_no_more_go_and_others_stay() -> None:
+    model = running()
+    model.objects["Service", "theirs"] = {"metadata": {"name": "theirs"}, "kind": "Service"}
+    wanted = replace(mesh(), router=router(3))
+    assert kinds(model.reconcile(wanted))[-1] == "DeleteObject"
+    assert DeleteObject("Service", "mesh") in model.log
+    assert ("Service", "theirs") in model.objects
+
+
+def test_a_person_s_restart_and_a_new_default_image_are_no_difference() -> None:
+    model = running()
+    live = model.objects["StatefulSet", "mesh"]
+    live["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
+    newer = replace(SETTINGS, router_image="registry/router:2")
+    desired = model.desire(mesh(), settings=newer, image_now="registry/router:1")
+    assert plan_cluster(desired, model.observed) == ()
+    assert "registry/router:2" in desired.restart_pending
+
+
+def test_a_field_that_leaves_the_manifest_is_taken_back() -> None:
+    model = running(mesh(pod=Pod(node_selector={"disk": "ssd"}, resources={"limits": {"cpu": "0.5"}})))
+    model.objects["StatefulSet", "mesh"]["spec"]["template"]["spec"]["containers"][0]["resources"] = {
+        "limits": {"cpu": "500m"}
+    }
+    assert model.reconcile(mesh(pod=Pod(node_selector={"disk": "ssd"}, resources={"limits": {"cpu": "0.5"}}))) == ()
+    assert kinds(model.reconcile(mesh())) == ["StatefulSet"]
+    assert "nodeSelector" not in model.objects["StatefulSet", "mesh"]["spec"]["template"]["spec"]
+
+
+def test_drift_is_repaired_or_only_counted() -> None:
+    resources = mesh(addresses=(address("a"),))
+    model = running(resources)
+    kept = [e for e in model.routers["mesh-1"].entities if e.type != ADDRESS]
+    by_hand = Entity(ADDRESS, "by-hand", {"prefix": "mine"})
+    model.routers["mesh-1"] = replace(model.routers["mesh-1"], entities=(*kept, by_hand))
+    watching = replace(resources, router=replace(resources.router, drift="Report"))
+    assert plan_cluster(model.desire(watching), model.observed) == ()
+    found = drift(model.desire(watching), model.observed)
+    assert (found.current, found.unmanaged) == (1, 1)
+    assert [type(a) for a in model.reconcile(resources)] == [CreateEntity]
+    assert drift(model.desire(resources), model.observed).current == 0
+    assert "by-hand" in model.entities("mesh-1")
+
+
+def test_a_change_is_handed_out_and_counts_as_no_drift_with_report_too() -> None:
+    model = running(mesh(drift="Report"))
+    wanted = mesh(drift="Report", addresses=(address("a"),))
+    assert drift(model.desire(wanted), model.observed).current == 0
+    assert [type(a) for a in model.reconcile(wanted)] == [CreateEntity] * 3 + [ApplyObject]
+
+
+def test_an_entity_that_routers_refuse_stops_nothing_else() -> None:
+    model = running()
+    model.refuses = {"k8s/ns/AutoLink/l"}
+    resources = mesh(4, brokers=(BROKER,), autolinks=(LINK,), addresses=(address("a"),))
+    model.converge(resources)
+    assert len(model.routers) == 4
+    assert "k8s/ns/Address/a" in model.entities("mesh-3")
+
+
+def test_a_paused_or_stalled_mesh_is_left_alone() -> None:
+    model = running()
+    assert plan_cluster(model.desire(mesh(1, paused=True)), model.observed) == ()
+    assert plan_cluster(model.desire(mesh(1), tls=None), model.observed) == ()
+    assert model.desire(mesh(1), tls=None).objects == ()
+
+
+NAMES = st.sampled_from("abc")
+
+
+def _addresses(draw: st.DrawFn) -> tuple[Address, ...]:
+    found: Mapping[str, str] = draw(st.dictionaries(NAMES, st.sampled_from(["x", "y", "z"]), max_size=3))
+    return tuple(address(name, prefix=prefix) for name, prefix in found.items())
+
+
+@st.composite
+def resources(draw: st.DrawFn) -> Resources:
+    """Any mesh with a few of everything."""
+    ports = draw(st.lists(st.sampled_from([5000, 5100, 5200]), max_size=2, unique=True))
+    placement, ordinals = draw(st.sampled_from([("All", ()), ("One", ()), ("List", (0, 2))]))
+    brokers = tuple(
+        Broker(Ref("ns", name), MESH, ((host, 5672),), placement=placement, ordinals=ordinals)
+        for name, host in draw(st.dictionaries(NAMES, st.sampled_from(["h1", "h2"]), max_size=2)).items()
+    )
+    links = tuple(
+        AutoLink(Ref("ns", name), MESH, queue, "in", broker=Ref("ns", broker))
+        for name, (queue, broker) in draw(
+            st.dictionaries(NAMES, st.tuples(st.sampled_from(["q", "r"]), NAMES), max_size=2)
+        ).items()
+    )
+    routes = tuple(
+        LinkRoute(Ref("ns", name), MESH, way, prefix="p", container_id="c")
+        for name, way in draw(st.dictionaries(NAMES, st.sampled_from(["in", "out", "both"]), max_size=2)).items()
+    )
+    listeners = tuple(Listener(f"l{i}", port) for i, port in enumerate(ports))
+    drawn = router(draw(st.integers(0, 8)), listeners=listeners, log_level=draw(st.sampled_from(["info", "debug"])))
+    return Resources(drawn, _addresses(draw), brokers, links, routes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(resources(), st.integers(0, 40)), min_size=1, max_size=4), resources())
+def test_whatever_is_asked_and_wherever_it_is_broken_off_the_last_wish_comes_true(
+    wishes: list[tuple[Resources, int]], last: Resources
+) -> None:
+    model = ModelCluster()
+    for wish, steps in wishes:
+        model.reconcile(wish, steps)  # the model refuses what a router would refuse, and the loss of messages
+    model.converge(last)
+    assert model.reconcile(last) == ()
+    assert len(model.routers) == last.router.size
+    assert model.restarts == 0
+    fresh = running(last)
+    for name, live in model.routers.items():
+        assert {e.key for e in live.entities} == {e.key for e in fresh.routers[name].entities}
+
+
+@settings(max_examples=20, deadline=None)
+@given(resources(), resources(), st.data())
+def test_every_prefix_of_a_plan_leads_on(first: Resources, then: Resources, data: st.DataObject) -> None:
+    model = running(first)
+    while actions := plan_cluster(model.desire(then), model.observed):
+        model.apply(actions[0])  # the operator ends after each single step
+        if data.draw(st.booleans()):
+            model.settle()
+    model.settle()
+    model.converge(then)
+    assert model.reconcile(then) == ()
