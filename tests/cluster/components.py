@@ -201,8 +201,6 @@ def _api_server(place: Place) -> list[str]:
         "--allow-privileged=true",
         f"--audit-policy-file={place.folder}/audit.yaml",
         f"--audit-log-path={place.cluster}/log/audit.log",
-        # What is in flight when a test stops the server ends soon, not after a minute.
-        "--shutdown-delay-duration=0s",
     ]
 
 

@@ -128,13 +128,13 @@ class Cluster:
         shutil.rmtree(self.folder)
         self._api = None
 
-    def restart_component(self, name: str, signal_name: str = "TERM") -> None:
-        """Ends a component of node 1; it is started again at once. Returns when the API server is there (again)."""
-        Node(self.folder / "node1").restart_component(name, signal_name)
+    def restart_component(self, name: str) -> None:
+        """Kills a component of node 1; it is started again at once. Returns when the API server is there (again)."""
+        Node(self.folder / "node1").restart_component(name)
         wait_until(lambda: self.ready, 60, "the API server after a restart")
 
     def stop_component(self, name: str) -> None:
-        """Ends a component of node 1 until `start_component`."""
+        """Kills a component of node 1 until `start_component`."""
         Node(self.folder / "node1").stop_component(name)
 
     def start_component(self, name: str) -> None:

@@ -83,10 +83,10 @@ class Node:
         except (FileNotFoundError, ValueError):
             return 0
 
-    def stop_component(self, component: str, signal_name: str = "TERM") -> None:
-        """Ends a component and keeps it from being started again."""
+    def stop_component(self, component: str) -> None:
+        """Kills a component and keeps it from being started again."""
         (self.folder / "state" / f"{component}.hold").touch()
-        self._end(component, signal_name)
+        self._kill_component(component)
         wait_until(lambda: not self.pid_of(component), 60, f"{component} ended")
 
     def start_component(self, component: str) -> None:
@@ -94,16 +94,16 @@ class Node:
         (self.folder / "state" / f"{component}.hold").unlink(missing_ok=True)
         wait_until(lambda: self.pid_of(component), 60, f"{component} started")
 
-    def restart_component(self, component: str, signal_name: str = "TERM") -> None:
-        """Ends a component; the node's init starts it again at once."""
+    def restart_component(self, component: str) -> None:
+        """Kills a component; the node's init starts it again at once."""
         before = self.pid_of(component)
-        self._end(component, signal_name)
+        self._kill_component(component)
         wait_until(lambda: self.pid_of(component) not in (0, before), 60, f"{component} started again")
 
-    def _end(self, component: str, signal_name: str) -> None:
+    def _kill_component(self, component: str) -> None:
         pid = self.pid_of(component)
-        if pid:
-            self.enter("sh", "-c", f"kill -{signal_name} {pid}")
+        if pid:  # asked to end, the API server would wait a minute for its watchers to leave
+            self.enter("sh", "-c", f"kill -KILL {pid}")
 
     def kill(self) -> None:
         """Ends every process of the node at once; with them go its mounts and its link."""

@@ -58,11 +58,13 @@ def pytest_runtest_makereport(
 
 def describe(space: Namespace) -> str:
     """The resources, the Events and the ends of the pods' logs."""
-    words = (
+    if not space.cluster.ready:
+        return f"the API server does not answer\n{space.cluster.trouble()}"
+    words = [
         ["get", "waymesh,pods,statefulsets,services", "-o", "wide"],
         ["get", "events", "--sort-by=.lastTimestamp"],
         *(["logs", "--tail=40", "--all-containers", pod["metadata"]["name"]] for pod in space.all("Pod")),
-    )
+    ]
     return "\n".join(f"$ kubectl {' '.join(word)}\n{said(space, word)}" for word in words)
 
 

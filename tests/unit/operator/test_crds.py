@@ -55,7 +55,8 @@ def test_each_kind_has_its_file_group_scope_and_short_name(crd: dict[str, Any]) 
 
 def test_every_field_is_described_and_every_keyword_understood(crd: dict[str, Any]) -> None:
     for path, schema in schemas(root(crd)):
-        assert schema.get("description"), path
+        # Of metadata the API server knows all by itself, and refuses a definition that says more than its type.
+        assert schema.get("description") or path == ".metadata", path
         assert set(schema) <= UNDERSTOOD, path
         assert "type" in schema, path
 
