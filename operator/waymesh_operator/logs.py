@@ -33,5 +33,5 @@ def set_up(form: str, level: str) -> None:
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for name in ("kopf", "aiohttp.access", "kubernetes"):
+    for name in ("kopf", "aiohttp.access", "kubernetes", "proton"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))

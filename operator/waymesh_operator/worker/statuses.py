@@ -27,10 +27,13 @@ from .world import World
 
 COUNTS_S = 10.0
 """How often a status is written of which only numbers have changed."""
-GOOD_WHEN_FALSE = frozenset({"Conflicted", "Draining", "Paused", "RestartPending", "Stalled"})
-TOLD_WHEN_GOOD = frozenset({"Ready", "Converged", "ResolvedRefs"})
-TOLD_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled"})
+GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled"})
+TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged"})
+TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
+WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled"})
 """Conditions that are worth a word even when a resource begins with them in a bad state."""
+PASSING = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
+"""Reasons that come and go as routers do; they are no warning."""
 
 _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "Address": address_status,
@@ -106,12 +109,12 @@ def transitions(
     former = {item["type"]: item for item in before.get("conditions") or ()}
     for item in status.get("conditions") or ():
         was, is_ = former.get(item["type"], {}).get("status"), item["status"]
-        if is_ in (was, "Unknown"):
+        if is_ in (was, "Unknown") or item["type"] not in TOLD:
             continue
-        text = f"{item['type']}: {item.get('message') or item['reason']}"
+        text = f"{item['type']}: {item['message']}" if item.get("message") else f"{item['type']} is {is_}"
         if is_ == _bad(item["type"]):
-            if was is not None or item["type"] in TOLD_AT_ONCE:
-                yield WARNING, item["reason"], text
+            if was is not None or item["type"] in WARNED_AT_ONCE:
+                yield NORMAL if item["reason"] in PASSING else WARNING, item["reason"], text
         elif all_of_them and item["type"] in TOLD_WHEN_GOOD:
             yield NORMAL, item["reason"], text
 
