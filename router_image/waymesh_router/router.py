@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.errors import DecodeError
@@ -16,7 +16,11 @@ from waymesh_amqp.types import Symbol
 from waymesh_router.core.attaching import COST_PROPERTY, Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
+from waymesh_router.core.sampling import Sampler
 from waymesh_router.drain import DRAINING, NONE, REASON, Drain
+from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
+from waymesh_router.failover import Target, server_list, targets_of
+from waymesh_router.host import Host, Peer
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.mesh import Mesh
@@ -36,61 +40,6 @@ INDISPENSABLE = ("router", "listener")
 SASL_MECHANISMS = "ANONYMOUS PLAIN EXTERNAL SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512"
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The other end of a transport. `host`: address and port as text; `tls_ssf`: strength in bits."""
-
-    host: str
-    tls: bool = False
-    tls_proto: str | None = None
-    tls_cipher: str | None = None
-    tls_ssf: int = 0
-    external_user: str | None = None
-
-
-class Host(Protocol):
-    """What a router wants of the world. Methods raise OSError where they cannot do what they are asked."""
-
-    def listen(self, attrs: Mapping[str, Any]) -> None:
-        """Start a listener."""
-
-    def unlisten(self, name: str) -> None:
-        """Stop a listener; the connections that it accepted go on."""
-
-    def connect(self, attrs: Mapping[str, Any]) -> None:
-        """Keep a connection up."""
-
-    def disconnect(self, name: str) -> None:
-        """Stop a connector and close its connection."""
-
-    def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        """Add an sslProfile."""
-
-    def remove_ssl_profile(self, name: str) -> None:
-        """Forget an sslProfile."""
-
-    def password(self, entity: str, text: str) -> str:
-        """The password that an attribute gives or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
-
-    def ports(self, name: str) -> list[int]:
-        """The ports that a listener is bound to."""
-
-    def log(self, module: str, level: str, text: str) -> None:
-        """Write a log line."""
-
-    def configure_log(self, attrs: Mapping[str, Any]) -> None:
-        """A `log` entity."""
-
-    def log_stats(self, module: str) -> Mapping[str, int]:
-        """Lines a level of a module."""
-
-    def recent_log(self, limit: int) -> Sequence[Any]:
-        """The last lines."""
-
-    def memory_usage(self) -> int | None:
-        """Resident bytes of the process, where that means something."""
-
-
 @dataclass(slots=True)
 class ConnectorState:
     """A connector as management shows it."""
@@ -98,6 +47,7 @@ class ConnectorState:
     attrs: Mapping[str, Any]
     status: str = "CONNECTING"
     text: str = ""
+    failover: list[Target] = field(default_factory=list)
 
 
 class Router:
@@ -131,6 +81,8 @@ class Router:
             self.core.mesh = self.mesh
         self.agent = build_agent(self)
         self.drain = Drain(self.core, self.mesh)
+        self.core.opened = self._on_open
+        self.sampler = Sampler(self.core)
         self._readiness = Readiness(now)
         self._started = False
         for key in ("L$management", "M0$management"):
@@ -218,6 +170,8 @@ class Router:
             settings.properties[Symbol("qd.annotations-version")] = ANNOTATIONS_VERSION
             if (attrs.get("cost") or 1) > 1:
                 settings.properties[Symbol(COST_PROPERTY)] = int(attrs["cost"])
+        if attrs.get("failoverUrls"):
+            settings.properties[Symbol(FAILOVER_PROPERTY)] = server_list(str(attrs["failoverUrls"]))
         settings.properties.update({Symbol(k): v for k, v in (attrs.get("openProperties") or {}).items()})
         return settings
 
@@ -233,6 +187,16 @@ class Router:
         conn.strip_out = strip in ("out", "both")
         self.core.add_connection(conn)
         return conn
+
+    def _on_open(self, conn: RouterConnection) -> None:
+        """The peer's open is there: it may name alternatives to itself."""
+        state = self.connectors.get(conn.origin) if conn.settings.client else None
+        if state is None or conn.remote is None:
+            return
+        targets = targets_of(conn.remote.properties)
+        if targets != state.failover:
+            state.failover = targets
+            self.host.set_failover(conn.origin, targets)
 
     def connect_failed(self, connector_name: str, reason: str) -> None:
         """A connector's try failed."""
@@ -259,6 +223,7 @@ class Router:
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
             self.drain.tick(now)
+            self.sampler.tick(now)
             for conn in list(self.core.connections.values()):
                 conn.tick(now)
             for conn in list(self.core.closing.values()):
@@ -279,6 +244,7 @@ class Router:
 
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
+        server_list(str(attrs.get("failoverUrls") or ""))  # says now what would be wrong with it at each client
         self.host.listen(attrs)
         self.listeners[attrs["name"]] = attrs
 
@@ -334,6 +300,11 @@ class Router:
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
         self.core.remove_pattern(dict(attrs))
+
+    def connector_failover(self, name: str) -> str:
+        """failoverUrls of a connector."""
+        state = self.connectors.get(name)
+        return ", ".join(f"amqp://{host}:{port}" for host, port in state.failover) if state is not None else ""
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""

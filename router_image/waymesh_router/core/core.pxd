@@ -20,6 +20,7 @@ cdef class Core(Settlement):
     cdef public long long next_link_id
     cdef public int default_treatment
     cdef public long long drain_from
+    cdef public object opened
     cdef public object patterns
     cdef public Address control_address
     cdef public Annotations bare

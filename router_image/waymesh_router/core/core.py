@@ -42,7 +42,8 @@ class Core(Settlement):
     """Connections, links, addresses, remote routers of one router.
 
     `mesh` hears of changes; `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn.
-    `drain_from`: 0, or while the router drains the id of the first connection that came since.
+    `drain_from`: 0, or while the router drains the id of the first connection that came since. `opened(connection)`
+    is called when the peer's open is there.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Core(Settlement):
         self.next_link_id = 1
         self.default_treatment = BALANCED
         self.drain_from = 0
+        self.opened: Callable[[RouterConnection], None] | None = None
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()
         self.control_address = Address("Lqdrouter", MULTICAST)
         self.control_address.subscriber = self.on_control
@@ -79,6 +81,8 @@ class Core(Settlement):
         conn: RouterConnection = connection  # type: ignore[assignment]
         if not conn.settings.client:
             conn.send_open()
+        if self.opened is not None:
+            self.opened(conn)
         if conn.role != "inter-router":
             return
         conn.cost = attaching.agreed_cost(conn.cost, performative)

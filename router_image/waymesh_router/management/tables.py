@@ -8,6 +8,7 @@ from typing import Any
 
 from waymesh_amqp.errors import CONNECTION_FORCED
 from waymesh_router.core.model import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, Address, RouterConnection, RouterLink
+from waymesh_router.core.sampling import deliveries_of
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.errors import not_implemented
 from waymesh_router.management.statistics import AREA, seconds_without_credit
@@ -27,7 +28,7 @@ def tables(view: RouterView) -> list[EntityAdapter]:
     """The adapters of all types that report."""
     return [
         _connections(view.core),
-        _links(view.core),
+        _links(view),
         _addresses(view.core),
         _nodes(view),
         _log_stats(view),
@@ -117,8 +118,8 @@ class _Links:
         return self._waiting[link.id]
 
 
-def _links(core: CoreView) -> EntityAdapter:
-    links = _Links(core)
+def _links(view: RouterView) -> EntityAdapter:
+    links = _Links(view.core)
     columns = _fields(
         identity=lambda k: str(k.id),
         adminStatus=lambda k: "enabled",
@@ -131,7 +132,7 @@ def _links(core: CoreView) -> EntityAdapter:
         capacity=lambda k: k.connection.link_capacity,
         undeliveredCount=links.undelivered,
         unsettledCount=lambda k: k.unsettled,
-        deliveryCount=_delivery_count,
+        deliveryCount=deliveries_of,
         presettledCount=lambda k: k.presettled,
         droppedPresettledCount=lambda k: k.dropped_presettled,
         acceptedCount=lambda k: k.accepted,
@@ -141,19 +142,12 @@ def _links(core: CoreView) -> EntityAdapter:
         creditAvailable=lambda k: k.credit,
         settleRate=lambda k: -1,  # not measured, as Dispatch says it
         priority=lambda k: k.priority,
+        deliveriesDelayed1Sec=lambda k: view.sampler.of(k).one_s,
+        deliveriesDelayed10Sec=lambda k: view.sampler.of(k).ten_s,
+        deliveriesStuck=lambda k: view.sampler.of(k).stuck,
     )
     columns["zeroCreditSeconds"] = lambda k, now: int(seconds_without_credit(k, now))
-    columns |= _zeros("deliveriesDelayed1Sec", "deliveriesDelayed10Sec", "deliveriesStuck")
     return TableEntities(entity_type("router.link"), links.all, columns, on_update=_update_link)
-
-
-def _delivery_count(link: RouterLink) -> int:
-    """Deliveries so far. An incoming link's AMQP delivery-count starts where the peer likes, so that its own counters
-    are summed up instead; an outgoing one starts at 0."""
-    if link.is_sender:
-        return link.delivery_count
-    ended = link.accepted + link.rejected + link.released + link.modified
-    return ended + link.presettled + link.dropped_presettled + link.unsettled
 
 
 def _update_link(_link: RouterLink, _changed: Attributes) -> None:

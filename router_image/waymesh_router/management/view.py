@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.core.sampling import Sampler
 from waymesh_router.routing.engine import RoutingEngine
 
 
@@ -41,6 +42,8 @@ class RouterView(Protocol):
     """The `router` entity, checked, with the id that the router goes by."""
     routing: RoutingEngine | None
     """None in a standalone router."""
+    sampler: Sampler
+    """What is found by looking once a second."""
 
     @property
     def core(self) -> CoreView:
@@ -82,6 +85,9 @@ class RouterView(Protocol):
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Set all of one log module; raises SchemaError too."""
+
+    def connector_failover(self, name: str) -> str:
+        """`failoverUrls` of a connector: what its peer named."""
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """`connectionStatus` and `connectionMsg` of a connector."""

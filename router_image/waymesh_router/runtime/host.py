@@ -1,4 +1,4 @@
-"""The router's host on real sockets: what `waymesh_router.router.Host` asks for, done with the event loop."""
+"""The router's host on real sockets: what `waymesh_router.host.Host` asks for, done with the event loop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.host import Peer
 from waymesh_router.pages import INTERNAL_ERROR, Page, page
-from waymesh_router.router import Peer
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError

@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
-from waymesh_router.router import Peer, Router
+from waymesh_router.host import Peer
+from waymesh_router.router import Router
 from waymesh_schema.config import parse_conf
 
 CLIENT_PORT = 10000

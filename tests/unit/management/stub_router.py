@@ -13,6 +13,7 @@ from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.core.sampling import Sampler
 from waymesh_router.management.assembly import build_agent
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
@@ -58,6 +59,7 @@ class StubRouter:
         self.refuse: Exception | None = None
         self.status = ("CONNECTING", "")
         self.drain_status = "none"
+        self.sampler = Sampler(self.core)
         self.handler = Handler()
         self.limits: list[int] = []
         for verb in ("add", "remove"):
@@ -79,6 +81,9 @@ class StubRouter:
         if attrs["outputFile"] == "/nowhere":
             raise SchemaError("log", "outputFile", "/nowhere cannot be opened")
         self._do("log", attrs)
+
+    def connector_failover(self, name: str) -> str:
+        return ""
 
     def connector_status(self, name: str) -> tuple[str, str]:
         return self.status

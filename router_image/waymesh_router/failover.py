@@ -1,0 +1,45 @@
+"""Alternatives to a server, which it names to its clients in the open: `failover-server-list`.
+
+Source: protocol/inter-router.md "Connection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from waymesh_amqp.types import Symbol
+
+PROPERTY = "failover-server-list"
+DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
+
+Target = tuple[str, int]
+"""Host and port."""
+
+
+def server_list(urls: str) -> list[dict[Symbol, Any]]:
+    """What we tell clients: the property of the URLs (by comma) of `failoverUrls`. Raises ValueError."""
+    found = []
+    for text in filter(None, (part.strip() for part in urls.split(","))):
+        parts = urlsplit(text if "://" in text else f"amqp://{text}")
+        if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
+            raise ValueError(f"failoverUrls: {text}: expected amqp://host:port or amqps://host:port")
+        port = str(parts.port or DEFAULT_PORTS[parts.scheme])
+        entry = {Symbol("network-host"): parts.hostname, Symbol("port"): port}
+        found.append(entry | ({Symbol("scheme"): parts.scheme} if "://" in text else {}))
+    return found
+
+
+def targets_of(properties: object) -> list[Target]:
+    """Where a peer says that we may go instead; entries that make no sense are left out."""
+    listed = properties.get(PROPERTY) if isinstance(properties, Mapping) else None
+    found: list[Target] = []
+    for entry in listed if isinstance(listed, list) else ():
+        if not isinstance(entry, Mapping):
+            continue
+        host, port = entry.get("network-host"), entry.get("port", DEFAULT_PORTS["amqp"])
+        number = DEFAULT_PORTS.get(str(port)) or (int(str(port)) if str(port).isdecimal() else 0)
+        if isinstance(host, str) and host and 0 < number <= 65535:
+            found.append((host, number))
+    return found

@@ -1,0 +1,67 @@
+"""The world around a router: who is at the other end of a transport, and what the router asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from waymesh_router.failover import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a transport. `host`: address and port as text; `tls_ssf`: strength in bits."""
+
+    host: str
+    tls: bool = False
+    tls_proto: str | None = None
+    tls_cipher: str | None = None
+    tls_ssf: int = 0
+    external_user: str | None = None
+
+
+class Host(Protocol):
+    """What a router wants of the world. Methods raise OSError where they cannot do what they are asked."""
+
+    def listen(self, attrs: Mapping[str, Any]) -> None:
+        """Start a listener."""
+
+    def unlisten(self, name: str) -> None:
+        """Stop a listener; the connections that it accepted go on."""
+
+    def connect(self, attrs: Mapping[str, Any]) -> None:
+        """Keep a connection up."""
+
+    def set_failover(self, name: str, targets: list[Target]) -> None:
+        """Where else a connector may go when its peer is away."""
+
+    def disconnect(self, name: str) -> None:
+        """Stop a connector and close its connection."""
+
+    def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Add an sslProfile."""
+
+    def remove_ssl_profile(self, name: str) -> None:
+        """Forget an sslProfile."""
+
+    def password(self, entity: str, text: str) -> str:
+        """The password that an attribute gives or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
+
+    def ports(self, name: str) -> list[int]:
+        """The ports that a listener is bound to."""
+
+    def log(self, module: str, level: str, text: str) -> None:
+        """Write a log line."""
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        """A `log` entity."""
+
+    def log_stats(self, module: str) -> Mapping[str, int]:
+        """Lines a level of a module."""
+
+    def recent_log(self, limit: int) -> Sequence[Any]:
+        """The last lines."""
+
+    def memory_usage(self) -> int | None:
+        """Resident bytes of the process, where that means something."""

@@ -1,0 +1,100 @@
+"""What routers say of time: when deliveries passed, which links have no credit, what is delayed or stuck."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulation.full.clients import Crowd, ReceiverPlan, SenderPlan
+from tests.simulation.full.ledger import Ledger
+from tests.simulation.full.network import Network, SimRouter
+from waymesh_router.core import sampling
+
+
+def alone() -> tuple[Network, SimRouter, Crowd]:
+    network = Network()
+    router = network.router("A")
+    network.start()
+    return network, router, Crowd(network, Ledger(network))
+
+
+def rows(router: SimRouter, kind: str) -> list[dict[str, Any]]:
+    adapter = router.router.agent.adapters[kind]
+    return list(adapter.rows(router.world.now))
+
+
+def link_row(router: SimRouter, direction: str) -> dict[str, Any]:
+    return next(row for row in rows(router, "router.link") if row["linkDir"] == direction)
+
+
+def test_when_the_last_delivery_was() -> None:
+    network, router, crowd = alone()
+    crowd.client(router).receiver("q", ReceiverPlan(faithful=1.0))
+    idle = crowd.client(router)
+    idle.receiver("other", ReceiverPlan())
+    crowd.client(router).sender("q", SenderPlan(10))
+    network.run(30.0)
+    busy, quiet, sending = rows(router, "connection")
+    assert 27 <= busy["lastDlvSeconds"] <= 30
+    assert 27 <= sending["lastDlvSeconds"] <= 30
+    assert quiet["lastDlvSeconds"] is None
+
+
+def test_links_without_credit() -> None:
+    network, router, crowd = alone()
+    consumer = crowd.client(router)
+    consumer.receiver("q", ReceiverPlan(credit=2, delay=1000.0))
+    sender = crowd.client(router).sender("q", SenderPlan(10, settled=0.0))
+    network.run(8.0)
+    assert link_row(router, "out")["creditAvailable"] == 0
+    assert 6 <= link_row(router, "out")["zeroCreditSeconds"] <= 8
+    assert rows(router, "router")[0]["linksBlocked"] == 0
+    network.run(6.0)
+    assert rows(router, "router")[0]["linksBlocked"] == 1
+    consumer.close()
+    network.run(2.0)
+    assert rows(router, "router")[0]["linksBlocked"] == 0
+    assert not sender().under_way
+
+
+@pytest.mark.parametrize("budget", [1, 2000])
+def test_delayed_and_stuck_deliveries(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "BUDGET", budget)
+    network, router, crowd = alone()
+    crowd.client(router).receiver("fast", ReceiverPlan(delay=0.001, faithful=1.0))
+    slow = crowd.client(router)
+    keeper = slow.receiver("slow", ReceiverPlan(credit=20, delay=1e9, faithful=1.0))
+    client = crowd.client(router)
+    client.sender("fast", SenderPlan(2000, settled=0.0, pace=0.005))
+    client.sender("slow", SenderPlan(10, settled=0.0))
+    network.run(5.0)
+
+    def counts(row: dict[str, Any]) -> tuple[int, int, int]:
+        return row["deliveriesDelayed1Sec"], row["deliveriesDelayed10Sec"], row["deliveriesStuck"]
+
+    def answer(number: int) -> None:
+        for did in list(keeper().open)[:number]:
+            keeper().open.pop(did)
+            keeper().session.settle(did, b"\x00\x53\x24\x45")
+            keeper().give_back()
+        crowd.wake()
+
+    answer(4)
+    network.run(3.0)
+    assert counts(rows(router, "router")[0]) == (4, 0, 0)
+    network.run(10.0)
+    assert counts(rows(router, "router")[0]) == (4, 0, 6)
+    answer(5)
+    network.run(3.0)
+    assert counts(rows(router, "router")[0]) == (4, 5, 1)
+    by_link = sorted(counts(row) for row in rows(router, "router.link"))
+    assert by_link == [(0, 0, 0), (0, 0, 0), (4, 5, 1), (4, 5, 1)]
+    slow.close()
+    network.run(3.0)
+    assert counts(rows(router, "router")[0]) == (4, 6, 0), "the last one ended modified"
+    for each in list(crowd.clients.values()):
+        each.close()
+    network.run(5.0)
+    assert not router.router.sampler._links
+    assert not router.router.sampler._rings
