@@ -9,7 +9,7 @@ JOBS ?= 2
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
 
-.PHONY: help setup venv engine demo test test-interpreted test-compiled lint format bench constraints wheel clean
+.PHONY: help setup venv engine demo test test-interpreted test-compiled test-cluster cluster-up cluster-down chart lint format bench constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,11 +32,23 @@ test: setup ## lint, then every test on the interpreted and on the compiled engi
 
 test-interpreted: venv ## every test, engine interpreted
 	@echo "test: engine interpreted"
-	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) $(ARGS)
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not cluster" $(ARGS)
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent" $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not cluster" $(ARGS)
+
+test-cluster: engine ## the tests on a real Kubernetes, which they build (the first time), start and stop; needs root and Go
+	@WAYMESH_ENGINE=compiled $(PYTEST) -m cluster tests/e2e_cluster $(ARGS)
+
+cluster-up: engine ## start that Kubernetes, install the operator in it by its chart, print its KUBECONFIG
+	@$(BIN)/python -m tests.cluster up --chart
+
+cluster-down: venv ## stop it, nothing stays
+	@$(BIN)/python -m tests.cluster down
+
+chart: ## copy the CRDs of crds/ into the chart
+	@rm -rf helm/waymesh/files/crds && mkdir -p helm/waymesh/files && cp -r crds helm/waymesh/files/crds
 
 lint: venv ## ruff, mypy --strict and the import contracts
 	@echo "lint: ruff" && $(BIN)/ruff check .

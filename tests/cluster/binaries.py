@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.cluster.paths import HERE, cache, digest, locked, say
@@ -57,12 +57,12 @@ def kubernetes() -> Path:
 
 def helm() -> Path:
     """The helm binary; built first when it is not there."""
-    folder = cache() / f"helm-{HELM_VERSION}"
+    folder = cache() / f"helm-{HELM_VERSION}-for-{kubernetes_version()}"
     if not (folder / "helm").exists():
         with locked("kube-build"):
             if not (folder / "helm").exists():
                 package = f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"
-                _build(folder, f"helm {HELM_VERSION}", ["install", *_lean("-s -w"), package])
+                _build(folder, f"helm {HELM_VERSION}", ["install", *_helm_flags(kubernetes_version()), package])
     return folder / "helm"
 
 
@@ -74,7 +74,20 @@ def _lean(linker: str) -> list[str]:
 def _kubernetes_flags(version: str) -> list[str]:
     major, minor = version.lstrip("v").split(".")[:2]
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-    return _lean(" ".join(["-s -w", *(f"-X {VERSION_PACKAGE}.{name}={value}" for name, value in stamps.items())]))
+    return _stamped({f"{VERSION_PACKAGE}.{name}": value for name, value in stamps.items()})
+
+
+def _helm_flags(version: str) -> list[str]:
+    """helm takes the Kubernetes that it renders for, where it asks none, from its own build."""
+    major, minor = version.lstrip("v").split(".")[:2]
+    stamps = {"internal/version.version": HELM_VERSION}
+    for package in ("pkg/chartutil", "pkg/lint/rules"):
+        stamps |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
+    return _stamped({f"helm.sh/helm/v3/{name}": value for name, value in stamps.items()})
+
+
+def _stamped(values: Mapping[str, str]) -> list[str]:
+    return _lean(" ".join(["-s -w", *(f"-X {name}={value}" for name, value in values.items())]))
 
 
 def _build(folder: Path, what: str, words: Sequence[str]) -> None:

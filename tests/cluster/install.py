@@ -41,7 +41,7 @@ def install_chart(cluster: Cluster, *settings: str, deadline_s: int = 180) -> Na
     system = Namespace(cluster, OPERATOR_NAMESPACE)
     values = cluster.folder / "values.yaml"
     values.write_text(yaml.safe_dump(TEST_VALUES))
-    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--values", str(values)]
+    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--values", str(values), "--take-ownership"]
     system.helm(*words, "--wait", "--timeout", f"{deadline_s}s", *settings, timeout_s=deadline_s + 30)
     say(f"chart installed in {time.monotonic() - began:.1f} s")
     return system

@@ -1,0 +1,172 @@
+"""The chart: what helm makes of it, and its life in a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster import binaries
+from tests.cluster.command import CommandError, run
+from tests.cluster.install import CHART, RELEASE, install_chart
+from tests.cluster.lifecycle import Cluster
+from tests.cluster.namespace import Namespace
+
+ROUTER = {"apiVersion": "waymesh.io/v1alpha1", "kind": "Router", "metadata": {"name": "mesh"}, "spec": {"size": 2}}
+SELECTOR = "waymesh.io/router=mesh"
+
+
+def rendered(*settings: str) -> list[dict[str, Any]]:
+    """What `helm template` gives, in the namespace `sys`."""
+    text = run(binaries.helm(), "template", "waymesh", CHART, "--namespace", "sys", *settings)
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def kinds(documents: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Kind -> `namespace/name` of each, test hooks left out."""
+    found: dict[str, list[str]] = {}
+    for document in documents:
+        metadata = document["metadata"]
+        if "helm.sh/hook" not in metadata.get("annotations", {}):
+            found.setdefault(document["kind"], []).append(f"{metadata.get('namespace', '')}/{metadata['name']}")
+    return found
+
+
+def operator_pod(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """The operator's pod template's spec."""
+    (found,) = [document for document in documents if document["kind"] == "Deployment"]
+    spec: dict[str, Any] = found["spec"]["template"]["spec"]
+    return spec
+
+
+def test_lint_has_nothing_to_say() -> None:
+    assert "0 chart(s) failed" in run(binaries.helm(), "lint", "--strict", CHART)
+
+
+def test_all_namespaces_need_a_cluster_role() -> None:
+    found = kinds(rendered())
+    assert found["ClusterRole"] == found["ClusterRoleBinding"] == ["/waymesh"]
+    assert found["Role"] == ["sys/waymesh-home"]
+    assert len(found["CustomResourceDefinition"]) == 5
+    assert not {"ServiceMonitor", "PodMonitor"} & set(found)
+
+
+def test_chosen_namespaces_need_none() -> None:
+    documents = rendered("--set", "watch.namespaces={a,b}", "--set", "crds.install=false")
+    found = kinds(documents)
+    assert found["Role"] == found["RoleBinding"] == ["sys/waymesh-home", "a/waymesh", "b/waymesh"]
+    assert not {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"} & set(found)
+    arguments = operator_pod(documents)["containers"][0]["args"]
+    assert [word for word in arguments if word.startswith("--namespace")] == ["--namespace=a", "--namespace=b"]
+
+
+def test_definitions_stay_when_the_chart_goes() -> None:
+    for document in rendered():
+        if document["kind"] == "CustomResourceDefinition":
+            assert document["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_operator_pod_has_no_rights_on_its_node() -> None:
+    pod = operator_pod(rendered())
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["image"].startswith("waymesh-operator:")
+    assert f"--router-image=waymesh-router:{container['image'].rpartition(':')[2]}" in container["args"]
+
+
+def test_monitors_on_request() -> None:
+    settings = ("--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.podMonitor.enabled=true")
+    found = kinds(rendered(*settings))
+    assert found["ServiceMonitor"] == ["sys/waymesh"]
+    assert found["PodMonitor"] == ["sys/waymesh-routers"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("replicas=many", "replicas"),
+        ("image.tagg=1", "tagg"),
+        ("logging.level=loud", "level"),
+        ("watch.namespaces={A}", "namespaces"),
+        ("serviceAccount.create=false", "serviceAccount.name is needed"),
+    ],
+)
+def test_bad_values_are_refused(setting: str, words: str) -> None:
+    with pytest.raises(CommandError, match=words):
+        rendered("--set", setting)
+
+
+def test_rights_of_the_operator(operator: Namespace) -> None:
+    """What the API server says it may do, in a namespace that is not its own."""
+
+    def may(*words: str) -> bool:
+        account = f"--as=system:serviceaccount:{operator.name}:{RELEASE}"
+        try:
+            return operator.kubectl("auth", "can-i", *words, account, "-n", "default").strip() == "yes"
+        except CommandError:
+            return False
+
+    assert may("patch", "statefulsets.apps")
+    assert may("patch", "routers.waymesh.io", "--subresource=status")
+    for words in (
+        ("create", "pods", "--subresource=exec"),
+        ("delete", "pods"),
+        ("patch", "routers.waymesh.io"),
+        ("delete", "routers.waymesh.io"),
+        ("create", "roles.rbac.authorization.k8s.io"),
+        ("patch", "customresourcedefinitions"),
+        ("list", "nodes"),
+    ):
+        assert not may(*words), words
+
+
+def test_helm_test_sends_messages_through_a_mesh(operator: Namespace) -> None:
+    assert "100 messages from one to the other" in operator.helm("test", RELEASE, "--logs", "--timeout", "240s")
+
+
+def started(space: Namespace) -> dict[str, tuple[str, int]]:
+    """Each router pod's identity and restarts."""
+    pods = space.all("Pod", SELECTOR)
+    return {
+        pod["metadata"]["name"]: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
+        for pod in pods
+    }
+
+
+@pytest.fixture
+def mesh(operator: Namespace, namespace: Namespace) -> Namespace:
+    """A namespace with a converged mesh of two."""
+    namespace.apply(ROUTER)
+    namespace.wait_condition("Router", "mesh", "Converged", deadline_s=120)
+    return namespace
+
+
+def test_upgrade_leaves_meshes_alone(cluster: Cluster, mesh: Namespace) -> None:
+    before = started(mesh)
+    system = install_chart(cluster, "--set", "podAnnotations.try=two", "--set", "routerImage.tag=another")
+    system.wait("Deployment", RELEASE, lambda found: found["status"].get("updatedReplicas") == 1)
+    # The new operator has looked at the mesh when it has taken up a change.
+    mesh.patch("Router", "mesh", {"spec": {"logging": {"level": "debug"}}})
+    mesh.wait_condition("Router", "mesh", "Programmed", deadline_s=120)
+    assert started(mesh) == before
+    install_chart(cluster)
+
+
+def test_uninstall_leaves_meshes_running(cluster: Cluster, mesh: Namespace) -> None:
+    before = started(mesh)
+    system = Namespace(cluster, "waymesh-system")
+    system.helm("uninstall", RELEASE, "--wait")
+    try:
+        system.wait_gone("Deployment", RELEASE)
+        assert mesh.get("Router", "mesh") is not None
+        mesh.kubectl("delete", "pod", "mesh-1", "--wait=false")
+        gone = before["mesh-1"][0]
+        mesh.wait("Pod", "mesh-1", lambda pod: pod["metadata"]["uid"] != gone, 60)
+        mesh.wait_pods(SELECTOR, 2)
+        assert started(mesh)["mesh-0"] == before["mesh-0"]
+    finally:
+        install_chart(cluster)
+    mesh.wait_condition("Router", "mesh", "Converged", deadline_s=120)
