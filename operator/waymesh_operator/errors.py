@@ -15,9 +15,9 @@ class LocalError(WaymeshError):
 
 
 class LiveError(WaymeshError):
-    """A router did not answer, or refused a management request (`refused`). Trying again later may help."""
+    """A router did not answer, or refused a management request (`refused` is its reason). Later it may work."""
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
+    def __init__(self, message: str, *, refused: str = "") -> None:
         super().__init__(message)
         self.refused = refused
 

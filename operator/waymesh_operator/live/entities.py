@@ -23,7 +23,7 @@ def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> t
             rows = client.query(kind)
         except ManagementError as error:
             if error.status != NOT_IMPLEMENTED:
-                raise LiveError(f"{kind}: {error}", refused=True) from error
+                raise LiveError(f"{kind}: {error}", refused=str(error)) from error
             continue
         except ClientError as error:
             raise LiveError(str(error)) from error
@@ -52,7 +52,7 @@ def apply_entity(client: LiveClient, action: EntityAction) -> Entity | None:
                 client.delete(entity.type, name=entity.name)
     except ManagementError as error:
         if not (isinstance(action, DeleteEntity) and error.status == NOT_FOUND):
-            raise LiveError(f"{action.describe()}: {error}", refused=True) from error
+            raise LiveError(f"{action.describe()}: {error}", refused=str(error)) from error
     except ClientError as error:
         raise LiveError(f"{action.describe()}: {error}") from error
     return None
@@ -66,7 +66,7 @@ def set_draining(client: LiveClient, name: str, timeout_s: int | None) -> None:
     try:
         client.update(changes, ROUTER, name=name)
     except ManagementError as error:
-        raise LiveError(f"draining: {error}", refused=True) from error
+        raise LiveError(f"draining: {error}", refused=str(error)) from error
     except ClientError as error:
         raise LiveError(str(error)) from error
 

@@ -122,7 +122,7 @@ class LiveRouter:
             if not error.refused:
                 self.forget()
                 raise
-            return Outcome(action, str(error))
+            return Outcome(action, error.refused)
         return Outcome(action)
 
     def _note(self, action: EntityAction, result: Entity | None) -> None:

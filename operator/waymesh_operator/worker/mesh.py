@@ -6,6 +6,7 @@ what it sees. A turn acts on what is, not on what has happened, so events may be
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Mapping
@@ -116,6 +117,9 @@ class MeshWorker:
         live = await self._routers.observe(objects, bool(resources.addresses))
         context = await self._context(resources, objects)
         thought = await self._world.in_thread(functools.partial(_think, resources, context, objects, live))
+        # What a router has refused is no drift: nobody has changed it.
+        current = max(0, thought.drift.current - len(self._refusals.reasons))
+        thought = dataclasses.replace(thought, drift=dataclasses.replace(thought.drift, current=current))
         writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._world.inventory.see)
         steps = self._refusals.due(thought.actions)
         result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
