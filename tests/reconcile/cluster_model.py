@@ -163,7 +163,9 @@ class ModelCluster:
         count = self.replicas or 0
         for name, live in list(self.routers.items()):
             if live.ordinal >= count:
-                assert self.draining.pop(name, "") == "drained" or live.state is not RouterState.RUNNING, "lost messages"
+                assert self.draining.pop(name, "") == "drained" or live.state is not RouterState.RUNNING, (
+                    "lost messages"
+                )
                 del self.routers[name]
         for ordinal in range(count):
             self.draining.setdefault(f"mesh-{ordinal}", "none")

@@ -20,7 +20,6 @@ from waymesh_operator.plan import (
     DrainRouter,
     RouterState,
     Scale,
-    UndrainRouter,
     UpdateEntity,
     drift,
     plan_cluster,
