@@ -53,7 +53,7 @@ def address_status(address: Address, seen: Seen | None, before: Mapping[str, Any
     return _status(_Case("Address", address, seen, rows), before, now) | told
 
 
-def autolink_status(autolink: AutoLink, seen: Seen | None, now: datetime, before: Mapping[str, Any]) -> dict[str, Any]:
+def autolink_status(autolink: AutoLink, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """`.status` of an AutoLink."""
     rows = _rows("AutoLink", autolink, autolink_entities(autolink), seen)
     told = {"active": _share(rows), "state": _worst(rows), "lastError": _last_error(rows)}
@@ -61,7 +61,7 @@ def autolink_status(autolink: AutoLink, seen: Seen | None, now: datetime, before
 
 
 def linkroute_status(
-    linkroute: LinkRoute, seen: Seen | None, now: datetime, before: Mapping[str, Any]
+    linkroute: LinkRoute, seen: Seen | None, before: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     """`.status` of a LinkRoute."""
     rows = _rows("LinkRoute", linkroute, linkroute_entities(linkroute), seen)
