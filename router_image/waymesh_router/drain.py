@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 from waymesh_amqp.errors import CONNECTION_FORCED
 from waymesh_router.core.core import Core
-from waymesh_router.core.model import ENDPOINT
+from waymesh_router.core.keys import MOBILE
+from waymesh_router.core.model import RouterLink
 from waymesh_router.core.unsettled import (
     Unsettled,
+    client_senders,
     count_unsettled,
-    idle_credit,
     mobile_traffic,
     only_manages,
-    serves_router,
 )
 from waymesh_router.mesh import Mesh
 
@@ -27,6 +27,9 @@ NONE, DRAINING, DRAINED = "none", "draining", "drained"
 REASON = "router is draining"
 QUIET_S = 0.4
 """Nothing may have passed for so long: other routers need some milliseconds to learn that we take no more."""
+REPLY_S = 3.0
+"""Senders that have no address of their own, or one of a single client, keep their credit at most so long: servers
+reply on them to the requests that they still have."""
 CREDIT_S = 2.0
 """Senders get this long to give their credit back. One that keeps it (AMQP lets it) may lose pre-settled messages."""
 
@@ -40,6 +43,7 @@ class Drain:
         self._core = core
         self._mesh = mesh
         self._since = -math.inf
+        self._withdrawn_at = math.inf
         self._busy_at = -math.inf
         self._traffic = 0
 
@@ -51,9 +55,10 @@ class Drain:
         self.status = DRAINING
         self._since = self._busy_at = core.now
         self._log("notice", f"draining, {self.timeout_s:g} s at most; {self.unsettled().clients} deliveries unsettled")
+        self._withdrawn_at = math.inf
         core.drain_from = core.next_connection_id
-        for link in list(core.links.values()):
-            if link.kind == ENDPOINT and not link.is_sender and link.attached and not serves_router(link):
+        for link in self._senders():
+            if link.address is not None and link.address.key.startswith(MOBILE):
                 link.withdraw()
         if self._mesh is not None:
             self._mesh.stand_aside()
@@ -65,10 +70,9 @@ class Drain:
         self.status = NONE
         core = self._core
         core.drain_from = 0
-        for link in list(core.links.values()):
-            if link.kind == ENDPOINT and not link.is_sender and link.attached and not link.accepting:
-                if link.address is None or link.address.reachable():
-                    link.grant()
+        for link in self._senders():
+            if not link.accepting and (link.address is None or link.address.reachable()):
+                link.grant()
         if self._mesh is not None:
             self._mesh.come_back()
         self._log("notice", "not draining any more")
@@ -80,10 +84,15 @@ class Drain:
         core = self._core
         left = self.unsettled()
         traffic = mobile_traffic(core.addresses.values())
-        asked_back = now - self._since < CREDIT_S and idle_credit(core.links.values()) > 0
-        if left or asked_back or traffic != self._traffic:
+        if left or self._credit_is_out(now) or traffic != self._traffic:
             self._busy_at = now
         self._traffic = traffic
+        quiet = now - self._busy_at >= QUIET_S
+        if self._withdrawn_at == math.inf and (quiet or now - self._since >= REPLY_S):
+            self._withdrawn_at = now
+            for link in [link for link in self._senders() if link.accepting]:
+                link.withdraw()
+                self._busy_at = now
         if now - self._busy_at >= QUIET_S:
             self._finish("all is settled")
         elif now - self._since >= self.timeout_s:
@@ -94,6 +103,14 @@ class Drain:
         """What still passes through the router."""
         core = self._core
         return count_unsettled(core.connections.values(), core.links.values(), core.addresses.values())
+
+    def _senders(self) -> list[RouterLink]:
+        return client_senders(self._core.links.values())
+
+    def _credit_is_out(self, now: float) -> bool:
+        """Whether a sender that was asked for its credit may still give it back."""
+        since = self._since if self._withdrawn_at == math.inf else self._withdrawn_at
+        return now - since < CREDIT_S and any(link.credit and not link.accepting for link in self._senders())
 
     def _finish(self, why: str, level: str = "notice") -> None:
         """Close the clients' connections; those that only manage the router, and those that it opened itself, stay."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import proton
 import pytest
 
 from tests.kit.clients import Client, Receiver
@@ -207,6 +208,24 @@ def test_nothing_is_lost_or_doubled_when_a_router_of_a_mesh_goes(start_mesh: Sta
             consumer.close()
     assert sorted(consumers[0].bodies + consumers[1].bodies) == [*accepted, 400]
     assert [consumer.moves for consumer in consumers] == [1, 1]
+
+
+def test_a_server_answers_what_it_was_asked_before(router: RouterProcess) -> None:
+    with Client(router.url) as server, Client(router.url) as caller:
+        requests = server.receiver("service", credit=5)
+        answers = server.sender(None)
+        replies = caller.receiver(None, dynamic=True, credit=5)
+        caller.sender("service").send(proton.Message(body="question", reply_to=replies.address))
+        request = requests.next()
+        with draining(router) as process:
+            wait_until(lambda: state_of(router)[1] == "draining")
+            answers.send(proton.Message(body="answer", address=request.message.reply_to))
+            received = replies.next()
+            assert received.body == "answer"
+            received.accept()
+            request.accept()
+            assert process.wait(10) == 0
+        assert server.wait_ended() == "amqp:connection:forced: router is draining"
 
 
 def test_sigterm_while_draining(router: RouterProcess, tmp_path: Path) -> None:

@@ -67,13 +67,9 @@ def _presettled(link: RouterLink) -> int:
     return int(link.mid_delivery and link.transfer_settled)
 
 
-def idle_credit(links: Iterable[RouterLink]) -> int:
-    """Messages that client senders may still send at any moment."""
-    return sum(
-        link.credit
-        for link in links
-        if link.kind == ENDPOINT and not link.is_sender and link.attached and not serves_router(link)
-    )
+def client_senders(links: Iterable[RouterLink]) -> list[RouterLink]:
+    """Incoming links of clients that lead to others, and not to the router itself."""
+    return [k for k in links if k.kind == ENDPOINT and not k.is_sender and k.attached and not serves_router(k)]
 
 
 def serves_router(link: RouterLink) -> bool:

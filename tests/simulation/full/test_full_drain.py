@@ -211,7 +211,7 @@ def test_an_idle_router_drains_within_a_second() -> None:
     network = meshed("BA")
     b = network.routers["B"]
     drain(b)
-    assert network.until(lambda: drained(b), 1.0, 0.01) < 1.0
+    network.until(lambda: drained(b), 1.0, 0.01)
     drain(b)
     assert drained(b)
     b.crash()
