@@ -1,6 +1,7 @@
 """Fixtures of the tests on a real Kubernetes: one cluster a session, a namespace a test.
 
 WAYMESH_CLUSTER_KEEP=1 leaves the cluster up at the end, and uses one that is up: for work on a single test.
+WAYMESH_CLUSTER=NAME takes another cluster than that of everybody's tests.
 Every test in this folder carries the marker `cluster`.
 """
 
@@ -14,18 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import images
+from tests.cluster import images, system
 from tests.cluster.command import CommandError
-from tests.cluster.install import install_chart, install_crds
+from tests.cluster.install import install_chart, install_crds, prepare
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 
 HERE = Path(__file__).resolve().parent
 KEEP = os.environ.get("WAYMESH_CLUSTER_KEEP") == "1"
+NAME = os.environ.get("WAYMESH_CLUSTER") or f"e2e{os.environ.get('PYTEST_XDIST_WORKER', '')}"
 TIMEOUT_S = 600
-"""Of one test, its fixtures included: the first one waits for the build of the binary besides."""
-
-FIRST_BUILD_S = 2400
+"""Of one test that names none, its fixtures included."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,12 +36,24 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks all tests of this folder, so that none is run by accident without a cluster."""
-    ours = [item for item in items if HERE in item.path.parents]
-    for number, item in enumerate(ours):
-        item.add_marker(pytest.mark.cluster)
-        item.add_marker(pytest.mark.engine_independent)
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(FIRST_BUILD_S if number == 0 else TIMEOUT_S))
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.engine_independent)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds what is missing before the first test, so that no test's time-out has to cover it."""
+    config = session.config
+    if config.option.collectonly or not any(HERE in item.path.parents for item in session.items):
+        return
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        try:
+            prepare()
+        except system.Unsuitable as error:
+            pytest.exit(f"the tests on a cluster cannot run here: {error}", returncode=3)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -79,7 +91,7 @@ def said(space: Namespace, words: list[str]) -> str:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A one-node cluster without anything of ours in it."""
-    found = Cluster("e2e")
+    found = Cluster(NAME)
     if not (KEEP and found.ready):
         found.up()
     yield found

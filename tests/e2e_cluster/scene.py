@@ -1,0 +1,175 @@
+"""What the tests on a real Kubernetes play with: a mesh, and clients in pods that send and receive all the while."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.api import Object
+from tests.cluster.namespace import Namespace, condition_status
+from tests.kit.waiting import wait_until
+
+TRAFFIC = Path(__file__).with_name("traffic.py")
+READY_S = 120.0
+END_S = 90.0
+
+
+def resource(kind: str, name: str, **spec: Any) -> Object:
+    """A resource of ours."""
+    return {"apiVersion": "waymesh.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+class Mesh:
+    """The Router `name` of a namespace and its pods."""
+
+    def __init__(self, namespace: Namespace, name: str = "mesh") -> None:
+        self.namespace = namespace
+        self.name = name
+
+    def apply(self, size: int, **spec: Any) -> Mesh:
+        """kubectl apply of the Router."""
+        self.namespace.apply(resource("Router", self.name, size=size, **spec))
+        return self
+
+    def scale(self, size: int) -> None:
+        """kubectl scale."""
+        self.namespace.kubectl("scale", f"router/{self.name}", f"--replicas={size}")
+
+    def converged(self, size: int, deadline_s: float = READY_S) -> Object:
+        """The Router, when it has that many routers, all ready and all seeing each other."""
+
+        def holds(found: Object) -> bool:
+            status = found.get("status", {})
+            counts = (status.get("size"), status.get("ready"))
+            true = all(condition_status(found, c) == "True" for c in ("Ready", "Converged"))
+            return counts == (size, size) and true
+
+        return self.namespace.wait("Router", self.name, holds, deadline_s, f"{size} routers, Ready and Converged")
+
+    def pods(self) -> dict[str, Object]:
+        """The router pods by name."""
+        found = self.namespace.all("Pod", f"waymesh.io/router={self.name}")
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def lives(self) -> dict[str, tuple[str, int]]:
+        """Pod → (uid, restarts): what stays as it is while a pod is left alone."""
+        return {name: (pod["metadata"]["uid"], restarts(pod)) for name, pod in self.pods().items()}
+
+    def status(self) -> Mapping[str, Any]:
+        """The Router's status."""
+        found = self.namespace.get("Router", self.name)
+        assert found is not None
+        status: Mapping[str, Any] = found.get("status", {})
+        return status
+
+
+def restarts(pod: Object) -> int:
+    """How often the containers of a pod were started again."""
+    return sum(c["restartCount"] for c in pod["status"].get("containerStatuses", []))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What senders and receivers report when all have ended."""
+
+    senders: dict[str, dict[str, Any]]
+    receivers: dict[str, dict[str, Any]]
+
+    @property
+    def received(self) -> set[int]:
+        """Numbers that arrived at any receiver."""
+        found: set[int] = set()
+        for report in self.receivers.values():
+            for first, last in report["ranges"]:
+                found.update(range(first, last + 1))
+        return found
+
+    @property
+    def duplicates(self) -> int:
+        """Messages that arrived more than once, at one receiver or at several."""
+        return sum(report["received"] + report["duplicates"] for report in self.receivers.values()) - len(self.received)
+
+    @property
+    def resent(self) -> int:
+        """Messages that a sender sent again as it never learned what became of them."""
+        return sum(report["resent"] for report in self.senders.values())
+
+    def check(self, at_least: int = 1) -> None:
+        """Nothing lost: what was accepted was received. What came twice was sent twice."""
+        (report,) = self.senders.values()
+        assert report["left"] == 0, report
+        assert report["accepted"] >= at_least, report
+        missing = set(range(report["accepted"])) - self.received
+        assert not missing, f"{len(missing)} of {report['accepted']} lost: {sorted(missing)[:20]}; {self}"
+        assert self.duplicates <= self.resent, str(self)
+
+
+class Traffic:
+    """One sender and some receivers of one address, in pods; they reconnect by themselves."""
+
+    def __init__(self, namespace: Namespace, image: str, address: str = "orders", host: str = "mesh") -> None:
+        self.namespace = namespace
+        self.image = image
+        self.address = address
+        self.url = f"amqp://{host}:5672"
+        self.pods: dict[str, str] = {}
+        self.bounded: set[str] = set()
+        namespace.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "traffic"},
+                "data": {"traffic.py": TRAFFIC.read_text()},
+            }
+        )
+
+    def receive(self, *names: str, delay_s: float = 0.0) -> None:
+        """Start receivers; returns when each has a connection."""
+        for name in names:
+            self._start(name, "receive", "--delay", str(delay_s))
+        for name in names:
+            self._wait_connected(name)
+
+    def send(self, name: str = "sender", rate: int = 200, count: int = 0) -> None:
+        """Start a sender, which ends by itself after `count` messages if given; returns when it has a connection."""
+        self._start(name, "send", "--rate", str(rate), "--count", str(count))
+        if count:
+            self.bounded.add(name)
+        self._wait_connected(name)
+
+    def _start(self, name: str, what: str, *words: str) -> None:
+        command = ["python", "/traffic/traffic.py", what, "--url", self.url, "--address", self.address, *words]
+        mounts = [{"name": "traffic", "mountPath": "/traffic"}]
+        container = {
+            "name": "main",
+            "image": self.image,
+            "imagePullPolicy": "Never",
+            "command": command,
+            "volumeMounts": mounts,
+        }
+        volumes = [{"name": "traffic", "configMap": {"name": "traffic"}}]
+        self.namespace.run_pod(name, self.image, command, containers=[container], volumes=volumes)
+        self.pods[name] = what
+
+    def _wait_connected(self, name: str) -> None:
+        self.namespace.wait("Pod", name, lambda pod: pod["status"].get("phase") != "Pending", READY_S, "started")
+        wait_until(lambda: "connected to" in self.namespace.logs(name), READY_S, f"{name} connected")
+
+    def progress(self, name: str = "sender") -> int:
+        """How many times a client has connected."""
+        return self.namespace.logs(name).count("connected to")
+
+    def end(self) -> Outcome:
+        """Senders finish first and wait for their outcomes, then the receivers; their reports."""
+        reports = {what: self._end([n for n, w in self.pods.items() if w == what]) for what in ("send", "receive")}
+        return Outcome(reports["send"], reports["receive"])
+
+    def _end(self, names: list[str]) -> dict[str, dict[str, Any]]:
+        for name in names:
+            pod = self.namespace.get("Pod", name) or {}
+            if pod.get("status", {}).get("phase") == "Running" and name not in self.bounded:
+                self.namespace.exec(name, "python", "-c", "import os; os.kill(1, 15)")
+        return {name: json.loads(self.namespace.wait_finished(name, END_S).splitlines()[-1]) for name in names}

@@ -1,0 +1,39 @@
+"""Growing and shrinking, to zero and back, while clients send and receive."""
+
+from __future__ import annotations
+
+from tests.cluster.namespace import Namespace
+from tests.e2e_cluster.scene import Mesh, Traffic
+from tests.kit.waiting import wait_until
+
+
+def test_scale_up_and_down_under_load_loses_nothing(
+    operator: Namespace, namespace: Namespace, operator_image: str
+) -> None:
+    mesh = Mesh(namespace).apply(3, drain={"timeoutSeconds": 20})
+    mesh.converged(3)
+    before = mesh.lives()
+    traffic = Traffic(namespace, operator_image)
+    traffic.receive("receiver-a", "receiver-b", "receiver-c")
+    traffic.send()
+    mesh.scale(5)
+    mesh.converged(5)
+    grown = mesh.lives()
+    assert {name: grown[name] for name in before} == before
+    traffic.receive("receiver-d", "receiver-e")
+    mesh.scale(2)
+    mesh.converged(2, deadline_s=180)
+    wait_until(lambda: set(mesh.pods()) == {"mesh-0", "mesh-1"}, 60, "mesh-2, mesh-3 and mesh-4 gone")
+    left = mesh.lives()
+    assert left == {name: before[name] for name in left}
+    traffic.end().check(at_least=500)
+
+
+def test_scale_to_zero_and_back(operator: Namespace, namespace: Namespace) -> None:
+    mesh = Mesh(namespace).apply(2, drain={"timeoutSeconds": 5})
+    mesh.converged(2)
+    mesh.scale(0)
+    wait_until(lambda: not mesh.pods(), 90, "no router left")
+    namespace.wait("Router", "mesh", lambda found: found["status"].get("size") == 0, 30, "size 0 in the status")
+    mesh.scale(2)
+    mesh.converged(2)
