@@ -30,6 +30,27 @@ StateDir = Annotated[
 NoColor = Annotated[bool, typer.Option("--no-color", help="Plain text without colours.")]
 FreePorts = Annotated[bool, typer.Option("--free-ports", help="Take any free ports, not those of the manifests.")]
 
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.", show_default="the current one")]
+Namespace = Annotated[
+    str | None, typer.Option("-n", "--namespace", help="Namespace.", show_default="that of the context")
+]
+Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How to print it.")]
+
+
+def _is_plugin() -> bool:
+    """Whether we are called as `kubectl waymesh`: then everything is about a cluster."""
+    return Path(sys.argv[0]).name.startswith("kubectl-")
+
+
+def _on_cluster(context: str | None, namespace: str | None) -> bool:
+    return bool(context or namespace) or _is_plugin()
+
+
+def _as_json(output: str) -> bool:
+    if output not in ("table", "json"):
+        raise typer.BadParameter("must be table or json", param_hint="--output")
+    return output == "json"
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -72,38 +93,112 @@ def up(
 
 @app.command()
 def plan(
-    filename: Files,
+    router: Annotated[str, typer.Argument(help="On a cluster: this Router only.", show_default="all")] = "",
+    filename: Annotated[
+        list[Path] | None,
+        typer.Option("-f", "--filename", metavar="FILE", help="Manifest file or folder; may be given often."),
+    ] = None,
+    context: Context = None,
+    namespace: Namespace = None,
     state_dir: StateDir = None,
     free_ports: FreePorts = False,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How to print it.")] = "table",
+    output: Output = "table",
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit code 2 when there is something to do.")
     ] = False,
     no_color: NoColor = False,
 ) -> None:
-    """Show what `waymesh up` would do now, and do nothing."""
+    """Show what `waymesh up` (with --context or -n: the operator of a cluster) would do now, and do nothing.
+
+    On a cluster, files are taken as if they had been applied.
+    """
+    as_json = _as_json(output)
+    files = filename or []
+    if _on_cluster(context, namespace):
+        from .cluster import Where
+        from .cluster_plan import ClusterPlanOptions, run_cluster_plan
+
+        where = Where(context, namespace)
+        raise typer.Exit(
+            run_cluster_plan(ClusterPlanOptions(where, router, files, as_json, detailed_exitcode, no_color))
+        )
+    if not files:
+        raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
     from .plan import PlanOptions, run_plan
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("must be table or json", param_hint="--output")
-    options = PlanOptions(filename, state_dir, free_ports, output == "json", detailed_exitcode, no_color)
-    raise typer.Exit(run_plan(options))
+    raise typer.Exit(run_plan(PlanOptions(files, state_dir, free_ports, as_json, detailed_exitcode, no_color)))
+
+
+@app.command()
+def status(
+    router: Annotated[str, typer.Argument(help="This Router only.", show_default="all")] = "",
+    context: Context = None,
+    namespace: Namespace = None,
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")] = False,
+    output: Output = "table",
+    no_color: NoColor = False,
+) -> None:
+    """Show the Routers of a cluster and all that refers to them. Exit code 0 when all are Ready, else 1."""
+    from .cluster import Where
+    from .status import run_status
+
+    raise typer.Exit(run_status(Where(context, namespace, all_namespaces), router, _as_json(output), no_color))
+
+
+@app.command()
+def topology(
+    router: Annotated[str, typer.Argument(help="This Router only.", show_default="all")] = "",
+    context: Context = None,
+    namespace: Namespace = None,
+    no_color: NoColor = False,
+) -> None:
+    """Show which routers of a cluster are connected. Exit code 0 when all are that should be, else 1."""
+    from .cluster import Where
+    from .status import run_topology
+
+    raise typer.Exit(run_topology(Where(context, namespace), router, no_color))
+
+
+@app.command()
+def drain(
+    pod: Annotated[str, typer.Argument(help="The router's pod.")],
+    context: Context = None,
+    namespace: Namespace = None,
+    timeout: Annotated[int, typer.Option(min=0, help="Seconds that deliveries have to be settled.")] = 30,
+    undo: Annotated[bool, typer.Option("--undo", help="Take it back into service.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is drained.")] = False,
+) -> None:
+    """Have a router of a cluster hand its clients over to the others."""
+    from .cluster import Where
+    from .drain import run_drain
+
+    raise typer.Exit(run_drain(Where(context, namespace), pod, timeout, undo, not no_wait))
 
 
 @app.command(context_settings=PASSED_ON)
 def stat(ctx: typer.Context) -> None:
-    """Look at a router: connections, links, addresses, neighbours (options as in qdstat)."""
+    """Look at a router: connections, links, addresses, neighbours (options as in qdstat).
+
+    On a cluster: --pod NAME (a router pod, or a Router), --context NAME, --namespace NAME or -n NAME.
+    """
     from waymesh_client.cli.stat import main as stat_main
 
-    raise typer.Exit(stat_main(ctx.args))
+    from .passing import pass_on
+
+    raise typer.Exit(pass_on(stat_main, ctx.args, _is_plugin()))
 
 
 @app.command(context_settings=PASSED_ON)
 def manage(ctx: typer.Context) -> None:
-    """Read and change the entities of a router (commands and options as in qdmanage)."""
+    """Read and change the entities of a router (commands and options as in qdmanage).
+
+    On a cluster: --pod NAME (a router pod, or a Router), --context NAME, --namespace NAME or -n NAME.
+    """
     from waymesh_client.cli.manage import main as manage_main
 
-    raise typer.Exit(manage_main(ctx.args))
+    from .passing import pass_on
+
+    raise typer.Exit(pass_on(manage_main, ctx.args, _is_plugin()))
 
 
 @app.command()

@@ -15,7 +15,7 @@ from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.supervisor import Supervisor
 from waymesh_operator.local.tables import make_console, plan_table
-from waymesh_operator.plan import Action
+from waymesh_operator.plan import Action, ClusterAction
 
 CHANGES = 2
 """Exit code with --detailed-exitcode when there is something to do."""
@@ -44,7 +44,7 @@ def run_plan(options: PlanOptions) -> int:
     plans = supervisor.plans(now)
     supervisor.close()
     if options.as_json:
-        rows = [{"mesh": str(ref), **_row(action)} for ref, actions in plans.items() for action in actions]
+        rows = [{"mesh": str(ref), **action_row(action)} for ref, actions in plans.items() for action in actions]
         print(json.dumps(rows, indent=2))
     else:
         console = make_console(options.no_color)
@@ -53,7 +53,8 @@ def run_plan(options: PlanOptions) -> int:
     return CHANGES if options.detailed and any(plans.values()) else 0
 
 
-def _row(action: Action) -> dict[str, Any]:
+def action_row(action: Action | ClusterAction) -> dict[str, Any]:
+    """A step as JSON."""
     row: dict[str, Any] = {
         "action": type(action).__name__,
         "router": action.router_id,

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waymesh_operator.live import AddressView
-from waymesh_operator.plan import Action, RouterState
+from waymesh_operator.plan import Action, ClusterAction, RouterState
 from waymesh_operator.specs import Ref
 
 from .events import BAD, GOOD, NOTE, WARN, Event
@@ -122,7 +122,7 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
     return table
 
 
-def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
+def plan_table(ref: Ref, actions: Iterable[Action | ClusterAction]) -> Table:
     """The steps of a plan."""
     table = _table(f"Plan for {ref}")
     table.add_column("")

@@ -97,6 +97,12 @@ class MeshWorker:
             return "done"
         return await self._reconcile(resources, objects)
 
+    async def plan(self) -> tuple[ClusterAction, ...]:
+        """What a turn would begin with. Nothing is changed. Raises WaymeshError."""
+        objects = dict(self._world.inventory.of(self.mesh))
+        resources = self._parser.resources(self.mesh, objects)
+        return (await self._think(resources, objects)).actions if resources.router.uid else ()
+
     async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
         body = objects["Router", self.mesh.namespace, self.mesh.name]
         busy = False
@@ -114,9 +120,7 @@ class MeshWorker:
 
     async def _pass(self, resources: Resources, objects: dict[Key, Object], body: Object) -> tuple[Thought, Result]:
         """Observe, plan, act. What we changed ourselves is known without asking again: a second pass is cheap."""
-        live = await self._routers.observe(objects, bool(resources.addresses))
-        context = await self._context(resources, objects)
-        thought = await self._world.in_thread(functools.partial(_think, resources, context, objects, live))
+        thought = await self._think(resources, objects)
         # What a router has refused is no drift: nobody has changed it.
         current = max(0, thought.drift.current - len(self._refusals.reasons))
         thought = dataclasses.replace(thought, drift=dataclasses.replace(thought.drift, current=current))
@@ -127,6 +131,11 @@ class MeshWorker:
         self._count(thought, result, body)
         await self._tell(thought, result, body)
         return thought, result
+
+    async def _think(self, resources: Resources, objects: dict[Key, Object]) -> Thought:
+        live = await self._routers.observe(objects, bool(resources.addresses))
+        context = await self._context(resources, objects)
+        return await self._world.in_thread(functools.partial(_think, resources, context, objects, live))
 
     def _seen(self, thought: Thought, result: Result, resources: Resources) -> Seen:
         return Seen(

@@ -1,0 +1,101 @@
+"""What the commands share that work on a cluster: where it is, what is in it, and a way to its routers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.kube import Kind, kind_of
+from waymesh_operator.kube.connect import find_cluster
+from waymesh_operator.kube.dynamic import DynamicKube
+from waymesh_operator.kube.kinds import RESOURCES, SELECTOR
+
+Object = Mapping[str, Any]
+_OURS = frozenset(kind.kind for kind in RESOURCES)
+LOCAL_PORT = 55673
+"""Management without TLS, on the loopback of each router pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A cluster and a namespace as a user names them; None is what the kubeconfig says."""
+
+    context: str | None = None
+    namespace: str | None = None
+    everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Objects of a namespace, by kind."""
+
+    namespace: str
+    objects: Mapping[str, Sequence[Object]]
+
+
+def look(where: Where, kinds: Iterable[Kind]) -> Found:
+    """List objects: all of our kinds, of the others those that belong to a mesh. Raises WaymeshError."""
+    return asyncio.run(_look(where, tuple(kinds)))
+
+
+async def _look(where: Where, kinds: Sequence[Kind]) -> Found:
+    cluster = await find_cluster(context=where.context)
+    namespace = where.namespace or cluster.namespace
+    kube = DynamicKube(cluster.configuration)
+    try:
+        scope = None if where.everywhere else namespace
+        lists = await asyncio.gather(
+            *(kube.list(kind, scope, "" if kind.kind in _OURS else SELECTOR) for kind in kinds)
+        )
+    except KubeError as error:
+        hint = ": are the CRDs of Waymesh installed?" if error.missing else ""
+        raise WaymeshError(f"{error}{hint}") from None
+    finally:
+        await kube.close()
+    return Found(namespace, {kind.kind: found for kind, found in zip(kinds, lists)})
+
+
+def choose_pod(where: Where, wanted: str) -> tuple[str, str]:
+    """(namespace, pod) for the name of a router pod, or of a Router: then its first ready pod.
+
+    Without a name the only Router there is is meant. Raises WaymeshError.
+    """
+    found = look(where, (kind_of("Router"), kind_of("Pod")))
+    pods = {pod["metadata"]["name"]: pod for pod in found.objects["Pod"]}
+    if wanted in pods:
+        return found.namespace, wanted
+    routers = [router["metadata"]["name"] for router in found.objects["Router"]]
+    if not wanted and len(routers) != 1:
+        names = ", ".join(routers) or "none"
+        raise WaymeshError(f"say which router with --pod: namespace {found.namespace} has the Routers {names}")
+    mesh = wanted or routers[0]
+    candidates = [name for name, pod in pods.items() if pod["metadata"]["labels"].get(SELECTOR) == mesh and _ready(pod)]
+    if not candidates:
+        known = f"there is no Router or router pod {mesh}" if mesh not in routers else f"no pod of {mesh} is ready"
+        raise WaymeshError(f"{known} in namespace {found.namespace}")
+    return found.namespace, min(candidates, key=lambda name: int(name.rpartition("-")[2]))
+
+
+@contextmanager
+def bus(where: Where, wanted: str) -> Iterator[tuple[str, str]]:
+    """(pod, AMQP URL of its management) while the context lasts. Raises WaymeshError."""
+    from waymesh_operator.kube.forward import Forwarder  # the synchronous client is slow to import
+
+    namespace, pod = choose_pod(where, wanted)
+    with Forwarder(where.context) as forwarder:
+        yield pod, f"amqp://127.0.0.1:{forwarder.port(namespace, pod, LOCAL_PORT)}"
+
+
+def condition(resource: Object, kind: str) -> tuple[str, str]:
+    """Status and reason of a condition; empty ones when the operator has not said anything yet."""
+    conditions = (resource.get("status") or {}).get("conditions") or ()
+    found: Object = next((item for item in conditions if item["type"] == kind), {})
+    return found.get("status", ""), found.get("reason", "")
+
+
+def _ready(pod: Object) -> bool:
+    return condition(pod, "Ready")[0] == "True"

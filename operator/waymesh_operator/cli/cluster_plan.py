@@ -1,0 +1,172 @@
+"""`waymesh plan` on a cluster: what the operator would do now, or if manifests were applied. Nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from waymesh_client.channel import Tls
+from waymesh_operator.certificates import TlsView
+from waymesh_operator.desired import OperatorSettings
+from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR
+from waymesh_operator.kube.connect import find_cluster
+from waymesh_operator.kube.dynamic import DynamicKube
+from waymesh_operator.kube.forward import Forwarder
+from waymesh_operator.live import KeyFolder, LiveClient, connect
+from waymesh_operator.local.tables import make_console, plan_table
+from waymesh_operator.manifests import load_crds
+from waymesh_operator.manifests.source import read_files
+from waymesh_operator.manifests.structural import with_defaults
+from waymesh_operator.plan import ClusterAction
+from waymesh_operator.specs import Ref
+from waymesh_operator.worker import Inventory, MeshWorker, Reporter, World
+
+from .cluster import LOCAL_PORT, Where
+from .plan import CHANGES, action_row
+
+UNKNOWN_IMAGE = "the-operators-default"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlanOptions:
+    """The options of the command. `router` empty means all of the namespace."""
+
+    where: Where
+    router: str = ""
+    files: list[Path] = field(default_factory=list)
+    as_json: bool = False
+    detailed: bool = False
+    no_color: bool = False
+
+
+def run_cluster_plan(options: ClusterPlanOptions) -> int:
+    """Print the plans; returns the exit code. Raises WaymeshError."""
+    plans = asyncio.run(_plans(options))
+    if options.as_json:
+        rows = [{"mesh": str(ref), **action_row(action)} for ref, actions in plans.items() for action in actions]
+        print(json.dumps(rows, indent=2))
+    else:
+        console = make_console(options.no_color)
+        for ref, actions in plans.items():
+            console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
+    return CHANGES if options.detailed and any(plans.values()) else 0
+
+
+async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[ClusterAction, ...]]:
+    cluster = await find_cluster(context=options.where.context)
+    namespace = options.where.namespace or cluster.namespace
+    kube, keys, inventory = DynamicKube(cluster.configuration), KeyFolder(), Inventory()
+    try:
+        with ThreadPoolExecutor(8) as executor, Forwarder(options.where.context) as forwarder:
+            await _fill(inventory, kube, namespace)
+            for manifest in _manifests(options.files, namespace):
+                _overlay(inventory, manifest)
+            world = World(
+                kube,
+                inventory,
+                Reporter(kube, lambda: datetime.now(UTC)),
+                _settings(inventory, namespace),
+                executor,
+                keys,
+                reach=_ForwardReach(forwarder, inventory, namespace),
+                rng=random.Random(0),
+            )
+            meshes = sorted(mesh for mesh in inventory.meshes() if inventory.get("Router", namespace, mesh.name))
+            wanted = [mesh for mesh in meshes if options.router in ("", mesh.name)]
+            if options.router and not wanted:
+                raise WaymeshError(f"there is no Router {options.router} in namespace {namespace}")
+            return {mesh: await _plan(MeshWorker(mesh, world)) for mesh in wanted}
+    except KubeError as error:
+        raise WaymeshError(str(error)) from None
+    finally:
+        keys.close()
+        await kube.close()
+
+
+async def _plan(worker: MeshWorker) -> tuple[ClusterAction, ...]:
+    try:
+        return await worker.plan()
+    finally:
+        await worker.close()
+
+
+async def _fill(inventory: Inventory, kube: DynamicKube, namespace: str) -> None:
+    for kind in (*RESOURCES, *OWNED):
+        for body in await kube.list(kind, namespace, "" if kind in RESOURCES else SELECTOR):
+            inventory.see(None, body)
+
+
+def _manifests(files: list[Path], namespace: str) -> list[dict[str, Any]]:
+    """The manifests of files, with defaults; other kinds than ours are none of our business."""
+    if not files:
+        return []
+    crds = load_crds()
+    documents, problems = read_files(files)
+    if problems:
+        raise ManifestError(problems)
+    found = []
+    for document in documents:
+        crd = crds.get(document.data.get("kind", "")) if isinstance(document.data, dict) else None
+        if crd is not None:
+            manifest = dict(with_defaults(crd.schema, document.data))
+            if manifest["metadata"].get("namespace", namespace) == namespace:
+                manifest["metadata"] = {**manifest["metadata"], "namespace": namespace}
+                found.append(manifest)
+    return found
+
+
+def _overlay(inventory: Inventory, manifest: dict[str, Any]) -> None:
+    """As if the manifest had been applied."""
+    metadata = manifest["metadata"]
+    live = inventory.get(manifest["kind"], metadata["namespace"], metadata["name"]) or {"metadata": {}}
+    former = live["metadata"]
+    metadata = {
+        "uid": "not-yet",
+        "creationTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **former,
+        **metadata,
+        "generation": former.get("generation", 0) + 1,
+        "resourceVersion": str(int(former.get("resourceVersion", "0")) + 1),
+    }
+    inventory.see(None, {**manifest, "metadata": metadata, "status": live.get("status") or {}})
+
+
+def _settings(inventory: Inventory, namespace: str) -> OperatorSettings:
+    """The operator's settings as far as what it has made tells them."""
+    for mesh in inventory.meshes():
+        live = inventory.get("StatefulSet", namespace, mesh.name)
+        for container in live["spec"]["template"]["spec"]["containers"] if live else ():
+            if container["name"] == "router":
+                return OperatorSettings(container["image"], container.get("imagePullPolicy", "IfNotPresent"))
+    return OperatorSettings(UNKNOWN_IMAGE)
+
+
+@dataclass(slots=True)
+class _ForwardReach:
+    """Routers through the API server, on their loopback; there is no certificate to see that way."""
+
+    forwarder: Forwarder
+    inventory: Inventory
+    namespace: str
+
+    def client(self, address: str, tls: Tls) -> LiveClient:
+        """See Reach."""
+        pods: Mapping[str, str] = {
+            body.get("status", {}).get("podIP", ""): body["metadata"]["name"]
+            for mesh in self.inventory.meshes()
+            for key, body in self.inventory.of(mesh).items()
+            if key[0] == "Pod"
+        }
+        return connect(f"amqp://127.0.0.1:{self.forwarder.port(self.namespace, pods[address], LOCAL_PORT)}", 10.0)
+
+    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+        """See Reach."""
+        return TlsView()

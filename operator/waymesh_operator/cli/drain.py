@@ -1,0 +1,47 @@
+"""`waymesh drain`: have a router hand its clients over to the others, or take it back into service."""
+
+from __future__ import annotations
+
+import time
+
+from waymesh_operator.entities import ROUTER, Entity
+from waymesh_operator.live import LiveClient, connect, read_entities, set_draining
+
+from .cluster import Where, bus
+
+POLL_S = 0.5
+GRACE_S = 10.0
+"""How long after its time-out a router may take to say that it is drained."""
+
+
+def run_drain(where: Where, pod: str, timeout_s: int, undo: bool, wait: bool) -> int:
+    """Returns 0 when the router is drained (or, with `undo`, serves), 1 when it is not in time. Raises WaymeshError."""
+    with bus(where, pod) as (name, url):
+        client = connect(url, 10.0)
+        try:
+            set_draining(client, _router(client).name, None if undo else timeout_s)
+            print(f"{name} {'serves again' if undo else 'drains'}")
+            return 0 if undo or not wait or _drained(client, name, timeout_s) else 1
+        finally:
+            client.close()
+
+
+def _drained(client: LiveClient, name: str, timeout_s: int) -> bool:
+    end, told = time.monotonic() + timeout_s + GRACE_S, -1
+    while time.monotonic() < end:
+        attributes = _router(client).attributes
+        unsettled = int(attributes.get("unsettledDeliveries") or 0)
+        if attributes.get("drainStatus") == "drained":
+            print(f"{name} is drained" + (f"; {unsettled} deliveries were not settled in time" if unsettled else ""))
+            return True
+        if unsettled != told:
+            print(f"{name}: {unsettled} deliveries unsettled")
+            told = unsettled
+        time.sleep(POLL_S)
+    print(f"{name} is not drained")
+    return False
+
+
+def _router(client: LiveClient) -> Entity:
+    (router,) = read_entities(client, (ROUTER,))
+    return router

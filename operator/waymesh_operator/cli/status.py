@@ -1,0 +1,140 @@
+"""`waymesh status` and `waymesh topology`: a cluster's meshes at a glance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from waymesh_operator.desired import lower_neighbours, router_id
+from waymesh_operator.errors import WaymeshError
+from waymesh_operator.kube import RESOURCES, kind_of
+from waymesh_operator.local.tables import make_console
+from waymesh_operator.specs import Router, parse_router
+
+from .cluster import Found, Object, Where, condition, look
+
+_STYLE = {"True": "green", "False": "red", "Unknown": "yellow", "": "dim"}
+
+
+def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
+    """Print the Routers (or one) with all that refers to them. Returns 0 when all are Ready, else 1."""
+    found = look(where, RESOURCES)
+    routers = _named(found, name)
+    others = [item for kind in found.objects if kind != "Router" for item in found.objects[kind] if _of(item, name)]
+    if as_json:
+        print(json.dumps([*routers, *others], indent=2))
+    else:
+        console = make_console(no_color)
+        console.print(_router_table(routers) if routers else f"no Router in namespace {found.namespace}")
+        for router in routers:
+            console.print(_pods_table(router))
+        if others:
+            console.print(_resource_table(others))
+    return 0 if all(condition(item, "Ready")[0] == "True" for item in [*routers, *others]) else 1
+
+
+def run_topology(where: Where, name: str, no_color: bool) -> int:
+    """Print which routers are connected. Returns 0 when all connections that should be there are, else 1."""
+    found = look(where, (kind_of("Router"),))
+    console = make_console(no_color)
+    whole = True
+    for body in _named(found, name):
+        router = parse_router(body)
+        wanted = _wanted(router)
+        live = {row["id"]: row for row in (body.get("status") or {}).get("routers") or ()}
+        table = _table(f"{router.ref}: {router.topology}, {sum(map(len, wanted.values())) // 2} connections")
+        for heading in ("Router", "State", "Neighbours", "Missing"):
+            table.add_column(heading)
+        for node in sorted({*wanted, *live}, key=lambda item: int(item.rpartition("-")[2])):
+            row = live.get(node, {})
+            neighbours = set(row.get("neighbors") or ())
+            missing = wanted.get(node, set()) - neighbours
+            whole = whole and not missing
+            table.add_row(node, str(row.get("state", "Lost")), _list(neighbours), Text(_list(missing), "red"))
+        console.print(table)
+    return 0 if whole else 1
+
+
+def _named(found: Found, name: str) -> list[Object]:
+    routers = [item for item in found.objects["Router"] if name in ("", item["metadata"]["name"])]
+    if name and not routers:
+        raise WaymeshError(f"there is no Router {name} in namespace {found.namespace}")
+    return routers
+
+
+def _of(item: Object, router: str) -> bool:
+    return router in ("", item["spec"]["routerRef"]["name"])
+
+
+def _wanted(router: Router) -> dict[str, set[str]]:
+    """The neighbours that each router should have."""
+    neighbours: dict[str, set[str]] = {router_id(router.ref, k): set() for k in range(router.size)}
+    for ordinal in range(router.size if router.role == "interior" else 0):
+        for peer in lower_neighbours(ordinal, router.size, router.topology):
+            one, other = router_id(router.ref, ordinal), router_id(router.ref, peer)
+            neighbours[one].add(other)
+            neighbours[other].add(one)
+    return neighbours
+
+
+def _router_table(routers: Iterable[Object]) -> Table:
+    table = _table("Routers")
+    for heading in ("Name", "Namespace", "Role", "Size", "Ready", "Converged", "Drift", "Why"):
+        table.add_column(heading)
+    for router in routers:
+        spec, status = router["spec"], router.get("status") or {}
+        ready, reason = condition(router, "Ready")
+        converged, _ = condition(router, "Converged")
+        table.add_row(
+            router["metadata"]["name"],
+            router["metadata"]["namespace"],
+            spec["role"],
+            f"{status.get('ready', 0)}/{spec['size']}",
+            Text(ready or "Unknown", _STYLE[ready]),
+            Text(converged or "Unknown", _STYLE[converged]),
+            str((status.get("drift") or {}).get("state", "")),
+            "" if ready == "True" else reason,
+        )
+    return table
+
+
+def _pods_table(router: Object) -> Table:
+    table = _table(f"Routers of {router['metadata']['name']}")
+    for heading in ("Router", "State", "Neighbours", "Unsettled", "Certificate until"):
+        table.add_column(heading)
+    for row in (router.get("status") or {}).get("routers") or ():
+        neighbours = _list(row.get("neighbors") or ())
+        ends = str(row.get("certificateNotAfter", ""))[:10]
+        table.add_row(row["id"], row["state"], neighbours, str(row.get("unsettled", "")), ends)
+    return table
+
+
+def _resource_table(resources: Iterable[Object]) -> Table:
+    table = _table("Resources")
+    for heading in ("Kind", "Name", "Router", "Ready", "Why"):
+        table.add_column(heading, overflow="fold")
+    for item in resources:
+        ready, reason = condition(item, "Ready")
+        why = "" if ready == "True" else _why(item) or reason
+        name, router = item["metadata"]["name"], item["spec"]["routerRef"]["name"]
+        table.add_row(item["kind"], name, router, Text(ready or "Unknown", _STYLE[ready]), why)
+    return table
+
+
+def _why(item: Object) -> str:
+    """The message of the first condition that says what is wrong."""
+    conditions: list[Any] = (item.get("status") or {}).get("conditions") or []
+    return next((str(c["message"]) for c in conditions if c["status"] == "False" and c.get("message")), "")
+
+
+def _list(names: Iterable[str]) -> str:
+    return " ".join(sorted(names, key=lambda item: int(item.rpartition("-")[2])))
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
