@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.cluster import binaries, images, modules, system
+from tests.cluster import binaries, images, install, modules, system
 from tests.cluster.command import CommandError
-from tests.cluster.install import install_chart, install_crds
 from tests.cluster.lifecycle import DEFAULT_NAME, Cluster
 from tests.cluster.paths import say
 
@@ -19,9 +18,9 @@ def up(options: argparse.Namespace) -> None:
         cluster.up()
     cluster.import_images(images.build())
     if options.chart:
-        install_chart(cluster)
+        install.install_chart(cluster)
     else:
-        install_crds(cluster)
+        install.install_crds(cluster)
     print(f"export KUBECONFIG={cluster.kubeconfig}")
     say(f"kubectl and helm: {binaries.kubernetes() / 'kubectl'} {binaries.helm()}")
 
@@ -67,11 +66,7 @@ def check(_: argparse.Namespace) -> None:
 
 def prepare(_: argparse.Namespace) -> None:
     """System packages, binaries and images, without starting anything."""
-    system.ensure()
-    binaries.kubernetes()
-    binaries.helm()
-    images.pause()
-    images.build()
+    install.prepare()
 
 
 def resolve_modules(options: argparse.Namespace) -> None:

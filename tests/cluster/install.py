@@ -6,7 +6,7 @@ import time
 
 import yaml
 
-from tests.cluster import images
+from tests.cluster import binaries, images, system
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
 from tests.cluster.paths import REPO, say
@@ -19,6 +19,15 @@ TEST_VALUES = {
     "image": {"repository": images.OPERATOR.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"},
     "routerImage": {"repository": images.ROUTER.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"},
 }
+
+
+def prepare() -> None:
+    """System packages, binaries and images, without starting anything. Unsuitable where there can be no cluster."""
+    system.ensure()
+    binaries.kubernetes()
+    binaries.helm()
+    images.pause()
+    images.build()
 
 
 def install_crds(cluster: Cluster) -> list[str]:
@@ -38,13 +47,15 @@ def install_chart(cluster: Cluster, *settings: str, deadline_s: int = 180) -> Na
     `settings` are words of helm: `--set`, `watch.namespaces={a,b}` …
     """
     began = time.monotonic()
-    system = Namespace(cluster, OPERATOR_NAMESPACE)
+    space = Namespace(cluster, OPERATOR_NAMESPACE)
     values = cluster.folder / "values.yaml"
     values.write_text(yaml.safe_dump(TEST_VALUES))
-    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--values", str(values), "--take-ownership"]
-    system.helm(*words, "--wait", "--timeout", f"{deadline_s}s", *settings, timeout_s=deadline_s + 30)
+    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--values", str(values)]
+    # The definitions may be there already, from `install_crds`.
+    words += ["--take-ownership", "--wait", "--timeout", f"{deadline_s}s"]
+    space.helm(*words, *settings, timeout_s=deadline_s + 30)
     say(f"chart installed in {time.monotonic() - began:.1f} s")
-    return system
+    return space
 
 
 def _established(cluster: Cluster, name: str) -> bool:

@@ -15,7 +15,7 @@ from tests.cluster.command import CommandError, run
 from tests.cluster.components import API_PORT, CLUSTER_DOMAIN, Place
 from tests.cluster.network import MAX_NODES, Network, free_network
 from tests.cluster.nodes import Node, remove_cgroups
-from tests.cluster.paths import cache, say
+from tests.cluster.paths import cache, locked, say
 from tests.cluster.pki import Authority, write_signing_key
 from tests.kit.waiting import wait_until
 
@@ -80,8 +80,7 @@ class Cluster:
         self.down()
         began = time.monotonic()
         (self.folder / "log").mkdir(parents=True)
-        network = free_network()
-        (self.folder / "cluster.json").write_text(json.dumps({"network": network.index}))
+        self._take_network()
         place = self._place(1, folder)
         self._certificates(place)
         components.write_control_files(place)
@@ -161,6 +160,12 @@ class Cluster:
             tail = log.read_text(errors="replace")[-600:].strip()
             parts.append(f"--- {log.parent.name}/{log.name}\n{tail}")
         return "\n".join(parts)
+
+    def _take_network(self) -> None:
+        with locked("networks"):
+            others = self.folder.parent.glob("*/cluster.json")
+            taken = {json.loads(path.read_text())["network"] for path in others}
+            (self.folder / "cluster.json").write_text(json.dumps({"network": free_network(taken).index}))
 
     def _place(self, number: int, folder: Path) -> Place:
         return Place(folder, self.folder, f"node{number}", number, self.network, self.cgroup)

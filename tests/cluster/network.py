@@ -6,6 +6,7 @@ one link, and it goes with node 1's namespace.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +48,10 @@ class Network:
         return f"10.{100 + number}.{self.index}.0/24"
 
 
-def free_network() -> Network:
-    """A number that no cluster on this machine has."""
+def free_network(taken: Collection[int]) -> Network:
+    """A number that is not taken by a cluster that we know of, nor seen on this machine."""
     for index in range(MAX_CLUSTERS):
         candidate = Network(index)
-        if not Path("/sys/class/net", candidate.link).exists():
+        if index not in taken and not Path("/sys/class/net", candidate.link).exists():
             return candidate
     raise RuntimeError(f"{MAX_CLUSTERS} test clusters are up")
