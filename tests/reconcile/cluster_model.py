@@ -1,4 +1,4 @@
-"""A cluster in memory that carries out plans: API server, StatefulSet controller and routers, as far as plans see them."""
+"""A cluster in memory that carries out plans: API server, StatefulSet controller and routers, as plans see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans for a cluster: order, scaling, placement, drift; and that a plan interrupted anywhere is finished by the next."""
+"""Plans for a cluster: order, scaling, placement, drift; a plan interrupted anywhere is finished by the next."""
 
 from __future__ import annotations
 
