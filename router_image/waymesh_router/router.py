@@ -301,11 +301,6 @@ class Router:
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
         self.core.remove_pattern(dict(attrs))
 
-    def connector_failover(self, name: str) -> str:
-        """failoverUrls of a connector."""
-        state = self.connectors.get(name)
-        return ", ".join(f"amqp://{host}:{port}" for host, port in state.failover) if state is not None else ""
-
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""
         state = self.connectors.get(name)

@@ -67,8 +67,7 @@ def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
 def _connector(view: RouterView) -> EntityAdapter:
     def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
         status, text = view.connector_status(attributes["name"])
-        failover = view.connector_failover(attributes["name"]) or None
-        return {"connectionStatus": status, "connectionMsg": text, "failoverUrls": failover}
+        return {"connectionStatus": status, "connectionMsg": text}
 
     return ConfiguredEntities(
         entity_type("connector"),

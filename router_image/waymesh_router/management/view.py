@@ -86,9 +86,6 @@ class RouterView(Protocol):
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Set all of one log module; raises SchemaError too."""
 
-    def connector_failover(self, name: str) -> str:
-        """`failoverUrls` of a connector: what its peer named."""
-
     def connector_status(self, name: str) -> tuple[str, str]:
         """`connectionStatus` and `connectionMsg` of a connector."""
 

@@ -86,9 +86,10 @@ class Connector:
         self._again()
 
     def set_failover(self, targets: list[tuple[str, int]]) -> None:
-        """Further targets, as the connected peer announced them. The configured one stays first."""
+        """Further targets, as the connected peer announced them. The configured ones stay first."""
         current = self.targets[self._target]
-        self.targets = [self.targets[0], *(target for target in targets if target != self.targets[0])]
+        configured = configured_targets(self.name, self.attrs)
+        self.targets = [*configured, *(target for target in targets if target not in configured)]
         self._target = self.targets.index(current) if current in self.targets else 0
 
     # ---- name, address, connection, TLS

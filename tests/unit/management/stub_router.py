@@ -82,9 +82,6 @@ class StubRouter:
             raise SchemaError("log", "outputFile", "/nowhere cannot be opened")
         self._do("log", attrs)
 
-    def connector_failover(self, name: str) -> str:
-        return ""
-
     def connector_status(self, name: str) -> tuple[str, str]:
         return self.status
 
