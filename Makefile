@@ -25,10 +25,12 @@ engine: venv ## compile the hot modules that changed
 demo: setup ## three routers, messages across them, one killed; ends by itself
 	@$(BIN)/waymesh demo
 
-test: setup ## lint, then every test on the interpreted and on the compiled engine
+test: setup ## lint, every test on the interpreted and on the compiled engine, then those on a real Kubernetes
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-interpreted
 	@$(MAKE) --no-print-directory test-compiled
+	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-cluster; \
+	else echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
 
 test-interpreted: venv ## every test, engine interpreted
 	@echo "test: engine interpreted"
@@ -39,6 +41,7 @@ test-compiled: engine ## the tests whose outcome can depend on the engine, engin
 	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not cluster" $(ARGS)
 
 test-cluster: engine ## the tests on a real Kubernetes, which they build (the first time), start and stop; needs root and Go
+	@echo "test: on a real Kubernetes"
 	@WAYMESH_ENGINE=compiled $(PYTEST) -m cluster tests/e2e_cluster $(ARGS)
 
 cluster-up: engine ## start that Kubernetes, install the operator in it by its chart, print its KUBECONFIG

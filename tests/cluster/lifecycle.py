@@ -144,9 +144,9 @@ class Cluster:
     def import_images(self, archives: Iterable[Path], nodes: Iterable[str] | None = None) -> None:
         """Makes images known on the nodes (None: on all); later nodes get them too."""
         archives = list(archives)
-        known = self.folder / "images.json"
-        names = json.loads(known.read_text()) if known.exists() else []
-        known.write_text(json.dumps([*names, *(str(path) for path in archives if str(path) not in names)]))
+        # Of an image made anew only the newest archive counts: `router-HASH.tar` takes the place of the one before.
+        known = self._images() | {path.name.rpartition("-")[0]: str(path) for path in archives}
+        (self.folder / "images.json").write_text(json.dumps(known))
         chosen = set(nodes) if nodes is not None else None
         for node in self.nodes:
             if chosen is None or node.name in chosen:
@@ -201,9 +201,13 @@ class Cluster:
         wait_until(lambda: self._is_ready(node), START_DEADLINE_S, lambda: f"{node.name} Ready: {self.trouble()}")
 
     def _give_images(self, node: Node) -> None:
+        for path in [images.pause(), *map(Path, self._images().values())]:
+            node.import_image(path)
+
+    def _images(self) -> dict[str, str]:
+        """The archives of the images that every node has, by name."""
         known = self.folder / "images.json"
-        for path in [str(images.pause()), *(json.loads(known.read_text()) if known.exists() else [])]:
-            node.import_image(Path(path))
+        return dict(json.loads(known.read_text())) if known.exists() else {}
 
     def _is_ready(self, node: Node) -> bool:
         if not node.init:
