@@ -143,7 +143,9 @@ REFUSED = {
         "brokerRef",
     ),
     "password without TLS": (
-        resource("Broker", **ROUTER, endpoints=[{"host": "h"}], auth={"mechanism": "PLAIN", "secretRef": {"name": "s"}}),
+        resource(
+            "Broker", **ROUTER, endpoints=[{"host": "h"}], auth={"mechanism": "PLAIN", "secretRef": {"name": "s"}}
+        ),
         "would send the password in clear text",
     ),
     "link route to nothing": (resource("LinkRoute", **ROUTER, prefix="a", direction="in"), "brokerRef"),

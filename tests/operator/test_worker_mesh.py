@@ -181,7 +181,7 @@ def test_worker_waits_for_a_missing_secret_and_goes_on_when_it_comes() -> None:
     async def story(lab: Lab) -> None:
         lab.router(1)
         broker = {"endpoints": [{"host": "broker", "port": 5672}]}
-        lab.add("Broker", "b", **broker, auth={"mechanism": "PLAIN", "secretRef": "pw"}, tls={})
+        lab.add("Broker", "b", **broker, auth={"mechanism": "PLAIN", "secretRef": {"name": "pw"}}, tls={})
         await lab.settle()
         assert lab.condition("ResolvedRefs", "Broker", "b")[0] == "False"
         data = {"username": "dXNlcg==", "password": "cHc="}
