@@ -153,6 +153,12 @@ class Cluster:
                 for archive in archives:
                     node.import_image(archive)
 
+    def operator_requests(self) -> list[str]:
+        """What the operator installed by the chart has asked of the API server so far: `patch secrets`, in order."""
+        lines = (self.folder / "log" / "audit.log").read_text().splitlines()
+        entries = [json.loads(line) for line in lines if line.endswith("}")]
+        return [f"{e['verb']} {e.get('objectRef', {}).get('resource', e['requestURI'])}" for e in entries]
+
     def trouble(self) -> str:
         """The ends of the components' logs, for the report of a start that failed."""
         parts = []
