@@ -27,13 +27,13 @@ class KeyFolder:
     """Certificates as files, which is how proton and ssl take them; only we can read them, and `close` removes them."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="waymesh-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="waymesh-"))
 
     def tls(self, credential: Credential, authorities: bytes, server_name: str) -> Tls:
         """Files for this certificate and these authorities; the same contents have the same files."""
         digest = hashlib.sha256(credential.certificate + credential.key + authorities).hexdigest()[:20]
         contents = {"crt": credential.certificate, "key": credential.key, "ca": authorities}
-        paths = {part: self._folder / f"{digest}.{part}" for part in contents}
+        paths = {part: self.folder / f"{digest}.{part}" for part in contents}
         for part, path in paths.items():
             if not path.exists():
                 path.touch(mode=0o600)
@@ -42,7 +42,7 @@ class KeyFolder:
 
     def close(self) -> None:
         """Remove all of them."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Reach(Protocol):

@@ -26,7 +26,8 @@ from .reporter import NORMAL, WARNING
 from .world import World
 
 COUNTS_S = 10.0
-"""How often a status is written of which only numbers have changed."""
+FLEETING = frozenset({"unsettled", "consumers", "links", "lastTransitionTime"})
+"""What changes with every message or client; a status of which only this has changed is written now and then."""
 GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled"})
 TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged"})
 TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
@@ -70,7 +71,7 @@ class Statuses:
         before = objects[key].get("status") or {}
         if before == status:
             return False
-        if _without_times(before.get("conditions")) != _without_times(status.get("conditions")):
+        if _lasting(before) != _lasting(status):
             return True
         return self.world.clock() - self._written.get(key, float("-inf")) >= COUNTS_S
 
@@ -123,5 +124,8 @@ def _bad(condition: str) -> str:
     return "True" if condition in GOOD_WHEN_FALSE else "False"
 
 
-def _without_times(conditions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    return [{k: v for k, v in item.items() if k != "lastTransitionTime"} for item in conditions or ()]
+def _lasting(value: Any) -> Any:
+    """A status without what changes all the time."""
+    if isinstance(value, Mapping):
+        return {name: _lasting(inner) for name, inner in value.items() if name not in FLEETING}
+    return [_lasting(item) for item in value] if isinstance(value, list) else value
