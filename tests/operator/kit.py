@@ -43,7 +43,7 @@ class Lab:
     def __init__(self, executor: ThreadPoolExecutor, keys: KeyFolder) -> None:
         self.kube = FakeKube()
         self.mesh = FakeMesh()
-        self.inventory = Inventory()
+        self.inventory = Inventory(clock=lambda: self.seconds)
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
         self.seconds = 0.0
         self.world = World(
@@ -115,7 +115,7 @@ class Lab:
     def anew(self) -> None:
         """Another operator takes over: nothing is known but what the cluster holds."""
         self.kube.watchers.clear()
-        fresh = Inventory()
+        fresh = Inventory(clock=lambda: self.seconds)
         for body in self.kube.objects.values():
             fresh.see(None, body)
         self.kube.watchers.append(fresh.see)

@@ -1,0 +1,118 @@
+"""Of several replicas one acts; time is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from tests.operator.fake_kube import FakeKube
+from waymesh_operator.errors import KubeError
+from waymesh_operator.lease import NAME, Lease, Times
+
+QUICK = Times(duration_s=0.3, deadline_s=0.2, period_s=0.02)
+
+
+def lease(kube: FakeKube, name: str) -> Lease:
+    return Lease(kube, "system", name, QUICK)
+
+
+def holder(kube: FakeKube) -> str:
+    return str(kube.objects["Lease", "system", NAME]["spec"]["holderIdentity"])
+
+
+def within(work: Coroutine[Any, Any, Any], seconds: float = 5.0) -> Any:
+    return asyncio.run(asyncio.wait_for(work, seconds))
+
+
+def test_lease_is_made_by_the_first_and_had_by_one_of_many_at_once() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        many = [asyncio.create_task(lease(kube, f"r{k}").acquire()) for k in range(5)]
+        done, waiting = await asyncio.wait(many, timeout=0.1)
+        assert len(done) == 1
+        for task in waiting:
+            task.cancel()
+
+    within(story())
+
+
+def test_lease_not_renewed_goes_to_another() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        await lease(kube, "a").acquire()
+        await lease(kube, "b").acquire()
+        assert holder(kube) == "b"
+        assert kube.objects["Lease", "system", NAME]["spec"]["leaseTransitions"] == 1
+
+    within(story())
+
+
+def test_lease_renewed_stays_and_given_back_goes_at_once() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        first, second = lease(kube, "a"), lease(kube, "b")
+        await first.acquire()
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.wait({waiting}, timeout=4 * QUICK.duration_s)
+        assert not waiting.done()
+        assert holder(kube) == "a"
+        holding.cancel()
+        began = asyncio.get_running_loop().time()
+        await first.release()
+        await waiting
+        assert asyncio.get_running_loop().time() - began < QUICK.duration_s
+        assert holder(kube) == "b"
+
+    within(story())
+
+
+def test_lease_taken_by_another_is_noticed() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        first = lease(kube, "a")
+        await first.acquire()
+        kube.edit("Lease", "system", NAME, lambda body: body["spec"].update(holderIdentity="thief"))
+        await first.hold()
+        assert holder(kube) == "thief"
+
+    within(story())
+
+
+def test_lease_that_cannot_be_renewed_is_given_up_in_time() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        first = lease(kube, "a")
+        await first.acquire()
+
+        def down(verb: str, kind: str, name: str) -> None:
+            raise KubeError(0, "no connection")
+
+        kube.fail = down
+        began = asyncio.get_running_loop().time()
+        await first.hold()
+        took = asyncio.get_running_loop().time() - began
+        assert QUICK.deadline_s <= took < QUICK.duration_s + 0.2
+
+    within(story())
+
+
+def test_lease_survives_a_short_absence_of_the_api_server() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        first = lease(kube, "a")
+        await first.acquire()
+        failures = iter([True, True, False])
+
+        def flaky(verb: str, kind: str, name: str) -> None:
+            if next(failures, False):
+                raise KubeError(503, "busy")
+
+        kube.fail = flaky
+        holding = asyncio.create_task(first.hold())
+        await asyncio.wait({holding}, timeout=2 * QUICK.duration_s)
+        assert not holding.done()
+        holding.cancel()
+
+    within(story())
