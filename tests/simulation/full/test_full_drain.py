@@ -84,6 +84,31 @@ def test_everything_arrives_once_while_a_router_is_drained_and_stopped(pairs: tu
     assert all(client.moves <= 2 for client in moved)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_five_routers_become_two(seed: int) -> None:
+    """Pod k connects to k-1, k-2, k-4, as in a chordal mesh; the highest goes first, one after the other."""
+    network = meshed("BA", "CB", "CA", "DC", "DB", "ED", "EC", "EA", seed=seed)
+    crowd = Crowd(network, Ledger(network))
+    names = sorted(network.routers)
+    plan = SenderPlan(600, settled=0.0, pace=0.005)
+    senders = [MovingSender(crowd, rotated(network, name), f"q{n % 3}", plan) for n, name in enumerate(names * 2)]
+    for n, name in enumerate(names * 3):
+        MovingReceiver(crowd, rotated(network, name), f"q{n % 3}", FAITHFUL)
+    network.run(0.3)
+    for name in "EDC":
+        router = network.routers[name]
+        drain(router)
+        network.until(lambda router=router: drained(router), 10.0, 0.01)  # type: ignore[misc]
+        network.until(lambda router=router: not links_of_clients(router), 1.0)  # type: ignore[misc]
+        router.crash()
+        network.run(0.2)
+    assert not faults(network)
+    network.until(lambda: all(s.sent == plan.count and s.client.idle for s in senders), 60.0, 0.05)
+    assert not crowd.ledger.violations()
+    assert {str(m.outcomes) for m in crowd.ledger.sent} <= {str([ACCEPTED]), str([RELEASED])}
+    assert sum(m.outcomes == [RELEASED] for m in crowd.ledger.sent) <= len(crowd.ledger.sent) // 10
+
+
 def test_presettled_messages_survive_a_drain() -> None:
     network = meshed("BA", "CA", "CB")
     crowd = Crowd(network, Ledger(network))
