@@ -7,6 +7,7 @@ from typing import Any
 
 from waymesh_operator.certificates import expires
 from waymesh_operator.desired import ROUTER_LABEL, DesiredMesh
+from waymesh_operator.entities import OWNED_PREFIX
 from waymesh_operator.plan import ObservedRouter, RouterState
 from waymesh_operator.specs import Router
 
@@ -21,6 +22,8 @@ _STATES = {
     RouterState.WAITING: "Lost",
     RouterState.DRAINING: "Draining",
 }
+NOT_READY = ("Stalled", "Failed", "Refused")
+"""Reasons of Programmed for which a mesh is not ready."""
 SHOWN = 3
 """How many of the same kind a message names."""
 
@@ -99,9 +102,7 @@ def _programmed(seen: Seen) -> Condition:
     if seen.errors:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:
-        told = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted(seen.refused.items())]
-        more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-        return Condition("Programmed", False, "Refused", "; ".join(told[:SHOWN]) + more)
+        return _refused(seen)
     if seen.pending:
         message = f"{len(seen.pending)} steps, next: {seen.pending[0].describe()}"
         return Condition("Programmed", False, "Pending", message)
@@ -109,6 +110,19 @@ def _programmed(seen: Seen) -> Condition:
         message = f"{seen.drift.current} entities were changed by hand and are left so"
         return Condition("Programmed", False, "Drift", message)
     return Condition("Programmed", True, "Programmed")
+
+
+def _refused(seen: Seen) -> Condition:
+    """What routers would not take: entities of the mesh itself, or of resources that refer to it and say so too."""
+    own = {item: reason for item, reason in seen.refused.items() if not _is_dependent(item[1][1])}
+    told = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
+    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return Condition("Programmed", False, "Refused" if own else "ResourcesRefused", "; ".join(told[:SHOWN]) + more)
+
+
+def _is_dependent(entity: str) -> bool:
+    parts = entity.split("/")
+    return entity.startswith(OWNED_PREFIX) and parts[2] != "Router"
 
 
 def _converged(seen: Seen) -> Condition:
@@ -164,7 +178,10 @@ def _draining(seen: Seen) -> Condition:
 
 
 def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condition:
-    """Whether the mesh does what it is there for; else the first reason why not."""
+    """Whether the mesh does what it is there for; else the first reason why not.
+
+    What a resource that refers to it lacks is for that resource to say, and a change under way disturbs nobody.
+    """
     for kind in ("Accepted", "Converged"):
         if others[kind].holds is not True:
             return Condition("Ready", False, others[kind].reason, others[kind].message)
@@ -172,7 +189,7 @@ def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condi
     waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
     if waiting:
         return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
-    if others["Programmed"].holds is not True:
+    if others["Programmed"].reason in NOT_READY:
         return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
     if others["ResolvedRefs"].holds is not True:
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)

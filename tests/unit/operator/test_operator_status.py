@@ -181,9 +181,14 @@ def test_what_a_router_refuses_lacks_or_cannot_say_is_not_programmed() -> None:
     assert conditions(autolink_status(LINK, seen(live=missing), {}, NOW))["Programmed"][1] == "Pending"
     lost = seen(states={"mesh-1": RouterState.STARTING})
     assert conditions(autolink_status(LINK, lost, {}, NOW))["Programmed"][1] == "RouterLost"
-    router = conditions(router_status(ROUTER, seen(refused=refused), {}))["Programmed"]
-    assert router[1] == "Refused"
-    assert "mesh-0: k8s/ns/AutoLink/l: 501" in router[2]
+    router = conditions(router_status(ROUTER, seen(refused=refused), {}))
+    assert router["Programmed"][1] == "ResourcesRefused"
+    assert "mesh-0: k8s/ns/AutoLink/l: 501" in router["Programmed"][2]
+    assert router["Ready"][0] == "True", "one autolink does not make a mesh useless"
+    own = {("mesh-0", ("listener", "k8s/ns/Router/mesh/listener/a")): "Permission denied"}
+    router = conditions(router_status(ROUTER, seen(refused=own | refused), {}))
+    assert router["Programmed"][1] == router["Ready"][1] == "Refused"
+    assert router["Ready"][2] == "mesh-0: k8s/ns/Router/mesh/listener/a: Permission denied"
 
 
 def test_a_link_route_is_as_good_as_the_worse_of_its_directions() -> None:
@@ -250,8 +255,8 @@ def test_what_a_router_says_when_something_is_not_as_it_should_be(
     status = router_status(ROUTER, seen(**fields), {})
     assert fits("Router", status)
     assert conditions(status)[condition] == expected
-    if condition not in ("Draining", "RestartPending"):
-        assert conditions(status)["Ready"][0] == "False"
+    lesser = condition in ("Draining", "RestartPending") or expected[1] in ("Pending", "Drift")
+    assert conditions(status)["Ready"][0] == str(lesser)
 
 
 def test_stalled_and_paused() -> None:
