@@ -148,7 +148,6 @@ class Operator:
             self._metrics.events_seen.labels(body["kind"]).inc()
             if body["kind"] == "ConfigMap" and body["metadata"]["name"] == HEARTBEAT:
                 self.beat.returned((body.get("data") or {}).get("beat", ""))
-                return
             auditor.delivered(body)
             inventory.see(event, body)
 
