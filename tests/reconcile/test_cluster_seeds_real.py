@@ -1,0 +1,147 @@
+"""Real routers boot from the seeds of a cluster, form a mesh over mutual TLS, and hold just what plans expect."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.boot import BootedRouter
+from tests.kit.ports import free_port
+from tests.kit.waiting import wait_until
+from waymesh_client.management import ManagementClient
+from waymesh_operator.certificates import TlsRequest, next_tls
+from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
+from waymesh_operator.entities import CERTIFICATES, CREDENTIALS, Entity
+from waymesh_operator.live import apply_entity, read_entities
+from waymesh_operator.plan import EntityAction
+from waymesh_operator.plan.entities import plan_entities
+from waymesh_operator.specs import Address, AutoLink, Broker, BrokerTls, LinkRoute, Listener, Ref, Resources, Router
+
+pytestmark = pytest.mark.e2e
+
+MESH = Ref("ns", "mesh")
+AMQP, AMQPS, MESH_PORT, LOCAL = "5672", "5671", "55671", "55673"
+ROUTER = Router(
+    MESH,
+    size=2,
+    listeners=(Listener("amqp", 5672, auth="scram", users="users"), Listener("amqps", 5671, tls=True, auth="mtls")),
+    log_levels=(("HTTP", "none"),),
+)
+BROKER = Broker(
+    Ref("ns", "b"), MESH, (("localhost", 1), ("localhost", 2)), tls=BrokerTls("ca"), mechanism="PLAIN", secret="login"
+)
+RESOURCES = Resources(
+    ROUTER,
+    (
+        Address(Ref("ns", "a"), MESH, prefix="a", waypoint=True),
+        Address(Ref("ns", "p"), MESH, pattern="p.#", priority=3),
+    ),
+    (BROKER,),
+    (AutoLink(Ref("ns", "l"), MESH, "a", "in", broker=BROKER.ref),),
+    (LinkRoute(Ref("ns", "r"), MESH, "both", prefix="r", broker=BROKER.ref),),
+)
+TLS = next_tls(TlsRequest("mesh", "ns"), {}, {}, datetime.now(UTC))
+SECRETS = {
+    "users": {"alice": b"secret"},
+    "login": {"username": b"u", "password": b"p"},
+    "ca": {"ca.crt": TLS.authority.certificate},
+}
+
+
+class Pods:
+    """Both routers of the mesh as processes: pods have an address of their own, these have ports of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = [
+            {port: str(free_port()) for port in (AMQP, AMQPS, MESH_PORT, "55672", LOCAL, "9090")} for _ in "ab"
+        ]
+        self.routers: list[BootedRouter] = []
+
+    def boot(self, desired: DesiredCluster) -> None:
+        """Secrets as folders, the ConfigMap as files, and then the routers."""
+        objects = {f"{o['kind']} {o['metadata']['name']}": o for o in desired.objects}
+        for name, path in (("Secret mesh-tls", CERTIFICATES), ("Secret mesh-credentials", CREDENTIALS)):
+            (self.folder / path.lstrip("/")).mkdir(parents=True)
+            for key, value in objects[name]["data"].items():
+                (self.folder / path.lstrip("/") / key).write_bytes(base64.b64decode(value))
+        seeds = objects["ConfigMap mesh-seed"]
+        shared = json.loads(gzip.decompress(base64.b64decode(seeds["binaryData"]["shared.json.gz"])))
+        for ordinal, ports in enumerate(self.ports):
+            own = json.loads(seeds["data"][f"mesh-{ordinal}.json"])
+            rows = tuple([[k, self.moved(ordinal, a)] for k, a in part] for part in (shared, own))
+            (self.folder / str(ordinal)).mkdir()
+            listening = [int(ports[LOCAL]), int(ports[AMQP])]
+            router = BootedRouter(self.folder / str(ordinal), f"mesh-{ordinal}", (rows[0], rows[1]), listening)
+            self.routers.append(router)
+            router.start()
+
+    def moved(self, ordinal: int, attributes: dict[str, Any]) -> dict[str, Any]:
+        """The same attributes with paths below our folder, and hosts and ports of this machine."""
+        text = json.dumps(attributes).replace("/etc/waymesh", f"{self.folder}/etc/waymesh")
+        told: dict[str, Any] = json.loads(text)
+        if told.get("role") == "inter-router" and told["host"]:
+            peer = int(told["host"].partition(".")[0].removeprefix("mesh-"))
+            told |= {"host": "localhost", "port": self.ports[peer][MESH_PORT]}
+        elif told.get("port") in self.ports[ordinal] and "host" in told:
+            told |= {"host": "127.0.0.1", "port": self.ports[ordinal][told["port"]]}
+        return told
+
+    def client(self, ordinal: int) -> ManagementClient:
+        return ManagementClient(f"amqp://127.0.0.1:{self.ports[ordinal][LOCAL]}")
+
+    def plan(self, ordinal: int, desired: DesiredCluster) -> list[EntityAction]:
+        """What one router would be told."""
+        router = desired.mesh.routers[ordinal]
+        wanted = [Entity(e.type, e.name, self.moved(ordinal, dict(e.attributes))) for e in router.entities]
+        with self.client(ordinal) as client:
+            known = {row["type"].removeprefix("org.apache.qpid.dispatch.") for row in client.query()}
+            live = read_entities(client)
+        # Entities of types that the engine does not have yet are refused, and asked for again.
+        return [a for a in plan_entities(router.id, wanted, live) if a.entity.type in known]
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[Pods]:
+    made = Pods(tmp_path)
+    yield made
+    for router in made.routers:
+        router.stop()
+
+
+def desire(resources: Resources) -> DesiredCluster:
+    return desired_cluster(resources, ClusterContext(OperatorSettings("image"), SECRETS, TLS))
+
+
+def test_routers_boot_find_each_other_and_hold_what_is_wanted_before_and_after_a_change(pods: Pods) -> None:
+    desired = desire(RESOURCES)
+    assert desired.stalled == ""
+    pods.boot(desired)
+    with pods.client(0) as client:
+        wait_until(lambda: len(client.query("router.node")) == 2, 20, "the routers see each other")
+        connections = client.query("connection")
+    between = [row for row in connections if row["role"] == "inter-router"]
+    assert all((row["sasl"], row["isEncrypted"], row["isAuthenticated"]) == ("EXTERNAL", True, True) for row in between)
+    assert len(between) == 1
+    for ordinal in range(2):
+        assert pods.plan(ordinal, desired) == []
+    changed = Resources(
+        replace(ROUTER, listeners=ROUTER.listeners[:1], log_level="debug", log_levels=(), drain_timeout_s=7),
+        (replace(RESOURCES.addresses[0], distribution="closest"),),
+        (replace(BROKER, endpoints=(("localhost", 3),), tls=None, mechanism="SCRAM-SHA-256"),),
+    )
+    desired = desire(changed)
+    actions = pods.plan(1, desired)
+    assert actions
+    with pods.client(1) as client:
+        for action in actions:
+            apply_entity(client, action)
+    assert pods.plan(1, desired) == []
