@@ -182,6 +182,8 @@ def broker_entities(broker: Broker, username: str = "") -> tuple[Entity, ...]:
     (host, port), *others = broker.endpoints
     attributes: dict[str, Any] = {"host": host, "port": str(port), "role": "route-container"}
     attributes["saslMechanisms"] = broker.mechanism or "ANONYMOUS"
+    if broker.hostname:
+        attributes["openHostname"] = broker.hostname
     if others:
         attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others)
     if profile is not None and broker.tls is not None:

@@ -140,7 +140,7 @@ class Router:
         attrs = self.connectors[connector_name].attrs
         settings = self._settings(attrs)
         settings.client = True
-        settings.hostname = attrs.get("host")
+        settings.hostname = attrs.get("openHostname") or attrs.get("host")
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
         password = attrs.get("saslPassword")
         if password:

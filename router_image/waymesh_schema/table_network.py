@@ -182,6 +182,7 @@ CONNECTOR = configuration(
     setting("host", STRING, "Address or name to connect to.", default="127.0.0.1", deprecated_name="addr"),
     setting("port", PORT, "Port number or service name.", default="amqp"),
     *_SHARED,
+    setting("openHostname", STRING, "Host name asked for in the open, where it is not host: a broker's virtual host."),
     setting("allowRedirect", BOOLEAN, "Follow redirects of the peer.", default=True),
     setting(
         "verifyHostname",

@@ -36,7 +36,13 @@ ROUTER = Router(
     log_levels=(("HTTP", "none"),),
 )
 BROKER = Broker(
-    Ref("ns", "b"), MESH, (("localhost", 1), ("localhost", 2)), tls=BrokerTls("ca"), mechanism="PLAIN", secret="login"
+    Ref("ns", "b"),
+    MESH,
+    (("localhost", 1), ("localhost", 2)),
+    "vhost",
+    BrokerTls("ca"),
+    mechanism="PLAIN",
+    secret="login",
 )
 RESOURCES = Resources(
     ROUTER,

@@ -49,9 +49,6 @@ def _broker(broker: Broker, router: Router, context: ClusterContext) -> Verdict:
     if broker.placement == "List" and router.size and not any(k < router.size for k in broker.ordinals):
         message = f"no router has one of the ordinals in placement: the highest is {router.size - 1}"
         return Verdict(accepted=False, reason="NoSuchRouter", message=message)
-    if broker.hostname:
-        message = "hostname: routers of this version tell a broker only the host that they connect to"
-        return Verdict(accepted=False, reason="Unsupported", message=message)
     wanted = {broker.secret: _keys(broker)} if broker.secret and broker.mechanism != "ANONYMOUS" else {}
     if broker.tls and broker.tls.ca_secret:
         wanted[broker.tls.ca_secret] = (*wanted.get(broker.tls.ca_secret, ()), "ca.crt")

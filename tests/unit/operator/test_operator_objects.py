@@ -267,8 +267,6 @@ VERDICTS = [
     ({"mechanism": "PLAIN", "secret": "bad"}, "SecretUnusable", "Secret bad: username is not UTF-8 text"),
     ({"placement": "List", "ordinals": (3, 9)}, "NoSuchRouter",
      "no router has one of the ordinals in placement: the highest is 2"),
-    ({"hostname": "vhost"}, "Unsupported",
-     "hostname: routers of this version tell a broker only the host that they connect to"),
 ]  # fmt: skip
 
 

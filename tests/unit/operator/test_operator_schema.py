@@ -104,7 +104,8 @@ def brokers() -> Iterable[Broker]:
         (None, BrokerTls(), BrokerTls("ca", verify_hostname=False)), ("", "PLAIN", "EXTERNAL", "ANONYMOUS"), (1, 2)
     ):
         endpoints = (("a", 5672), ("::1", 5673))[:count]
-        yield Broker(REF, MESH, endpoints, tls=tls, mechanism=mechanism, secret="s")
+        hostname = "vhost" if count == 2 else ""
+        yield Broker(REF, MESH, endpoints, hostname, tls=tls, mechanism=mechanism, secret="s")
 
 
 def entities() -> Iterable[Entity]:

@@ -1,0 +1,35 @@
+"""The host name that a connector asks for in the open."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from waymesh_router.host import Peer
+from waymesh_router.router import Router
+from waymesh_schema.config import parse_json
+
+
+class NoWorld:
+    """A host that does nothing."""
+
+    def connect(self, attrs: Mapping[str, Any]) -> None:
+        """Never connects."""
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        """There is no log."""
+
+    def log(self, module: str, level: str, text: str) -> None:
+        """Says nothing."""
+
+
+@pytest.mark.parametrize(("extra", "expected"), [("", "broker-0"), (', "openHostname": "vhost"', "vhost")])
+def test_a_connector_asks_for_its_host_or_for_the_name_it_is_given(extra: str, expected: str) -> None:
+    text = '[["router", {"id": "a"}],\n["connector", {"name": "b", "host": "broker-0", "port": "1"' + extra + "}]]"
+    router = Router(parse_json(text, "a.json"), NoWorld(), 0.0, random.Random(1))  # type: ignore[arg-type]
+    router.start()
+    connection = router.connected("b", Peer("broker-0:1"))
+    assert connection.settings.hostname == expected
