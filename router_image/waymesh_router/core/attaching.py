@@ -77,7 +77,7 @@ def checked_source(source: Terminus | None) -> Terminus:
     """The source that a receiver wants: dynamic, or with an address. Raises Refusal."""
     if source is None:
         raise Refusal(PRECONDITION_FAILED, "a receiver needs a source")
-    if not source.dynamic and not (isinstance(source.address, str) and bare_address(source.address)):
+    if not source.dynamic and not (type(source.address) is str and bare_address(source.address)):  # a symbol is none
         raise Refusal(PRECONDITION_FAILED, "a receiver needs a source address, or a dynamic source")
     return source
 
@@ -88,7 +88,7 @@ def checked_target(target: Terminus | None) -> Terminus:
         raise Refusal(PRECONDITION_FAILED, "a sender needs a target")
     if target.kind == "coordinator" or target.dynamic:
         raise Refusal(NOT_IMPLEMENTED, "a router has no transactions and no nodes to create")
-    if target.address is not None and not isinstance(target.address, str):
+    if target.address is not None and type(target.address) is not str:  # a symbol is none, too
         raise Refusal(PRECONDITION_FAILED, "an address is a string")
     return target
 
