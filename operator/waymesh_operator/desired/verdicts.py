@@ -42,6 +42,8 @@ def judge_router(router: Router, context: ClusterContext, stalled: str) -> Verdi
         if bad:
             message = f"Secret {name}: the passwords of {', '.join(bad)} are not one line of text"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
+    if router.telemetry.target:
+        return Verdict(message="telemetry: routers of this version do not export anything yet")
     return GOOD
 
 

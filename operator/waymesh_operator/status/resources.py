@@ -150,7 +150,7 @@ def verdict_conditions(verdict: Verdict) -> list[Condition]:
     accepted = verdict.accepted and not verdict.conflicted
     told = (verdict.reason, verdict.message)
     return [
-        Condition("Accepted", accepted, *(("Accepted", "") if accepted else told)),
+        Condition("Accepted", accepted, *(("Accepted", verdict.message if verdict.good else "") if accepted else told)),
         Condition("ResolvedRefs", verdict.resolved_refs, *(("ResolvedRefs", "") if verdict.resolved_refs else told)),
     ]
 

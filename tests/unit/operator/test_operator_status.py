@@ -23,7 +23,7 @@ from waymesh_operator.plan import (
     RouterFacts,
     RouterState,
 )
-from waymesh_operator.specs import Address, AutoLink, Broker, LinkRoute, Ref, Resources, Router
+from waymesh_operator.specs import Address, AutoLink, Broker, LinkRoute, Ref, Resources, Router, Telemetry
 from waymesh_operator.status import (
     Seen,
     address_status,
@@ -269,6 +269,13 @@ def test_stalled_and_paused() -> None:
     assert conditions(autolink_status(LINK, stalled, {}, NOW))["Ready"][1] == "RouterStalled"
     paused = replace(ROUTER, paused=True)
     assert conditions(router_status(paused, seen(replace(ALL, router=paused)), {}))["Paused"][0] == "True"
+
+
+def test_what_is_accepted_and_does_nothing_yet_is_said() -> None:
+    exporting = replace(ROUTER, telemetry=Telemetry("s3://bucket"))
+    found = conditions(router_status(exporting, seen(replace(ALL, router=exporting)), {}))
+    assert found["Accepted"][:2] == ("True", "Accepted")
+    assert "do not export" in found["Accepted"][2]
 
 
 def test_a_new_default_image_waits_for_a_person() -> None:
