@@ -18,10 +18,10 @@ from typing import Any
 import kopf
 
 from .desired import OperatorSettings
-from .errors import KubeError
+from .errors import KubeError, WaymeshError
 from .handlers import HEARTBEAT, register, settings
 from .health import Beat, Health, HealthServer
-from .kube import SELECTOR, KubeClient
+from .kube import OWNED, RESOURCES, SELECTOR, KubeClient
 from .kube.connect import TOKEN_FILE, Cluster
 from .lease import Lease
 from .live import KeyFolder, Reach, SecureReach
@@ -31,6 +31,7 @@ from .worker import Auditor, Inventory, Pace, Pool, Reporter, World
 log = logging.getLogger(__name__)
 
 BEAT_S = 20.0
+GUARD_S = 1.0
 THREADS = 16
 
 
@@ -165,13 +166,18 @@ class Operator:
             name="kopf",
         )
         stopped = asyncio.create_task(self._stopped.wait())
+        watches = len((*RESOURCES, *OWNED)) * max(1, len(self._options.namespaces))
+        guard = asyncio.create_task(_guard(watches))
         try:
-            await asyncio.wait({running, held, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({running, held, stopped, guard}, return_when=asyncio.FIRST_COMPLETED)
+            if guard.done():
+                guard.result()
             if running.done():
                 running.result()  # kopf raises when a watch fails for good; else it has had a signal
                 self.stop()
         finally:
             stopped.cancel()
+            guard.cancel()
             stop.set()
             await asyncio.wait({running})
 
@@ -215,6 +221,18 @@ class Operator:
         finally:
             task.cancel()
             stopped.cancel()
+
+
+async def _guard(expected: int) -> None:
+    """Raise WaymeshError when a watch has ended: kopf neither makes it anew nor always ends itself for it."""
+    complete = False
+    while True:
+        names = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
+        alive = sum(name.startswith("watcher for ") for name in names)
+        if complete and alive < expected:
+            raise WaymeshError("a watch has ended; the operator must be started anew")
+        complete = complete or alive >= expected
+        await asyncio.sleep(GUARD_S)
 
 
 def login(cluster: Cluster) -> kopf.ConnectionInfo:

@@ -1,0 +1,162 @@
+"""The operator looked at from inside, on a real API server and with real router pods."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.lifecycle import Cluster
+from tests.cluster.namespace import Namespace
+from tests.e2e_cluster.own_operator import Bomb, life, own_operator
+from tests.e2e_cluster.scene import Mesh, resource
+from tests.kit.waiting import wait_until
+
+SYSTEM = "waymesh-system"
+FOREVER_S = 3600
+
+
+@pytest.fixture(autouse=True)
+def alone(cluster: Cluster, crds: list[str]) -> Iterator[None]:
+    """Nobody else acts meanwhile: the operator of the chart, if it is there, loses its Lease and stands by."""
+    others = [pod["status"]["podIP"] for pod in cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh")]
+    if others:
+        _hand_lease_to(cluster, "a test", FOREVER_S)
+        wait_until(lambda: all(_stands_by(address) for address in others), 30, "the operator of the chart stands by")
+    yield
+    if others:
+        _hand_lease_to(cluster, "", 1)
+
+
+def _hand_lease_to(cluster: Cluster, holder: str, seconds: int) -> None:
+    change = {"spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds}}
+    cluster.api.patch("Lease", "waymesh-operator", change, SYSTEM)
+
+
+def _stands_by(address: str) -> bool:
+    with urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=5) as answer:
+        return "waymesh_operator_leader 0.0" in answer.read().decode()
+
+
+def status_of(space: Namespace, kind: str, name: str) -> dict[str, Any]:
+    found = space.get(kind, name)
+    return dict((found or {}).get("status") or {})
+
+
+def condition(space: Namespace, kind: str, name: str, which: str) -> str:
+    conditions = status_of(space, kind, name).get("conditions", ())
+    return str(next((item["status"] for item in conditions if item["type"] == which), ""))
+
+
+def test_killed_at_each_request_the_next_operator_goes_on(namespace: Namespace, router_image: str) -> None:
+    """Every life of the operator ends with its first change: once before it is made, once after. Work gets done anyway,
+    and no pod that is to stay is ever restarted."""
+    mesh = Mesh(namespace)
+    hits: list[str] = []
+
+    def settled(size: int, generation: int, address: bool) -> bool:
+        status = status_of(namespace, "Router", "mesh")
+        good = all(condition(namespace, "Router", "mesh", which) == "True" for which in ("Ready", "Converged"))
+        counts = (status.get("size"), status.get("ready"), status.get("observedGeneration"))
+        done = not address or condition(namespace, "Address", "orders", "Programmed") == "True"
+        return good and counts == (size, size, generation) and done
+
+    def lives(size: int, generation: int, address: bool = False) -> None:
+        for number in range(200):
+            until = lambda: settled(size, generation, address)  # noqa: E731
+            hit = asyncio.run(life(namespace, router_image, Bomb(after=number % 2 == 1), until))
+            if not hit:
+                return
+            hits.append(hit)
+        raise AssertionError(f"not done after {hits}")
+
+    mesh.apply(3)
+    lives(3, 1)
+    before = mesh.lives()
+    namespace.apply(resource("Address", "orders", routerRef={"name": "mesh"}, prefix="orders"))
+    lives(3, 1, address=True)
+    mesh.scale(1)
+    lives(1, 2, address=True)
+    assert mesh.lives() == {"mesh-0": before["mesh-0"]}
+    kinds = {hit.split()[1] for hit in hits if hit.startswith("apply")}
+    assert kinds >= {"StatefulSet", "Service", "ConfigMap", "Secret", "PodDisruptionBudget", "NetworkPolicy"}
+    assert any("create k8s/" in hit for hit in hits)
+    assert any("update router/" in hit or "update mesh-" in hit for hit in hits)
+
+
+def test_operator_inside_out(namespace: Namespace, router_image: str) -> None:
+    """Probes, heartbeat, no trace on what users write, no Secret of others read, silence when nothing is to do."""
+    mesh = Mesh(namespace)
+    with own_operator(namespace, router_image) as operator:
+        wait_until(lambda: operator.probe("/readyz")[0] == 200 and operator.leads(), 30, "ready")
+        mesh.apply(2)
+        namespace.apply(resource("Address", "orders", routerRef={"name": "mesh"}, prefix="orders"))
+        mesh.converged(2)
+        wait_until(lambda: condition(namespace, "Address", "orders", "Programmed") == "True", 30, "programmed")
+        for number in range(20):
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"other-{number}"}}
+            namespace.cluster.api.create(secret, namespace.name)
+        for kind, name in (("Router", "mesh"), ("Address", "orders")):
+            metadata = (namespace.get(kind, name) or {})["metadata"]
+            assert "finalizers" not in metadata
+            assert not [key for key in metadata.get("annotations", {}) if "kopf" in key or "waymesh" in key]
+        turns = _turns(operator.metrics)
+        before = operator.requests()
+        wait_until(lambda: _turns(operator.metrics) >= turns + 3, 60, "three resyncs")
+        assert operator.requests() == before
+        seen = operator.metrics.events_seen.labels("Secret")._value.get()
+        assert seen <= 12, "Secrets without our label came through the watch"
+        assert operator.probe("/healthz") == (200, "ok\n")
+        assert 'waymesh_operator_converged{namespace="' in operator.probe("/metrics")[1]
+
+
+def test_second_replica_takes_over(namespace: Namespace, router_image: str) -> None:
+    mesh = Mesh(namespace)
+    with own_operator(namespace, router_image) as first:
+        wait_until(first.leads, 30, "the first leads")
+        with own_operator(namespace, router_image) as second:
+            assert second.probe("/readyz")[0] == 200
+            assert not second.leads()
+            mesh.apply(1)
+            mesh.converged(1)
+            first.stop()
+            wait_until(second.leads, 20, "the second leads")
+            mesh.scale(2)
+            mesh.converged(2)
+
+
+def test_dead_watch_does_not_go_unnoticed(namespace: Namespace, router_image: str) -> None:
+    """kopf's watch of one kind ends: the process ends with it, so that it is started anew."""
+    with own_operator(namespace, router_image) as operator:
+        Mesh(namespace).apply(1).converged(1)
+
+        def kill() -> bool:
+            tasks = [task for task in asyncio.all_tasks(operator.loop) if "watcher for addresses" in task.get_name()]
+            for task in tasks:
+                task.cancel()
+            return bool(tasks)
+
+        wait_until(lambda: _in_loop(operator.loop, kill), 20, "a watch to kill")
+        wait_until(lambda: operator.ended, 30, "the operator's end")
+        assert "a watch has ended" in str(operator.error)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, work: Any) -> Any:
+    done, result = threading.Event(), []
+
+    def call() -> None:
+        result.append(work())
+        done.set()
+
+    loop.call_soon_threadsafe(call)
+    assert done.wait(10)
+    return result[0]
+
+
+def _turns(metrics: Any) -> float:
+    samples = [sample for metric in metrics.reconciles.collect() for sample in metric.samples]
+    return float(sum(sample.value for sample in samples if sample.name.endswith("_total")))
