@@ -76,7 +76,7 @@ def check(parse: Any, text: str) -> None:
             assert validate_create(entry.type, entry.attributes) == entry.attributes
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(_FRAGMENTS | st.text())
 def test_any_text_gives_entries_or_an_error(text: str) -> None:
     check(parse_conf, text)
@@ -97,6 +97,7 @@ def written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return entity.name, draw(st.dictionaries(names, _VALUES, max_size=5))
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(st.lists(written(), max_size=4))
 def test_any_json_list_of_sections_gives_entries_or_an_error(sections: list[tuple[str, dict[str, Any]]]) -> None:
     check(parse_json, json.dumps(sections))
@@ -106,6 +107,7 @@ def test_any_json_list_of_sections_gives_entries_or_an_error(sections: list[tupl
 _PLAIN = st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters="#{}"), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(written(), st.data())
 def test_conf_and_json_of_the_same_entity_give_the_same(
     section: tuple[str, dict[str, Any]], data: st.DataObject
