@@ -26,7 +26,7 @@ class FakeKube:
         self.calls: list[Call] = []
         self.watchers: list[Callable[[str | None, Object], object]] = []
         self.fail: Callable[[str, str, str], None] = lambda verb, kind, name: None
-        self.unknown_kinds = {"Certificate"}
+        self.unknown_kinds = {"Certificate", "Issuer"}
         self._applied: dict[tuple[Key, str], Object] = {}
         self._numbers = itertools.count(1)
 

@@ -7,7 +7,7 @@ from typing import Any
 from waymesh_operator.certificates import TlsRequest
 from waymesh_operator.specs import Router
 
-from .objects import Manifest, make
+from .objects import Manifest, labels_of, make
 
 _API = "cert-manager.io/v1"
 _OPERATOR = "waymesh-operator"
@@ -35,6 +35,7 @@ def _own_authority(router: Router) -> list[Manifest]:
         "isCA": True,
         "commonName": f"{name} authority",
         "secretName": f"{name}-ca",
+        "secretTemplate": {"labels": labels_of(name)},
         "duration": f"{_AUTHORITY_HOURS}h",
         "privateKey": {"algorithm": "ECDSA", "size": 256},
         "issuerRef": _issuer(f"{name}-selfsigned"),
@@ -49,6 +50,7 @@ def _own_authority(router: Router) -> list[Manifest]:
 def _certificate(router: Router, suffix: str, common_name: str, names: list[str], issuer: dict[str, str]) -> Manifest:
     spec: dict[str, Any] = {
         "secretName": router.ref.name + suffix,
+        "secretTemplate": {"labels": labels_of(router.ref.name)},
         "commonName": common_name,
         "dnsNames": names,
         "duration": f"{_LEAF_HOURS}h",

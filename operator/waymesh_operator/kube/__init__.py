@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .client import FIELD_MANAGER, KubeClient, Manifest
-from .kinds import CERTIFICATE, EVENT, LEASE, OWNED, RESOURCES, SECRET, SELECTOR, Kind, kind_of
+from .kinds import CERT_MANAGER, EVENT, LEASE, OWNED, RESOURCES, SECRET, SELECTOR, Kind, kind_of
 
 __all__ = [
-    "CERTIFICATE",
+    "CERT_MANAGER",
     "EVENT",
     "FIELD_MANAGER",
     "LEASE",

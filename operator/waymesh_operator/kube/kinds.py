@@ -58,9 +58,13 @@ OWNED = (
 
 LEASE = Kind("Lease", "coordination.k8s.io", "v1", "leases")
 EVENT = Kind("Event", "", "v1", "events")
-CERTIFICATE = Kind("Certificate", "cert-manager.io", "v1", "certificates")
+CERT_MANAGER = (
+    Kind("Issuer", "cert-manager.io", "v1", "issuers"),
+    Kind("Certificate", "cert-manager.io", "v1", "certificates"),
+)
+"""What is asked of cert-manager, where it issues the certificates. Not watched, as its API may not exist."""
 
-_BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, LEASE, EVENT, CERTIFICATE)}
+_BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, LEASE, EVENT, *CERT_MANAGER)}
 
 
 def kind_of(name: str) -> Kind:

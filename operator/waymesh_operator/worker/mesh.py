@@ -23,7 +23,7 @@ from waymesh_operator.desired import (
     tls_request,
 )
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube import CERTIFICATE, RESOURCES, SELECTOR
+from waymesh_operator.kube import CERT_MANAGER, RESOURCES, SELECTOR
 from waymesh_operator.plan import (
     ApplyObject,
     ClusterAction,
@@ -52,6 +52,8 @@ from .world import World
 log = logging.getLogger(__name__)
 PASSES = 4
 """A turn goes on for so long as there was something to do, so that a status tells what has come of it."""
+ISSUED_ANNOTATION = "cert-manager.io/certificate-name"
+"""What cert-manager puts on the Secrets that it writes."""
 _RESOURCES = frozenset(kind.kind for kind in RESOURCES)
 
 
@@ -163,19 +165,20 @@ class MeshWorker:
             tls,
             _replicas(stateful_set),
             _image(stateful_set),
-            request is None and await self._certificates(objects),
+            (request is None or _is_left_over(objects)) and await self._cert_manager(objects),
         )
 
-    async def _certificates(self, objects: dict[Key, Object]) -> bool:
-        """Whether there is a cert-manager; its Certificates for this mesh join the objects."""
+    async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
+        """Whether there is a cert-manager; what it does for this mesh joins the objects."""
         selector = f"{SELECTOR}={self.mesh.name}"
-        try:
-            found = await self._world.kube.list(CERTIFICATE, self.mesh.namespace, selector)
-        except KubeError as error:
-            if error.missing or error.status == 403:
-                return False
-            raise
-        objects.update({("Certificate", self.mesh.namespace, item["metadata"]["name"]): item for item in found})
+        for kind in CERT_MANAGER:
+            try:
+                found = await self._world.kube.list(kind, self.mesh.namespace, selector)
+            except KubeError as error:
+                if error.missing or error.status == 403:
+                    return False
+                raise
+            objects.update({(kind.kind, self.mesh.namespace, item["metadata"]["name"]): item for item in found})
         return True
 
     def _count(self, thought: Thought, result: Result, body: Object) -> None:
@@ -244,6 +247,15 @@ def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
         status = router.get("status") or {}
         return _holds(status, "Programmed") and status.get("observedGeneration") == router["metadata"]["generation"]
     return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
+
+
+def _is_left_over(objects: Mapping[Key, Object]) -> bool:
+    """Whether cert-manager has written a Secret of the mesh, and so may still do it."""
+    return any(
+        ISSUED_ANNOTATION in (body["metadata"].get("annotations") or {})
+        for (kind, _, _), body in objects.items()
+        if kind == "Secret"
+    )
 
 
 def _replicas(stateful_set: Object | None) -> int | None:
