@@ -247,3 +247,16 @@ def test_worker_keeps_no_finalizer_and_no_annotation_on_what_users_write() -> No
         assert not [call for call in lab.kube.calls if call[0] == "apply" and call[1] in ("Router", "Address")]
 
     run(story)
+
+
+def test_worker_says_that_cert_manager_is_missing_and_uses_it_where_it_is() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1, tls={"issuer": "CertManager", "authority": 1})
+        await lab.settle()
+        assert lab.condition("Stalled")[0] == "True"
+        assert lab.kube.select("StatefulSet") == []
+        lab.kube.unknown_kinds = set()
+        await lab.turn()
+        assert {item["metadata"]["namespace"] for item in lab.kube.select("Certificate")} == {NAMESPACE}
+
+    run(story)

@@ -273,7 +273,7 @@ def _settled(status: Mapping[str, Any]) -> bool:
     """Whether nothing is under way that no watch tells of, so that the next look can wait."""
     rolling = (status.get("tls") or {}).get("phase", "Stable") != "Stable"
     moving = rolling or _holds(status, "Draining") or not _holds(status, "Converged")
-    return _holds(status, "Paused") or not moving
+    return _holds(status, "Paused") or _holds(status, "Stalled") or not moving
 
 
 def _holds(status: Mapping[str, Any], condition: str) -> bool:
