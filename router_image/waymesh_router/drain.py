@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from waymesh_amqp.errors import CONNECTION_FORCED
+from waymesh_router.core import attaching
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import MOBILE
 from waymesh_router.core.model import RouterLink
@@ -24,7 +25,6 @@ from waymesh_router.core.unsettled import (
 from waymesh_router.mesh import Mesh
 
 NONE, DRAINING, DRAINED = "none", "draining", "drained"
-REASON = "router is draining"
 QUIET_S = 0.4
 """Nothing may have passed for so long: other routers need some milliseconds to learn that we take no more."""
 REPLY_S = 3.0
@@ -118,7 +118,7 @@ class Drain:
         closed = 0
         for connection in list(self._core.connections.values()):
             if connection.role != "inter-router" and not connection.settings.client and not only_manages(connection):
-                connection.close(CONNECTION_FORCED, REASON)
+                connection.close(CONNECTION_FORCED, attaching.DRAINING)
                 closed += 1
         if self._mesh is not None:
             self._mesh.leave()

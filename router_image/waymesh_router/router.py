@@ -13,11 +13,12 @@ from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient, SaslServer
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
+from waymesh_router.core import attaching
 from waymesh_router.core.attaching import COST_PROPERTY, Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
-from waymesh_router.drain import DRAINING, NONE, REASON, Drain
+from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
@@ -236,7 +237,7 @@ class Router:
     def not_ready(self, now: float) -> str:
         """Why no client should be sent here, "" when clients are welcome."""
         if self.drain.status != NONE:
-            return REASON
+            return attaching.DRAINING
         if not self._started:
             return "the configuration is not in place yet"
         has_connectors = any(state.attrs["role"] == "inter-router" for state in self.connectors.values())

@@ -14,6 +14,8 @@ ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
 COST_PROPERTY = "qd.inter-router-cost"
 MANAGEMENT = "$management"
+DRAINING = "router is draining"
+"""What clients are told that are to go elsewhere."""
 _MAX_COST = 0x7FFFFFFF
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15

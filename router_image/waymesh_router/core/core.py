@@ -156,8 +156,8 @@ class Core(Settlement):
     def turn_away(self, conn: RouterConnection) -> None:
         """A client wants a link while the router drains: it is to go elsewhere. Raises Refusal."""
         if conn.id < self.drain_from or conn.settings.client:
-            raise Refusal(NOT_ALLOWED, "router is draining")
-        conn.close(CONNECTION_FORCED, "router is draining")
+            raise Refusal(NOT_ALLOWED, attaching.DRAINING)
+        conn.close(CONNECTION_FORCED, attaching.DRAINING)
 
     def mesh_link_up(self, conn: RouterConnection, lk: RouterLink) -> None:
         """A control or data link is attached on both sides."""

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
@@ -18,6 +20,8 @@ from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
+from waymesh_router.pages import Page
+from waymesh_router.runtime.http_io import respond
 
 StartRouter = Callable[..., RouterProcess]
 
@@ -99,6 +103,16 @@ def test_bad_requests(router: RouterProcess, port: int, request_: bytes, status:
         sock.sendall(request_)
         assert sock.recv(65536).startswith(b"HTTP/1.1 " + status)
     assert get(port, "/healthz")[0] == 200
+
+
+@settings(deadline=None)
+@given(st.binary() | st.tuples(st.binary(), st.binary()).map(lambda parts: b"%b /%b HTTP/1.1" % parts))
+def test_any_request_has_an_answer(head: bytes) -> None:
+    status, _, rest = respond(head + b"\r\n\r\n", lambda path: Page(200, path)).partition(b"\r\n")
+    assert status.startswith((b"HTTP/1.1 200", b"HTTP/1.1 400", b"HTTP/1.1 405"))
+    fields, _, body = rest.partition(b"\r\n\r\n")
+    assert len(fields.split(b"\r\n")) in (5, 6)
+    assert b"Content-Length: %d\r\n" % len(body) in fields or not body
 
 
 def test_a_slow_client_keeps_nobody_waiting(router: RouterProcess, port: int) -> None:
