@@ -1,0 +1,129 @@
+"""The official client behind the five verbs, against an HTTP server that answers as an API server does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes.aio.client.configuration import Configuration
+
+from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.kube import RESOURCES, SECRET, kind_of
+from waymesh_operator.kube.dynamic import DynamicKube
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ROUTER = RESOURCES[0]
+
+
+def against(handler: Handler, story: Callable[[DynamicKube], Awaitable[None]]) -> list[tuple[str, str, int]]:
+    """Run a story against a server; returns the requests as they were counted."""
+    counted: list[tuple[str, str, int]] = []
+
+    async def run() -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        configuration = Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
+        kube = DynamicKube(configuration, lambda *call: counted.append(call))
+        try:
+            await story(kube)
+        finally:
+            await kube.close()
+            await runner.cleanup()
+
+    asyncio.run(run())
+    return counted
+
+
+def refused(status: int, message: str) -> Handler:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"kind": "Status", "message": message}, status=status)
+
+    return handler
+
+
+def test_dynamic_applies_with_our_name_and_force() -> None:
+    seen: list[Any] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append((request.method, request.path, dict(request.query), request.content_type))
+        return web.json_response({**json.loads(await request.text()), "seen": True})
+
+    async def story(kube: DynamicKube) -> None:
+        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": {}}
+        assert (await kube.apply(manifest))["seen"]
+        await kube.patch_status(ROUTER, "n", "mesh", {"size": 1})
+
+    assert against(handler, story) == [("apply", "Secret", 200), ("status", "Router", 200)]
+    query = {"fieldManager": "waymesh-operator", "force": "true"}
+    assert seen == [
+        ("PATCH", "/api/v1/namespaces/n/secrets/s", query, "application/apply-patch+yaml"),
+        ("PATCH", "/apis/waymesh.io/v1alpha1/namespaces/n/routers/mesh/status", query, "application/apply-patch+yaml"),
+    ]
+
+
+def test_dynamic_lists_page_by_page_and_names_each_kind() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.path == "/api/v1/secrets"
+        assert request.query["labelSelector"] == "waymesh.io/router"
+        first = "continue" not in request.query
+        items = [{"metadata": {"name": "a" if first else "b"}}]
+        return web.json_response({"metadata": {"continue": "more"} if first else {}, "items": items})
+
+    async def story(kube: DynamicKube) -> None:
+        found = await kube.list(SECRET, None, "waymesh.io/router")
+        assert [(item["kind"], item["metadata"]["name"]) for item in found] == [("Secret", "a"), ("Secret", "b")]
+
+    against(handler, story)
+
+
+@pytest.mark.parametrize(
+    ("status", "missing", "conflict"), [(404, True, False), (409, False, True), (422, False, False)]
+)
+def test_dynamic_gives_the_api_servers_own_words(status: int, missing: bool, conflict: bool) -> None:
+    async def story(kube: DynamicKube) -> None:
+        with pytest.raises(KubeError, match="mesh: in words") as caught:
+            await kube.get(ROUTER, "n", "mesh")
+        assert (caught.value.status, caught.value.missing, caught.value.conflict) == (status, missing, conflict)
+
+    assert against(refused(status, "in words"), story) == [("get", "Router", status)]
+
+
+def test_dynamic_deletes_what_is_gone_already() -> None:
+    async def story(kube: DynamicKube) -> None:
+        await kube.delete(ROUTER, "n", "mesh")
+
+    against(refused(404, "not found"), story)
+
+
+def test_dynamic_says_that_nobody_answers() -> None:
+    async def story() -> None:
+        kube = DynamicKube(Configuration(host="http://127.0.0.1:1"))
+        with pytest.raises(KubeError, match="cannot be reached") as caught:
+            await kube.get(ROUTER, "n", "mesh")
+        assert caught.value.status == 0
+        await kube.close()
+
+    asyncio.run(story())
+
+
+def test_dynamic_answer_that_is_no_json() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>")
+
+    async def story(kube: DynamicKube) -> None:
+        with pytest.raises(KubeError):
+            await kube.get(ROUTER, "n", "mesh")
+
+    against(handler, story)
+
+
+def test_kinds_of_others_are_none_of_our_business() -> None:
+    with pytest.raises(WaymeshError, match="ClusterRole is no kind"):
+        kind_of("ClusterRole")
