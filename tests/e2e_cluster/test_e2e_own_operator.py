@@ -23,7 +23,7 @@ FOREVER_S = 3600
 @pytest.fixture(autouse=True)
 def alone(cluster: Cluster, crds: list[str]) -> Iterator[None]:
     """Nobody else acts meanwhile: the operator of the chart, if it is there, loses its Lease and stands by."""
-    others = [pod["status"]["podIP"] for pod in cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh")]
+    others = [pod["status"]["podIP"] for pod in cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh-operator")]
     if others:
         _hand_lease_to(cluster, "a test", FOREVER_S)
         wait_until(lambda: all(_stands_by(address) for address in others), 30, "the operator of the chart stands by")
