@@ -56,7 +56,7 @@ def test_pods_boot_into_the_mesh_without_the_operator(operator: Namespace, names
     mesh.converged(3)
     operator.kubectl("scale", "deployment/waymesh", "--replicas=0")
     try:
-        operator.wait_pods("app.kubernetes.io/name=waymesh", 0)
+        operator.wait_pods("app.kubernetes.io/name=waymesh-operator", 0)
         before = mesh.lives()
         namespace.delete("Pod", "mesh-1", grace_s=0)
         wait_until(lambda: mesh.lives().get("mesh-1", ("", 0))[0] not in ("", before["mesh-1"][0]), 60, "a new mesh-1")

@@ -1,0 +1,65 @@
+"""What the operator says about resources that cannot be, or cannot be yet."""
+
+from __future__ import annotations
+
+from tests.cluster.api import Object
+from tests.cluster.namespace import Namespace
+from tests.e2e_cluster.scene import Mesh, resource
+
+HERE = {"name": "mesh"}
+
+
+def condition(found: Object, kind: str) -> Object:
+    """A condition of a status, empty when there is none."""
+    entries = found.get("status", {}).get("conditions", [])
+    return next((entry for entry in entries if entry["type"] == kind), {})
+
+
+def test_broker_without_its_secret_recovers(operator: Namespace, namespace: Namespace) -> None:
+    Mesh(namespace).apply(1).converged(1)
+    auth = {"mechanism": "SCRAM-SHA-256", "secretRef": {"name": "broker-login"}}
+    namespace.apply(
+        resource("Broker", "b", routerRef=HERE, endpoints=[{"host": "broker.example", "port": 5672}], auth=auth)
+    )
+    found = namespace.wait_condition("Broker", "b", "ResolvedRefs", "False", 60)
+    assert "broker-login" in condition(found, "ResolvedRefs")["message"]
+    namespace.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "broker-login"},
+            "stringData": {"username": "u", "password": "p"},
+        }
+    )
+    namespace.wait_condition("Broker", "b", "ResolvedRefs", "True", 60)
+
+
+def test_of_two_link_routes_with_one_pattern_the_oldest_wins(operator: Namespace, namespace: Namespace) -> None:
+    Mesh(namespace).apply(1).converged(1)
+    for name in ("first", "second"):
+        namespace.apply(
+            resource("LinkRoute", name, routerRef=HERE, containerId="broker", pattern="queue.#", direction="in")
+        )
+        namespace.wait_condition("LinkRoute", name, "Accepted", "True" if name == "first" else "False", 60)
+    found = namespace.get("LinkRoute", "second") or {}
+    assert condition(found, "Accepted")["reason"] == "Conflicted"
+    assert "first" in condition(found, "Accepted")["message"]
+    namespace.delete("LinkRoute", "first")
+    namespace.wait_condition("LinkRoute", "second", "Accepted", "True", 60)
+
+
+def test_router_that_wants_cert_manager_where_there_is_none(operator: Namespace, namespace: Namespace) -> None:
+    namespace.apply(resource("Router", "mesh", size=1, tls={"issuer": "CertManager"}))
+    found = namespace.wait_condition("Router", "mesh", "Ready", "False", 60)
+    assert any(entry["reason"] == "Stalled" for entry in found["status"]["conditions"]), found["status"]
+    assert "cert-manager" in str(found["status"]["conditions"])
+    namespace.patch("Router", "mesh", {"spec": {"tls": {"issuer": "Internal"}}})
+    Mesh(namespace).converged(1)
+
+
+def test_address_without_its_router_waits_for_it(operator: Namespace, namespace: Namespace) -> None:
+    namespace.apply(resource("Address", "orders", routerRef=HERE, prefix="orders"))
+    found = namespace.wait_condition("Address", "orders", "ResolvedRefs", "False", 60)
+    assert "mesh" in condition(found, "ResolvedRefs")["message"]
+    Mesh(namespace).apply(1).converged(1)
+    namespace.wait_condition("Address", "orders", "Programmed", "True", 60)
