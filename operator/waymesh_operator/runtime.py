@@ -116,12 +116,11 @@ class Operator:
             pool.start()
             tasks = [asyncio.create_task(auditor.run()), asyncio.create_task(self._beat())]
             try:
-                await self._watch(inventory, auditor, held)
+                await self._watch(auditor, pool, held)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                await pool.stop()
                 self.health.alive = {}
                 self.beat.forget()
 
@@ -142,15 +141,15 @@ class Operator:
             self._options.pace,
         )
 
-    async def _watch(self, inventory: Inventory, auditor: Auditor, held: asyncio.Task[None]) -> None:
-        """Run kopf; what it tells goes to the inventory."""
+    async def _watch(self, auditor: Auditor, pool: Pool, held: asyncio.Task[None]) -> None:
+        """Run kopf; what it tells goes to the inventory. The workers end first: kopf waits for what began after it."""
 
         def sink(event: str | None, body: Mapping[str, Any]) -> None:
             self._metrics.events_seen.labels(body["kind"]).inc()
             if body["kind"] == "ConfigMap" and body["metadata"]["name"] == HEARTBEAT:
                 self.beat.returned((body.get("data") or {}).get("beat", ""))
             auditor.delivered(body)
-            inventory.see(event, body)
+            auditor.world.inventory.see(event, body)
 
         registry, stop = kopf.OperatorRegistry(), asyncio.Event()
         register(registry, sink, lambda: login(self._cluster))
@@ -167,7 +166,7 @@ class Operator:
         )
         stopped = asyncio.create_task(self._stopped.wait())
         watches = len((*RESOURCES, *OWNED)) * max(1, len(self._options.namespaces))
-        guard = asyncio.create_task(_guard(watches))
+        guard = asyncio.create_task(self._guard(watches))
         try:
             await asyncio.wait({running, held, stopped, guard}, return_when=asyncio.FIRST_COMPLETED)
             if guard.done():
@@ -178,8 +177,21 @@ class Operator:
         finally:
             stopped.cancel()
             guard.cancel()
+            await pool.stop()
             stop.set()
             await asyncio.wait({running})
+
+    async def _guard(self, expected: int) -> None:
+        """Raise WaymeshError when a watch has ended: kopf neither makes it anew nor always ends itself for it."""
+        complete = False
+        while True:
+            self._on_signals()  # kopf has put its own handlers in their place
+            names = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
+            alive = sum(name.startswith("watcher for ") for name in names)
+            if complete and alive < expected:
+                raise WaymeshError("a watch has ended; the operator must be started anew")
+            complete = complete or alive >= expected
+            await asyncio.sleep(GUARD_S)
 
     async def _beat(self) -> None:
         """Write the heartbeat over and over."""
@@ -205,7 +217,7 @@ class Operator:
         return None if self._filled or not self._leads else "the resources have not been listed yet"
 
     def _on_signals(self) -> None:
-        """kopf puts its own handlers in place while it runs."""
+        """Have SIGTERM and SIGINT end us in good order."""
         with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
@@ -221,18 +233,6 @@ class Operator:
         finally:
             task.cancel()
             stopped.cancel()
-
-
-async def _guard(expected: int) -> None:
-    """Raise WaymeshError when a watch has ended: kopf neither makes it anew nor always ends itself for it."""
-    complete = False
-    while True:
-        names = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
-        alive = sum(name.startswith("watcher for ") for name in names)
-        if complete and alive < expected:
-            raise WaymeshError("a watch has ended; the operator must be started anew")
-        complete = complete or alive >= expected
-        await asyncio.sleep(GUARD_S)
 
 
 def login(cluster: Cluster) -> kopf.ConnectionInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +24,8 @@ FOREVER_S = 3600
 @pytest.fixture(autouse=True)
 def alone(cluster: Cluster, crds: list[str]) -> Iterator[None]:
     """Nobody else acts meanwhile: the operator of the chart, if it is there, loses its Lease and stands by."""
-    others = [pod["status"]["podIP"] for pod in cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh-operator")]
+    pods = cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh-operator")
+    others = [pod["status"]["podIP"] for pod in pods]
     if others:
         _hand_lease_to(cluster, "a test", FOREVER_S)
         wait_until(lambda: all(_stands_by(address) for address in others), 30, "the operator of the chart stands by")
@@ -160,3 +162,15 @@ def _in_loop(loop: asyncio.AbstractEventLoop, work: Any) -> Any:
 def _turns(metrics: Any) -> float:
     samples = [sample for metric in metrics.reconciles.collect() for sample in metric.samples]
     return float(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+
+
+def test_operator_ends_quickly_when_told(namespace: Namespace, router_image: str) -> None:
+    with own_operator(namespace, router_image) as operator:
+        Mesh(namespace).apply(1).converged(1)
+        began = time.monotonic()
+        operator.stop()
+        assert time.monotonic() - began < 4
+        assert operator.error is None
+        lease = namespace.get("Lease", "waymesh-operator")
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"] == ""

@@ -131,6 +131,22 @@ def test_pool_forgets_a_mesh_that_is_gone_and_takes_it_again() -> None:
     run(story)
 
 
+def test_pool_stops_whatever_happens_at_that_moment() -> None:
+    async def story(lab: Lab) -> None:
+        for number in range(100):
+            pool, _ = pool_of(lab, lambda turn: "done")
+            pool.start()
+            pool.wake(A)
+            for _ in range(number % 7):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.0005 * (number % 5))
+            pool.wake(A)
+            async with asyncio.timeout(5):
+                await pool.stop()
+
+    run(story)
+
+
 def test_pool_notices_a_turn_that_does_not_end() -> None:
     async def story(lab: Lab) -> None:
         now = 0.0

@@ -86,8 +86,10 @@ class Pool:
     async def _look_after(self, mesh: Ref, slot: _Slot) -> None:
         delay = 0.0
         while True:
+            # Not wait_for: in Python 3.11 it swallows a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(slot.wanted.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await slot.wanted.wait()
             await asyncio.sleep(self._world.pace.gather_s)
             async with self._turns:
                 left = await self._turn(mesh, slot)
