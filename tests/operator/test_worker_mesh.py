@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.errors import WaymeshError
+from waymesh_operator.errors import KubeError, WaymeshError
 
 
 def test_worker_from_a_router_to_a_mesh() -> None:
@@ -260,3 +260,23 @@ def test_worker_says_that_cert_manager_is_missing_and_uses_it_where_it_is() -> N
         assert {item["metadata"]["namespace"] for item in lab.kube.select("Certificate")} == {NAMESPACE}
 
     run(story)
+
+
+def test_worker_keeps_no_connection_over_a_pause() -> None:
+    """Between requests it sends no heartbeats: the router would end the connection, and seem to be away next time."""
+
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        assert lab.live("mesh-0").calls[-1] == ("close", "")
+        lab.kube.fail = _busy
+        lab.router(2)
+        with pytest.raises(WaymeshError):
+            await lab.turn()
+        assert lab.live("mesh-0").calls[-1] == ("close", "")
+
+    run(story)
+
+
+def _busy(verb: str, kind: str, name: str) -> None:
+    raise KubeError(503, "busy")

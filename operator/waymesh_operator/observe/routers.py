@@ -29,9 +29,6 @@ ENTITIES_S = 30.0
 """How old what we know of a router's entities may become while nobody but us changes them."""
 FACTS_S = 1.0
 TLS_S = 300.0
-IDLE_S = 5.0
-"""A connection that nobody has used for so long is made anew: it sends no heartbeats between requests, and the router
-ends it after its idle time-out."""
 
 RouterAction = EntityAction | DrainRouter | UndrainRouter
 
@@ -67,14 +64,17 @@ class LiveRouter:
         self._facts = RouterFacts()
         self._drain = "none"
         self._consumers: Mapping[str, int] = {}
-        self._entities_at = self._facts_at = self._tls_at = self._used_at = float("-inf")
+        self._entities_at = self._facts_at = self._tls_at = float("-inf")
 
     def serves(self, pod: PodView, tls: Tls) -> bool:
         """Whether this connection is still the right one."""
         return (pod.uid, pod.address, tls) == (self.pod.uid, self.pod.address, self.tls)
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection; it is made again when it is needed.
+
+        One that is kept over a pause would be ended by the router: it sends no heartbeats between requests.
+        """
         self._client.close()
 
     def forget(self) -> None:
@@ -89,9 +89,6 @@ class LiveRouter:
 
     def read(self, now: float, addresses: bool) -> Reading:
         """How the router stands; no older than it may be. Raises LiveError."""
-        if now - self._used_at > IDLE_S:
-            self._client.close()
-        self._used_at = now
         try:
             if self._entities is None or now - self._entities_at >= ENTITIES_S:
                 self._entities = {(e.type, e.name): e for e in read_entities(self._client)}

@@ -97,7 +97,13 @@ class MeshWorker:
             await self._routers.close()
             await self._statuses.write(resources, None, objects)
             return "done"
-        return await self._reconcile(resources, objects)
+        result = "error"
+        try:
+            result = await self._reconcile(resources, objects)
+        finally:
+            if result != "busy":
+                await self._routers.rest()
+        return result
 
     async def plan(self) -> tuple[ClusterAction, ...]:
         """What a turn would begin with. Nothing is changed. Raises WaymeshError."""

@@ -68,10 +68,14 @@ class Routers:
         await asyncio.gather(*(one(router) for router in self.live.values()))
         return views
 
+    async def rest(self) -> None:
+        """End all connections until they are needed again; what was read stays known."""
+        await asyncio.gather(*(self._world.in_thread(router.close) for router in self.live.values()))
+
     async def close(self) -> None:
-        """End all connections."""
-        gone, self.live = list(self.live.values()), {}
-        await asyncio.gather(*(self._world.in_thread(router.close) for router in gone))
+        """End all connections for good."""
+        await self.rest()
+        self.live = {}
 
     async def _connect(self, objects: Mapping[Key, Object]) -> None:
         """One connection for each router that can be asked, made anew when its pod or our certificate is another."""
