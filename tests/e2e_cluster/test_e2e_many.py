@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+import urllib.request
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.api import Object
 from tests.cluster.namespace import Namespace, condition_status
@@ -11,6 +14,9 @@ from tests.e2e_cluster.scene import Mesh, resource
 from tests.kit.waiting import wait_until
 
 MANY = 1000
+OPERATOR = "app.kubernetes.io/name=waymesh-operator"
+BY_THE_CLOCK = ("Lease", "Namespace")
+"""Kinds that the operator asks for or writes whether there are meshes or not."""
 HERE = {"name": "mesh"}
 
 
@@ -28,6 +34,62 @@ def addresses(count: int) -> list[Object]:
         resource("Address", f"address-{n}", routerRef=HERE, prefix=f"queue{n}", distribution="balanced")
         for n in range(count)
     ]
+
+HEARTBEAT = ("apply", "ConfigMap")
+"""The ConfigMap that has to come back through the watch is written every 20 s."""
+
+
+class Figures:
+    """The operator's metrics as they are now."""
+
+    def __init__(self, operator: Namespace) -> None:
+        (pod,) = operator.wait_pods(OPERATOR, 1)
+        with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8080/metrics", timeout=10) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+            self.samples = [sample for family in families for sample in family.samples]
+
+    def sum(self, name: str, **labels: str) -> float:
+        """Sum over the series with these labels."""
+        wanted = labels.items()
+        return sum(s.value for s in self.samples if s.name == name and wanted <= s.labels.items())
+
+    def requests(self) -> dict[tuple[str, str], float]:
+        """Requests to the API server about meshes: (verb, kind) → count."""
+        found: dict[tuple[str, str], float] = {}
+        for sample in self.samples:
+            kind = sample.labels.get("kind", "")
+            if sample.name == "waymesh_operator_api_requests_total" and kind not in BY_THE_CLOCK:
+                key = (sample.labels["verb"], kind)
+                found[key] = found.get(key, 0) + sample.value
+        return found
+
+
+def resyncs(figures: Figures, namespace: Namespace) -> float:
+    """How many turns of the mesh in this namespace have found nothing to do."""
+    return figures.sum("waymesh_operator_reconciles_total", namespace=namespace.name, result="done")
+
+
+def versions(namespace: Namespace) -> dict[tuple[str, str], str]:
+    """The versions of all that the operator may write in a namespace."""
+    kinds = ("Router", "Address", "AutoLink", "ConfigMap", "StatefulSet", "Service", "Secret", "PodDisruptionBudget")
+    return {
+        (kind, one["metadata"]["name"]): one["metadata"]["resourceVersion"]
+        for kind in kinds
+        for one in namespace.all(kind)
+    }
+
+
+def after_resyncs(operator: Namespace, namespace: Namespace, count: int) -> Figures:
+    """The figures after that many more turns that found nothing to do."""
+    first = resyncs(Figures(operator), namespace)
+
+    def later() -> Figures | None:
+        now = Figures(operator)
+        return now if resyncs(now, namespace) >= first + count else None
+
+    found = wait_until(later, 180, f"{count} turns with nothing to do")
+    assert found is not None
+    return found
 
 
 def test_namespace_deleted_in_the_middle_of_a_roll_is_gone_within_a_minute(
@@ -58,3 +120,18 @@ def test_two_thousand_resources_are_programmed(operator: Namespace, namespace: N
     wait_until(programmed, 420, f"{MANY} Addresses programmed")
     done = time.monotonic()
     say(f"{2 * MANY} resources: kubectl apply {applied - began:.1f} s, all Addresses programmed {done - began:.1f} s")
+
+    def told() -> bool:
+        return all(condition_status(one, "Programmed") == "False" for one in namespace.all("AutoLink"))
+
+    wait_until(told, 180, f"{MANY} AutoLinks refused: the engine does not know them yet")
+    before = after_resyncs(operator, namespace, 1)
+    at_first = versions(namespace)
+    after = after_resyncs(operator, namespace, 2)
+    asked = {key: n - before.requests().get(key, 0) for key, n in after.requests().items()}
+    asked = {key: n for key, n in asked.items() if n}
+    memory = after.sum("process_resident_memory_bytes") / 2**20
+    say(f"two resyncs of a mesh with {2 * MANY} resources: API calls {asked}; operator {memory:.0f} MiB")
+    written = {key: n for key, n in asked.items() if key[0] not in ("get", "list") and key != HEARTBEAT}
+    assert not written, written
+    assert versions(namespace) == at_first
