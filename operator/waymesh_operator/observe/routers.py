@@ -1,11 +1,12 @@
 """A router in a pod, over AMQP management: what it holds and sees, and steps carried out on it.
 
-All of it blocks and runs in a thread, one thread at a time for each router.
+All of it blocks and runs in threads, one at a time for each router: a turn that is broken off leaves its thread behind.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -65,17 +66,25 @@ class LiveRouter:
         self._drain = "none"
         self._consumers: Mapping[str, int] = {}
         self._entities_at = self._facts_at = self._tls_at = float("-inf")
+        self._busy = threading.Lock()
+        self._ended = False
 
     def serves(self, pod: PodView, tls: Tls) -> bool:
         """Whether this connection is still the right one."""
         return (pod.uid, pod.address, tls) == (self.pod.uid, self.pod.address, self.tls)
+
+    def end(self) -> None:
+        """Let go of the router for good: steps that were begun with in another thread end after the present one."""
+        self._ended = True
+        self.close()
 
     def close(self) -> None:
         """End the connection; it is made again when it is needed.
 
         One that is kept over a pause would be ended by the router: it sends no heartbeats between requests.
         """
-        self._client.close()
+        with self._busy:
+            self._client.close()
 
     def forget(self) -> None:
         """Read everything anew next time."""
@@ -89,6 +98,10 @@ class LiveRouter:
 
     def read(self, now: float, addresses: bool) -> Reading:
         """How the router stands; no older than it may be. Raises LiveError."""
+        with self._busy:
+            return self._read(now, addresses)
+
+    def _read(self, now: float, addresses: bool) -> Reading:
         try:
             if self._entities is None or now - self._entities_at >= ENTITIES_S:
                 self._entities = {(e.type, e.name): e for e in read_entities(self._client)}
@@ -106,9 +119,12 @@ class LiveRouter:
 
     def carry_out(self, actions: Iterable[RouterAction]) -> list[Outcome]:
         """Take the steps one by one; one that is refused does not stop the others. Raises LiveError if it is away."""
-        return [self._step(action) for action in actions]
+        with self._busy:
+            return [self._step(action) for action in actions]
 
     def _step(self, action: RouterAction) -> Outcome:
+        if self._ended:
+            raise LiveError("the operator lets go of the router")
         try:
             if isinstance(action, DrainRouter | UndrainRouter):
                 set_draining(self._client, self._router().name, getattr(action, "timeout_s", None))

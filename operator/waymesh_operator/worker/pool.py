@@ -120,7 +120,9 @@ class Pool:
             result = "error"
         finally:
             slot.began_at = None
-        metrics.duration.observe(self._world.clock() - now)
+        seconds = self._world.clock() - now
+        metrics.duration.observe(seconds)
+        log.debug("turn took %.3f s: %s", seconds, result, extra=extra)
         if result is not None:
             metrics.reconciles.labels(mesh.namespace, mesh.name, result).inc()
         return self._delay(slot, result)

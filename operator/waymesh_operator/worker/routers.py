@@ -73,9 +73,9 @@ class Routers:
         await asyncio.gather(*(self._world.in_thread(router.close) for router in self.live.values()))
 
     async def close(self) -> None:
-        """End all connections for good."""
-        await self.rest()
-        self.live = {}
+        """Let go of all routers."""
+        gone, self.live = list(self.live.values()), {}
+        await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
 
     async def _connect(self, objects: Mapping[Key, Object]) -> None:
         """One connection for each router that can be asked, made anew when its pod or our certificate is another."""
@@ -83,7 +83,7 @@ class Routers:
         wanted = {name: (pod, self._tls(name, secret)) for name, pod in self.pods.items() if pod.reachable}
         stale = [name for name, live in self.live.items() if name not in wanted or not _serves(live, wanted[name])]
         gone = [self.live.pop(name) for name in stale]
-        await asyncio.gather(*(self._world.in_thread(router.close) for router in gone))
+        await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
         for name, (pod, tls) in wanted.items():
             if name in self.live:
                 self.live[name].pod = pod

@@ -1,0 +1,91 @@
+"""One router behind its connection: what is asked anew, what a refusal does, and threads that are left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from tests.kit.waiting import wait_until
+from tests.operator.fake_routers import FakeMesh
+from waymesh_client.channel import Tls
+from waymesh_operator.entities import Entity
+from waymesh_operator.errors import LiveError
+from waymesh_operator.observe import LiveRouter, PodView
+from waymesh_operator.observe.routers import ENTITIES_S
+from waymesh_operator.plan import CreateEntity
+
+POD = PodView("mesh-0", 0, "uid", "10.0.0.1", running=True, ready=True)
+
+
+@contextmanager
+def live() -> Iterator[tuple[LiveRouter, FakeMesh]]:
+    mesh = FakeMesh()
+    mesh.start("10.0.0.1", "mesh-0")
+    yield LiveRouter(POD, Tls(), mesh), mesh
+
+
+def create(name: str) -> CreateEntity:
+    entity = Entity("router.config.address", f"k8s/ns/Address/{name}", {"prefix": name, "distribution": "balanced"})
+    return CreateEntity("mesh-0", entity)
+
+
+def test_live_router_is_not_asked_again_for_what_we_have_changed_ourselves() -> None:
+    with live() as (router, mesh):
+        router.read(0.0, False)
+        router.carry_out([create("a")])
+        mesh.named("mesh-0").calls.clear()
+        names = [entity.name for entity in router.read(0.5, False).entities]
+        assert "k8s/ns/Address/a" in names
+        assert mesh.named("mesh-0").calls == []
+        router.read(ENTITIES_S + 1, False)
+        assert ("query", "router.config.address") in mesh.named("mesh-0").calls
+
+
+def test_live_router_a_refusal_stops_no_other_step() -> None:
+    with live() as (router, mesh):
+        mesh.refuse = lambda kind, name: "no" if name.endswith("b") else ""
+        router.read(0.0, False)
+        outcomes = router.carry_out([create("a"), create("b"), create("c")])
+        assert [outcome.error for outcome in outcomes] == ["", "no (400)", ""]
+
+
+def test_live_router_that_is_away_is_read_anew_when_it_is_back() -> None:
+    with live() as (router, mesh):
+        router.read(0.0, False)
+        mesh.named("mesh-0").up = False
+        with pytest.raises(LiveError, match="connection refused"):
+            router.carry_out([create("a")])
+        mesh.named("mesh-0").up = True
+        mesh.named("mesh-0").calls.clear()
+        router.read(0.1, False)
+        assert ("query", "listener") in mesh.named("mesh-0").calls
+
+
+def test_live_router_steps_left_behind_end_when_it_is_let_go_of() -> None:
+    """A turn is broken off while its thread is amid many steps: nobody else uses the connection meanwhile."""
+    with live() as (router, mesh), ThreadPoolExecutor(2) as threads:
+        router.read(0.0, False)
+        begun, go_on = threading.Event(), threading.Event()
+
+        def slow(name: str, verb: str, what: str) -> None:
+            if verb == "create":
+                begun.set()
+                assert go_on.wait(10)
+
+        mesh.fail = slow
+        steps = threads.submit(router.carry_out, [create(f"a{number}") for number in range(100)])
+        assert begun.wait(10)
+        ending = threads.submit(router.end)
+        wait_until(lambda: router._ended, 10, "the wish to end")
+        assert not ending.done()
+        assert ("close", "") not in mesh.named("mesh-0").calls
+        go_on.set()
+        with pytest.raises(LiveError, match="lets go"):
+            steps.result(10)
+        ending.result(10)
+        assert mesh.named("mesh-0").calls[-1] == ("close", "")
+        assert len(mesh.named("mesh-0").names("router.config.address")) == 1
