@@ -45,7 +45,15 @@ def test_what_is_in_two_files_is_refused_with_both_places(tmp_path: Path) -> Non
     assert str(raised.value).startswith(f"{other}:1")
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", gzip.compress(b"[]" * 1000)[:-9], gzip.compress(b"[]")[:-8] + bytes(8)])
+BROKEN = {
+    "empty": b"",
+    "not compressed": b"[]",
+    "cut off": gzip.compress(b"[]" * 1000)[:-9],
+    "wrong sum": gzip.compress(b"[]")[:-8] + bytes(8),
+}
+
+
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
 def test_what_is_no_gzip_file(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "bad.json.gz"
     path.write_bytes(data)
