@@ -159,7 +159,7 @@ class Namespace:
 
 def condition_status(resource: Object, condition: str) -> str | None:
     """The status of a condition, None when there is none or it speaks of an older generation."""
-    for entry in resource.get("status", {}).get("conditions", []):
+    for entry in (resource.get("status") or {}).get("conditions") or ():
         current = entry.get("observedGeneration", resource["metadata"].get("generation"))
         if entry["type"] == condition and current == resource["metadata"].get("generation"):
             return str(entry["status"])

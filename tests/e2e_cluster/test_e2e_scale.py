@@ -1,4 +1,4 @@
-"""Growing and shrinking, to zero and back, while clients send and receive."""
+"""Growing and shrinking, to zero and back, and a roll of all pods, while clients send and receive."""
 
 from __future__ import annotations
 
@@ -37,3 +37,23 @@ def test_scale_to_zero_and_back(operator: Namespace, namespace: Namespace) -> No
     namespace.wait("Router", "mesh", lambda found: found["status"].get("size") == 0, 30, "size 0 in the status")
     mesh.scale(2)
     mesh.converged(2)
+
+
+def test_roll_of_all_pods_under_load_loses_nothing(
+    operator: Namespace, namespace: Namespace, operator_image: str
+) -> None:
+    mesh = Mesh(namespace).apply(3, drain={"timeoutSeconds": 20})
+    mesh.converged(3)
+    before = mesh.lives()
+    traffic = Traffic(namespace, operator_image)
+    traffic.receive("receiver-a", "receiver-b")
+    traffic.send()
+    namespace.patch("Router", "mesh", {"spec": {"pod": {"labels": {"rolled": "yes"}}}})
+
+    def rolled() -> bool:
+        lives = mesh.lives()
+        return lives.keys() == before.keys() and all(lives[name] != before[name] for name in before)
+
+    wait_until(rolled, 180, "every pod made anew")
+    mesh.converged(3)
+    traffic.end().check(at_least=500)
