@@ -18,9 +18,11 @@ cdef class ConnectionIO:
     cdef bytes tail
     cdef public bint open
     cdef bint blocked
+    cdef bint leaving
     cdef public object info
     cpdef on_event(self, int mask)
-    cdef read(self)
+    cdef bint read(self) except -1
+    cdef hear_out(self, str reason)
     cdef feed(self, Py_ssize_t count)
     cpdef flush(self)
     cdef write(self)

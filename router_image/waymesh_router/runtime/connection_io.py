@@ -74,6 +74,7 @@ class ConnectionIO:
         self.tail = b""
         self.open = True
         self.blocked = False
+        self.leaving = False
         self.info: Any = None
 
     def on_event(self, mask: cython.int) -> None:
@@ -83,8 +84,8 @@ class ConnectionIO:
         if mask & ~EPOLLOUT and self.open:
             self.read()
 
-    def read(self) -> None:
-        """Read what is there, up to the buffer's end, and let the engine handle all complete frames."""
+    def read(self) -> cython.bint:
+        """Read what is there, up to the buffer's end; the engine handles all complete frames. False for nothing."""
         buffer: ReceiveBuffer = self.buffer
         left: cython.Py_ssize_t = len(self.tail)
         count: cython.Py_ssize_t
@@ -96,11 +97,20 @@ class ConnectionIO:
             count = self.receive(left)
         except OSError as error:
             self.owner.ended(self, error.strerror or str(error))
-            return
+            return False
         if count > 0:
             self.feed(left + count)
         elif count == 0:
             self.owner.ended(self, "closed by the peer")
+        return count > 0
+
+    def hear_out(self, reason: str) -> None:
+        """The peer takes nothing any more; what it sent before it left is still in the socket, and counts as sent."""
+        self.leaving = True
+        while self.open and not self.conn.done and self.read():
+            pass
+        if self.open:
+            self.owner.ended(self, reason)
 
     def feed(self, count: cython.Py_ssize_t) -> None:
         """Hand `count` bytes of the shared buffer to the engine and keep the tail that is no complete frame."""
@@ -132,6 +142,8 @@ class ConnectionIO:
         conn: Connection = self.conn
         sent: cython.Py_ssize_t
         size: cython.Py_ssize_t
+        if self.leaving:
+            return
         try:
             size = conn.end - conn.off
             if size:
@@ -146,7 +158,7 @@ class ConnectionIO:
             if conn.done:
                 self.owner.finished(self)
         except OSError as error:
-            self.owner.ended(self, error.strerror or str(error))
+            self.hear_out(error.strerror or str(error))
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
 

@@ -85,10 +85,10 @@ class Running:
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()  # seconds since the epoch: peers tell a restart of this router by its boot time
         self.router = Router(entries, self.host, now, rng, VERSION, int(now))
+        self._users_seen = self._users_stamp()  # before the file is read: a change from here on is seen
         self.router.authenticator = read_users(self._router_attrs)
         self.host.attach(self.router)
         self.router.start()
-        self._users_seen = self._users_stamp()
         self.loop.call_later(WATCH_S, self._watch)
 
     def watch_signals(self) -> None:

@@ -1,0 +1,57 @@
+"""How a transport ends: what the peer sent before it left still counts."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from tests.unit.runtime.fakes import FakeConnection, FakeRouter
+from waymesh_router.host import Peer
+from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
+
+
+class Hearing(FakeConnection):
+    """Keeps what it was given."""
+
+    got = b""
+
+    def receive(self, view: memoryview, count: int) -> int:
+        self.got += bytes(view[:count])
+        return count
+
+
+class RecordingOwner:
+    """Keeps how the connection ended."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def ended(self, io: ConnectionIO, reason: str) -> None:
+        io.open = False
+        io.sock.close()
+        self.reasons.append(reason)
+
+
+def joined() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a TCP connection; ours does not block."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def test_what_a_peer_sent_before_it_reset_the_connection_is_read() -> None:
+    ours, theirs = joined()
+    owner, conn = RecordingOwner(), Hearing(FakeRouter(), Peer("peer"))
+    buffer = ReceiveBuffer()
+    buffer.resize(buffer.limit // 32)  # so that one read does not do
+    io = ConnectionIO(owner, ours, conn, buffer)
+    said = b"".join(b"%06d\n" % number for number in range(5000))
+    theirs.sendall(said)
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    theirs.close()
+    conn.say(b"this finds nobody")
+    io.flush()
+    assert conn.got == said
+    assert len(owner.reasons) == 1
