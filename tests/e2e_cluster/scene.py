@@ -14,6 +14,8 @@ from tests.kit.waiting import wait_until
 
 TRAFFIC = Path(__file__).with_name("traffic.py")
 READY_S = 120.0
+AT_LEAST = 1000
+"""Messages that a sender sends however soon the test is over."""
 END_S = 90.0
 
 
@@ -135,7 +137,7 @@ class Traffic:
 
     def send(self, name: str = "sender", rate: int = 200, count: int = 0) -> None:
         """Start a sender, which ends by itself after `count` messages if given; returns when it has a connection."""
-        self._start(name, "send", "--rate", str(rate), "--count", str(count))
+        self._start(name, "send", "--rate", str(rate), "--count", str(count), "--at-least", str(AT_LEAST))
         if count:
             self.bounded.add(name)
         self._wait_connected(name)

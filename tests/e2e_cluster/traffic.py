@@ -3,7 +3,8 @@
     python traffic.py send --url amqp://mesh:5672 --address orders --rate 300 [--count N]
     python traffic.py receive --url amqp://mesh:5672 --address orders [--delay S]
 
-It runs until SIGTERM (or until --count messages are accepted). A sender then waits for what is unsettled. Every message
+It runs until SIGTERM (or until --count messages are accepted). A sender goes on until it has sent --at-least messages,
+then waits for what is unsettled. Every message
 that was not accepted is sent again, the same number. The last line on stdout is a JSON object: a sender's with
 `accepted` (all numbers below it were), `resent`, `connections`; a receiver's with `ranges` ([first, last] pairs of the
 numbers received), `received`, `duplicates`, `connections`.
@@ -130,17 +131,22 @@ class Sender(Client):
         count = self.options.count
         if count and self.accepted >= count:
             return True
-        if self.stopping is None:
+        if self.stopping is None or self.sends_more():
             return False
         return (not self.pending and not self.again_first) or now - self.stopping > GIVE_UP_S
 
+    def sends_more(self) -> bool:
+        """Whether new numbers are due."""
+        if self.options.count:
+            return bool(self.next < self.options.count)
+        return self.stopping is None or bool(self.next < self.options.at_least)
+
     def send_what_may_go(self) -> None:
         while self.sender is not None and self.sender.credit > 0 and self.allowance >= 1:
-            count = self.options.count
             if self.again_first:
                 number = self.again_first.popleft()
                 self.resent += 1
-            elif self.stopping is None and not (count and self.next >= count):
+            elif self.sends_more():
                 number = self.next
                 self.next += 1
             else:
@@ -250,6 +256,7 @@ def main() -> int:
     parser.add_argument("--address", required=True)
     parser.add_argument("--rate", type=float, default=300.0)
     parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--at-least", type=int, default=0)
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--credit", type=int, default=100)
     options = parser.parse_args()
