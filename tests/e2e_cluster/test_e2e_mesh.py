@@ -64,6 +64,7 @@ def test_pods_boot_into_the_mesh_without_the_operator(operator: Namespace, names
         assert len(pods) == 3
     finally:
         operator.kubectl("scale", "deployment/waymesh", "--replicas=1")
+        operator.wait_pods("app.kubernetes.io/name=waymesh-operator", 1)
     mesh.converged(3)
     assert {name: life for name, life in mesh.lives().items() if name != "mesh-1"} == {
         name: life for name, life in before.items() if name != "mesh-1"

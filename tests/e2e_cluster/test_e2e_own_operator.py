@@ -24,14 +24,20 @@ FOREVER_S = 3600
 @pytest.fixture(autouse=True)
 def alone(cluster: Cluster, crds: list[str]) -> Iterator[None]:
     """Nobody else acts meanwhile: the operator of the chart, if it is there, loses its Lease and stands by."""
-    pods = cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh-operator")
-    others = [pod["status"]["podIP"] for pod in pods]
+    wait_until(lambda: all("podIP" in pod["status"] for pod in _others(cluster)), 60, "pods of the operator started")
+    others = [pod["status"]["podIP"] for pod in _others(cluster)]
     if others:
         _hand_lease_to(cluster, "a test", FOREVER_S)
         wait_until(lambda: all(_stands_by(address) for address in others), 30, "the operator of the chart stands by")
     yield
     if others:
         _hand_lease_to(cluster, "", 1)
+
+
+def _others(cluster: Cluster) -> list[dict[str, Any]]:
+    """The pods of the chart's operator that are to stay."""
+    pods = cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh-operator")
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def _hand_lease_to(cluster: Cluster, holder: str, seconds: int) -> None:
