@@ -28,11 +28,6 @@ TIMEOUT_S = 600
 """Of one test that names none, its fixtures included."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
-    config.addinivalue_line("markers", "cluster: runs on a real Kubernetes that the test session starts")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks all tests of this folder, so that none is run by accident without a cluster."""
