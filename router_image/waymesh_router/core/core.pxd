@@ -24,6 +24,8 @@ cdef class Core(Settlement):
     cdef public object patterns
     cdef public Address control_address
     cdef public Annotations bare
+    cdef public object containers
+    cdef public object autolinks
 
     cpdef on_open(self, Connection connection, performative)
     cpdef on_close(self, Connection connection, error)

@@ -10,6 +10,8 @@ from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
 from waymesh_router.core.annotations import Annotations, local_annotations
 from waymesh_router.core.attaching import Refusal, Rng
+from waymesh_router.core.autolinks import AutoLinks
+from waymesh_router.core.containers import ROUTE_CONTAINER, Containers
 from waymesh_router.core.keys import MOBILE, ROUTER, address_key, bare_address
 from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import (
@@ -69,6 +71,8 @@ class Core(Settlement):
         self.control_address = Address("Lqdrouter", MULTICAST)
         self.control_address.subscriber = self.on_control
         self.bare = Annotations(router_id)
+        self.containers = Containers()
+        self.autolinks = AutoLinks(self)
 
     # ---- connections
     def add_connection(self, connection: RouterConnection) -> None:
@@ -83,6 +87,9 @@ class Core(Settlement):
             conn.send_open()
         if self.opened is not None:
             self.opened(conn)
+        if conn.role == ROUTE_CONTAINER:
+            self.containers.opened(conn)
+            self.autolinks.opened(conn)
         if conn.role != "inter-router":
             return
         conn.cost = attaching.agreed_cost(conn.cost, performative)
@@ -111,6 +118,9 @@ class Core(Settlement):
             self.log("SERVER", "info", f"[C{conn.id}] closed: {error.condition}: {error.description}")
         if conn.role == "inter-router":
             self.mesh.control_lost(conn)
+        elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
+            self.containers.closed(conn)
+            self.autolinks.closed(conn)
         conn.waiting.clear()
 
     # ---- attach
@@ -125,7 +135,9 @@ class Core(Settlement):
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if lk.state == "ATTACHED":
-            if performative.source is not None and performative.target is not None:
+            if lk.kind == ENDPOINT:
+                self.autolinks.attached(lk, performative)
+            elif performative.source is not None and performative.target is not None:
                 self.mesh_link_up(conn, lk)
             return
         try:
@@ -186,11 +198,16 @@ class Core(Settlement):
         if address.key.startswith(ROUTER):
             self.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
+        lk.accept(attach, source, attach.target)
+        self.join_consumer(lk, address.key)
+
+    def join_consumer(self, lk: RouterLink, key: str) -> None:
+        """An attached outgoing link takes what is sent to an address."""
+        address = self.get_address(key)
         lk.address = address
         address.consumers.append(lk)
-        lk.accept(attach, source, attach.target)
-        if len(address.consumers) == 1 and address.key.startswith(MOBILE):
-            self.mesh.local_added(address.key, address.treatment)
+        if len(address.consumers) == 1 and key.startswith(MOBILE):
+            self.mesh.local_added(key, address.treatment)
         self.refresh(address)
 
     def attach_producer(self, lk: RouterLink, attach: Attach, target: Terminus) -> None:
@@ -208,16 +225,21 @@ class Core(Settlement):
         address = self.address_for(text, "ingressPhase")
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
         lk.annotations = local_annotations(self.router_id, bare_address(text), phase)
+        lk.accept(attach, attach.source, target)
+        self.join_producer(lk, address.key)
+
+    def join_producer(self, lk: RouterLink, key: str) -> None:
+        """An attached incoming link brings what is for an address."""
+        address = self.get_address(key)
         lk.address = address
         address.producers.append(lk)
-        lk.accept(attach, attach.source, target)
-        if address.reachable():
+        if address.reachable() and (not self.drain_from or address.subscriber is not None):
             lk.grant()
 
     def address_for(self, text: str, phase_attribute: str) -> Address:
         """The address that a link names. Raises Refusal."""
         config = self.patterns.match(bare_address(text))
-        phase = str(config[phase_attribute] or 0) if config is not None else "0"
+        phase = attaching.phase_of(config, phase_attribute) if config is not None else "0"
         address = self.get_address(address_key(text, self.router_id, phase))
         if address.treatment == UNAVAILABLE:
             self.drop_if_unused(address)
@@ -323,6 +345,7 @@ class Core(Settlement):
             self.consumer_lost(lk)
         if address is not None:
             self.refresh(address)
+        self.autolinks.lost(lk, error)
 
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Take a link off its address."""

@@ -31,7 +31,7 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "nodeCount": 0 if view.routing is None else len(view.routing.nodes),
         "addrCount": len(core.addresses),
         "linkRouteCount": 0,
-        "autoLinkCount": 0,
+        "autoLinkCount": len(core.autolinks),
         "presettledDeliveries": core.presettled,
         "droppedPresettledDeliveries": core.dropped_presettled,
         "acceptedDeliveries": core.accepted,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from waymesh_router.core.autolinks import AutoLinks
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
 from waymesh_router.routing.engine import RoutingEngine
@@ -23,6 +24,7 @@ class CoreView(Protocol):
     nodes: dict[str, Node]
     started_at: float
     log: Callable[[str, str, str], None]
+    autolinks: AutoLinks
     presettled: int
     dropped_presettled: int
     accepted: int
@@ -82,6 +84,12 @@ class RouterView(Protocol):
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
         """Treat them by default again."""
+
+    def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
+        """Attach a link to a container whenever that is connected."""
+
+    def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
+        """Detach it for good."""
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Set all of one log module; raises SchemaError too."""
