@@ -225,6 +225,7 @@ class Router:
             self.next_tick = now + TICK_S
             self.drain.tick(now)
             self.core.autolinks.tick(now)
+            self.core.linkroutes.tick()
             self.sampler.tick(now)
             for conn in list(self.core.connections.values()):
                 conn.tick(now)
@@ -308,6 +309,12 @@ class Router:
 
     def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
         self.core.autolinks.remove(attrs["identity"])
+
+    def add_link_route(self, attrs: Mapping[str, Any]) -> None:
+        self.core.linkroutes.add(attrs)
+
+    def remove_link_route(self, attrs: Mapping[str, Any]) -> None:
+        self.core.linkroutes.remove(attrs["identity"])
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""

@@ -30,7 +30,7 @@ LAST_FORBIDDEN_S = 300.0
 """Where the container forbids the link, somebody has to change something there first."""
 STABLE_S = 10.0
 """A link that was active for so long and is lost begins with the shortest delay again."""
-OUTCOMES = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
+OUTCOMES: list[str] = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
 
 
 class AutoLink:
@@ -169,14 +169,17 @@ class AutoLinks:
             return
         auto.status, auto.last_error, auto.active_at = ACTIVE, None, self._core.now
         conn: RouterConnection = link.connection  # type: ignore[assignment]
+        address = link.address = self._core.get_address(auto.key)
         if auto.incoming:
+            address.producers.append(link)
             link.strip = conn.strip_in
             link.capacity = conn.link_capacity
             link.annotations = local_annotations(self._core.router_id, auto.address, str(auto.phase))
-            self._core.join_producer(link, auto.key)
+            self._core.producer_joined(link, address)
         else:
+            address.consumers.append(link)
             link.strip = conn.strip_out
-            self._core.join_consumer(link, auto.key)
+            self._core.consumer_joined(address)
 
     def lost(self, link: RouterLink, error: ErrorInfo | None) -> None:
         """A link of ours is gone."""

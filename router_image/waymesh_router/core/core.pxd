@@ -3,9 +3,9 @@ from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
-from waymesh_router.core.settlement cimport Settlement
+from waymesh_router.core.linked cimport Linked
 
-cdef class Core(Settlement):
+cdef class Core(Linked):
     cdef public double now
     cdef public double started_at
     cdef public object rng
@@ -26,6 +26,7 @@ cdef class Core(Settlement):
     cdef public Annotations bare
     cdef public object containers
     cdef public object autolinks
+    cdef public object linkroutes
 
     cpdef on_open(self, Connection connection, performative)
     cpdef on_close(self, Connection connection, error)

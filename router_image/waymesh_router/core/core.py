@@ -12,7 +12,9 @@ from waymesh_router.core.annotations import Annotations, local_annotations
 from waymesh_router.core.attaching import Refusal, Rng
 from waymesh_router.core.autolinks import AutoLinks
 from waymesh_router.core.containers import ROUTE_CONTAINER, Containers
-from waymesh_router.core.keys import MOBILE, ROUTER, address_key, bare_address
+from waymesh_router.core.keys import LINK_ROUTES, MOBILE, ROUTER, address_key, bare_address
+from waymesh_router.core.linked import Linked
+from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import (
     BALANCED,
@@ -20,8 +22,10 @@ from waymesh_router.core.model import (
     CONTROL,
     DATA,
     ENDPOINT,
+    LINK_BALANCED,
     MULTICAST,
     PRIORITIES,
+    ROUTED,
     TREATMENTS,
     UNAVAILABLE,
     Address,
@@ -31,7 +35,6 @@ from waymesh_router.core.model import (
     Target,
 )
 from waymesh_router.core.patterns import PatternTree, prefix_pattern
-from waymesh_router.core.settlement import Settlement
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 
-class Core(Settlement):
+class Core(Linked):
     """Connections, links, addresses, remote routers of one router.
 
     `mesh` hears of changes; `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn.
@@ -51,7 +54,7 @@ class Core(Settlement):
     def __init__(
         self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None], interior: bool
     ) -> None:
-        Settlement.__init__(self, router_id)
+        Linked.__init__(self, router_id)
         self.now = now
         self.started_at = now
         self.rng = rng
@@ -73,6 +76,7 @@ class Core(Settlement):
         self.bare = Annotations(router_id)
         self.containers = Containers()
         self.autolinks = AutoLinks(self)
+        self.linkroutes = LinkRoutes(self)
 
     # ---- connections
     def add_connection(self, connection: RouterConnection) -> None:
@@ -90,6 +94,7 @@ class Core(Settlement):
         if conn.role == ROUTE_CONTAINER:
             self.containers.opened(conn)
             self.autolinks.opened(conn)
+            self.linkroutes.containers_changed(conn)
         if conn.role != "inter-router":
             return
         conn.cost = attaching.agreed_cost(conn.cost, performative)
@@ -121,6 +126,7 @@ class Core(Settlement):
         elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
             self.containers.closed(conn)
             self.autolinks.closed(conn)
+            self.linkroutes.containers_changed(conn)
         conn.waiting.clear()
 
     # ---- attach
@@ -137,6 +143,8 @@ class Core(Settlement):
         if lk.state == "ATTACHED":
             if lk.kind == ENDPOINT:
                 self.autolinks.attached(lk, performative)
+            elif lk.kind == ROUTED:
+                self.linkroutes.answered(lk, performative)
             elif performative.source is not None and performative.target is not None:
                 self.mesh_link_up(conn, lk)
             return
@@ -148,7 +156,11 @@ class Core(Settlement):
     def answer_attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
         """Accept a link that the peer attaches. Raises Refusal."""
         kind = attaching.link_kind(attach)
-        if (kind == ENDPOINT) == (conn.role == "inter-router"):
+        between_routers = conn.role == "inter-router"
+        if kind == ENDPOINT and between_routers and conn.control_in is not None:
+            self.linkroutes.attach(conn, lk, attach)
+            return
+        if (kind == ENDPOINT) == between_routers:
             place = "an inter-router connection" if kind == ENDPOINT else f"a connection of role {conn.role}"
             raise Refusal(NOT_ALLOWED, f"this link is not allowed on {place}")
         if kind != ENDPOINT:
@@ -157,6 +169,8 @@ class Core(Settlement):
             self.mesh_link_up(conn, lk)
         elif self.drain_from and not attaching.for_management(attach):
             self.turn_away(conn)
+        elif self.linkroutes.attach(conn, lk, attach):
+            return
         elif lk.is_sender:
             lk.strip = conn.strip_out
             self.attach_consumer(lk, attach, attaching.checked_source(attach.source))
@@ -198,16 +212,15 @@ class Core(Settlement):
         if address.key.startswith(ROUTER):
             self.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
-        lk.accept(attach, source, attach.target)
-        self.join_consumer(lk, address.key)
-
-    def join_consumer(self, lk: RouterLink, key: str) -> None:
-        """An attached outgoing link takes what is sent to an address."""
-        address = self.get_address(key)
         lk.address = address
         address.consumers.append(lk)
-        if len(address.consumers) == 1 and key.startswith(MOBILE):
-            self.mesh.local_added(key, address.treatment)
+        lk.accept(attach, source, attach.target)
+        self.consumer_joined(address)
+
+    def consumer_joined(self, address: Address) -> None:
+        """An attached outgoing link takes what is sent to an address, of which it is the last consumer."""
+        if len(address.consumers) == 1 and address.key.startswith(MOBILE):
+            self.mesh.local_added(address.key, address.treatment)
         self.refresh(address)
 
     def attach_producer(self, lk: RouterLink, attach: Attach, target: Terminus) -> None:
@@ -225,14 +238,13 @@ class Core(Settlement):
         address = self.address_for(text, "ingressPhase")
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
         lk.annotations = local_annotations(self.router_id, bare_address(text), phase)
-        lk.accept(attach, attach.source, target)
-        self.join_producer(lk, address.key)
-
-    def join_producer(self, lk: RouterLink, key: str) -> None:
-        """An attached incoming link brings what is for an address."""
-        address = self.get_address(key)
         lk.address = address
         address.producers.append(lk)
+        lk.accept(attach, attach.source, target)
+        self.producer_joined(lk, address)
+
+    def producer_joined(self, lk: RouterLink, address: Address) -> None:
+        """An attached incoming link brings what is for an address."""
         if address.reachable() and (not self.drain_from or address.subscriber is not None):
             lk.grant()
 
@@ -258,6 +270,9 @@ class Core(Settlement):
                 node = self.nodes.get(key[1:])
                 if node is not None:
                     address.targets[node.id] = Target(node)
+            elif key.startswith(LINK_ROUTES):
+                address.treatment = LINK_BALANCED
+                self.linkroutes.learn(key)
         return address
 
     def configure(self, address: Address, hint: int | None) -> None:
@@ -318,15 +333,21 @@ class Core(Settlement):
 
     def drop_if_unused(self, address: Address) -> None:
         """Forget the address if nothing refers to it."""
-        if address.unused() and self.addresses.get(address.key) is address:
-            del self.addresses[address.key]
+        key = address.key
+        if address.unused() and self.addresses.get(key) is address and not self.linkroutes.keeps(key):
+            del self.addresses[key]
             address.dead = True
+            if key.startswith(LINK_ROUTES):
+                self.linkroutes.forget(key)
 
     # ---- detach
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         self.links.pop(lk.id, None)
+        if lk.kind == ROUTED:
+            self.linkroutes.lost(lk, error)
+            return
         if lk in conn.data_out:
             conn.data_out.remove(lk)
         elif lk in conn.data_in:

@@ -48,6 +48,7 @@ cdef class Forwarding(Handler):
     cdef end_discarded(self, RouterLink lk)
     cdef count_outcome(self, RouterLink lk, bytes state)
     cdef sender_settled(self, Delivery d, bytes state)
+    cdef pass_on(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef to_many(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef feed(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)

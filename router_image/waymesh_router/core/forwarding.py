@@ -78,7 +78,9 @@ class Forwarding(Handler):
         end: cython.Py_ssize_t,
     ) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
-        if lk.transfer_first:
+        if lk.partner is not None:
+            self.pass_on(lk, more, b, start, end)
+        elif lk.transfer_first:
             lk.discard = False
             self.first_frame(lk, more, b, start, end)
         elif lk.stream is not None:
@@ -510,6 +512,17 @@ class Forwarding(Handler):
 
     def sender_settled(self, d: Delivery, state: bytes) -> None:
         """The sender settled an unsettled delivery by itself; see settlement.py."""
+
+    # ---- link routes, see linked.py
+    def pass_on(
+        self,
+        lk: RouterLink,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        """A transfer on a link of a link route."""
 
     # ---- slow ways, see queueing.py
     def enqueue(

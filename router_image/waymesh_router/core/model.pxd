@@ -53,6 +53,9 @@ cdef class RouterLink(Link):
     cdef public bint discard
     cdef public RouterLink feeder
     cdef public object queue
+    cdef public RouterLink partner
+    cdef public object route
+    cdef public Py_ssize_t held
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled
@@ -113,6 +116,7 @@ cdef class Queued:
     cdef public unsigned int format
     cdef public int priority
     cdef public bytes head
+    cdef public bytes tag
     cdef public list chunks
     cdef public Py_ssize_t size
     cdef public bint complete

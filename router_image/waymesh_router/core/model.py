@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 ENDPOINT = 0
 CONTROL = 1
 DATA = 2
+ROUTED = 3
 
 # Treatments, as they travel in MAU hints. Source: inter-router.md
 FLOOD = 0
 MULTICAST = 1
 CLOSEST = 2
 BALANCED = 3
+LINK_BALANCED = 4
 UNAVAILABLE = 5
 
 TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
-DISTRIBUTIONS = {FLOOD: "flood", **{treatment: name for name, treatment in TREATMENTS.items()}}
+DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced", **{treatment: name for name, treatment in TREATMENTS.items()}}
 
 DEFAULT_PRIORITY = 4
 PRIORITIES = 10
@@ -76,6 +78,8 @@ class RouterLink(Link):
     anonymous sender), `annotations` for messages without any of their own, and while a delivery of several frames
     arrives, where it goes: `stream` (one link), `queued` (the slow way) or nowhere (`discard`). Outgoing: `address`,
     `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
+    Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
+    container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
     """
 
     def __init__(self, session: Session) -> None:
@@ -98,7 +102,10 @@ class RouterLink(Link):
         self.stream_delivery: Delivery | None = None
         self.discard = False
         self.feeder: RouterLink | None = None
-        self.queue: deque[Branch] | None = None
+        self.queue: deque[Any] | None = None  # of Branch; of Queued on a link route
+        self.partner: Any = None  # RouterLink or None
+        self.route: Any = None
+        self.held = 0
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -186,7 +193,8 @@ class Queued:
     """A delivery on the slow way: it waits for a consumer, goes to several, or to the router itself.
 
     `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has
-    come and is still needed; `complete`: all has come. `branches`: where it goes; `unstarted`: how many of them wait
+    come and is still needed; `complete`: all has come. On a link route: `tag` is the delivery-tag, `head` the encoded
+    fields of the first transfer from rcv-settle-mode on. `branches`: where it goes; `unstarted`: how many of them wait
     for credit.
     """
 
@@ -201,6 +209,7 @@ class Queued:
         self.format = 0
         self.priority = DEFAULT_PRIORITY
         self.head = b""
+        self.tag = b""
         self.chunks: list[bytes] = []
         self.size = 0
         self.complete = True

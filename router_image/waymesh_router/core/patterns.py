@@ -35,6 +35,10 @@ class PatternTree(Generic[V]):
         """Raises KeyError for a pattern that is not there."""
         del self._patterns[tuple(split_words(pattern))]
 
+    def get(self, pattern: str) -> V | None:
+        """The value of an equal pattern."""
+        return self._patterns.get(tuple(split_words(pattern)))
+
     def match(self, address: str) -> V | None:
         """The value of the best matching pattern."""
         words = split_words(address)

@@ -7,6 +7,8 @@ from waymesh_router.core.model cimport Address, Branch, Group, Node, Queued, Rou
 
 cdef class Queueing(Forwarding):
     cpdef on_credit(self, Link link)
+    cdef pass_credit(self, RouterLink out)
+    cdef drop_held(self, RouterLink lk, Queued q)
     cpdef on_writable(self, Connection connection)
     cpdef on_abort(self, Link link)
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)

@@ -172,6 +172,9 @@ class Queueing(Forwarding):
     # ---- going out
     def on_credit(self, link: Link) -> None:
         out: RouterLink = link  # type: ignore[assignment]
+        if out.partner is not None:
+            self.pass_credit(out)
+            return
         if out.queue is not None:
             self.drain_queue(out)
         if out.kind == DATA:
@@ -184,6 +187,9 @@ class Queueing(Forwarding):
         elif out.address is not None and out.address.pending is not None:
             self.drain(out.address)
         out.finish_drain()
+
+    def pass_credit(self, out: RouterLink) -> None:
+        """Credit on a link of a link route; see linked.py."""
 
     def on_writable(self, connection: Connection) -> None:
         for session in list(connection.sessions.values()):
@@ -476,7 +482,8 @@ class Queueing(Forwarding):
             self.drop_queued(lk)
         lk.head = None
         lk.discard = False
-        lk.give_back()
+        if lk.partner is None:
+            lk.give_back()
 
     def drop_stream(self, lk: RouterLink) -> None:
         """Abort the delivery that streams from lk to one consumer."""
@@ -509,6 +516,9 @@ class Queueing(Forwarding):
     def drop_queued(self, lk: RouterLink) -> None:
         """Take back the incomplete slow delivery of lk from where it waits or goes."""
         q: Queued = lk.queued
+        if lk.partner is not None:
+            self.drop_held(lk, q)
+            return
         lk.queued = None
         address: Address = q.address
         if address.pending is not None and q in address.pending:
@@ -530,6 +540,9 @@ class Queueing(Forwarding):
         if q.delivery is not None:
             self.forget(q.delivery)
         self.let_go(q)
+
+    def drop_held(self, lk: RouterLink, q: Queued) -> None:
+        """The same on a link route; see linked.py."""
 
     def forget(self, d: Delivery) -> None:
         """Remove a delivery from both rings without an outcome."""

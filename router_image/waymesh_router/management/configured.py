@@ -56,6 +56,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _connector(view),
         _simple("sslProfile", view.add_ssl_profile, view.remove_ssl_profile),
         _simple("router.config.address", view.add_address, view.remove_address),
+        _link_route(view),
         _auto_link(view),
         _log(view),
     ]
@@ -74,6 +75,18 @@ def _connector(view: RouterView) -> EntityAdapter:
         entity_type("connector"),
         on_create=_asked(view.add_connector),
         on_delete=_asked(view.remove_connector),
+        live=live,
+    )
+
+
+def _link_route(view: RouterView) -> EntityAdapter:
+    def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
+        return {"operStatus": "active" if view.core.linkroutes.active(attributes["identity"]) else "inactive"}
+
+    return ConfiguredEntities(
+        entity_type("router.config.linkRoute"),
+        on_create=_asked(view.add_link_route),
+        on_delete=_asked(view.remove_link_route),
         live=live,
     )
 

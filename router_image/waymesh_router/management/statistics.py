@@ -30,7 +30,7 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "linkCount": len(core.links),
         "nodeCount": 0 if view.routing is None else len(view.routing.nodes),
         "addrCount": len(core.addresses),
-        "linkRouteCount": 0,
+        "linkRouteCount": len(core.linkroutes),
         "autoLinkCount": len(core.autolinks),
         "presettledDeliveries": core.presettled,
         "droppedPresettledDeliveries": core.dropped_presettled,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from waymesh_router.core.autolinks import AutoLinks
+from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
 from waymesh_router.routing.engine import RoutingEngine
@@ -25,6 +26,7 @@ class CoreView(Protocol):
     started_at: float
     log: Callable[[str, str, str], None]
     autolinks: AutoLinks
+    linkroutes: LinkRoutes
     presettled: int
     dropped_presettled: int
     accepted: int
@@ -90,6 +92,12 @@ class RouterView(Protocol):
 
     def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
         """Detach it for good."""
+
+    def add_link_route(self, attrs: Mapping[str, Any]) -> None:
+        """Pass attaches with matching addresses on to a container."""
+
+    def remove_link_route(self, attrs: Mapping[str, Any]) -> None:
+        """Do not pass on further ones."""
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Set all of one log module; raises SchemaError too."""

@@ -119,12 +119,14 @@ class Party(Station, Handler):
         return party
 
     def sender(self, session: Session, address: str | None, name: str = "out", **over: Any) -> PartyLink:
-        fields = {"source": Terminus("source", address="here"), "target": Terminus("target", address=address), **over}
-        return self.attach(session, Attach(name, 0, False, snd_settle_mode=2, **fields))
+        fields: dict[str, Any] = {"snd_settle_mode": 2, "source": Terminus("source", address="here")}
+        fields |= {"target": Terminus("target", address=address), **over}
+        return self.attach(session, Attach(name, 0, False, **fields))
 
     def receiver(self, session: Session, address: str, credit: int = 0, name: str = "in", **over: Any) -> PartyLink:
-        fields = {"source": Terminus("source", address=address), "target": Terminus("target", address="here"), **over}
-        party = self.attach(session, Attach(name, 0, True, snd_settle_mode=2, **fields))
+        fields: dict[str, Any] = {"snd_settle_mode": 2, "source": Terminus("source", address=address)}
+        fields |= {"target": Terminus("target", address="here"), **over}
+        party = self.attach(session, Attach(name, 0, True, **fields))
         party.link.capacity = credit
         return party
 

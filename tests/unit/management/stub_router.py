@@ -14,6 +14,7 @@ from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.autolinks import AutoLinks
 from waymesh_router.core.containers import Containers
+from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
 from waymesh_router.management.assembly import build_agent
@@ -47,6 +48,7 @@ class StubCore:
         self.now = NOW
         self.containers = Containers()
         self.autolinks = AutoLinks(self)  # type: ignore[arg-type]
+        self.linkroutes = LinkRoutes(self)  # type: ignore[arg-type]
         for number, name in enumerate(COUNTERS, start=1):
             setattr(self, name, number)
 
