@@ -38,6 +38,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.queueing",
     "waymesh_router.core.settlement",
     "waymesh_router.core.linked",
+    "waymesh_router.core.addressing",
     "waymesh_router.core.core",
     "waymesh_router.runtime.connection_io",
 )

@@ -22,8 +22,8 @@ class Link:
     deliveries that have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several
     frames is under way. `backlog`: payloads of frames of it that have to wait for the session window or the transport;
     `abandoned`: it ends with an abort instead. `over`: the handler was told that the link is gone.
-    `holding`: the session whose incoming window stays closed because of this link. `passing`: what comes is passed on to
-    another peer, which alone decides on credit. `closed`: the peer's detach closed the link for good. Spec: 2.6.5.
+    `holding`: the session whose incoming window stays closed because of this link. `passing`: what comes is passed on
+    to another peer, which alone decides on credit. `closed`: the peer's detach closed the link for good. Spec: 2.6.5.
     """
 
     def __init__(self, session: Session) -> None:

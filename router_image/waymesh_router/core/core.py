@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_FOUND
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
+from waymesh_router.core.addressing import Addressing
 from waymesh_router.core.annotations import Annotations, local_annotations
 from waymesh_router.core.attaching import Refusal, Rng
 from waymesh_router.core.autolinks import AutoLinks
 from waymesh_router.core.containers import ROUTE_CONTAINER, Containers
-from waymesh_router.core.keys import LINK_ROUTES, MOBILE, ROUTER, address_key, bare_address
-from waymesh_router.core.linked import Linked
+from waymesh_router.core.keys import MOBILE, ROUTER, address_key, bare_address
 from waymesh_router.core.linkroutes import LinkRoutes
-from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import (
-    BALANCED,
-    CLOSEST,
     CONTROL,
     DATA,
     ENDPOINT,
-    LINK_BALANCED,
     MULTICAST,
     PRIORITIES,
     ROUTED,
-    TREATMENTS,
     UNAVAILABLE,
     Address,
-    Node,
     RouterConnection,
     RouterLink,
-    Target,
 )
-from waymesh_router.core.patterns import PatternTree, prefix_pattern
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -43,34 +35,28 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 
-class Core(Linked):
+class Core(Addressing):
     """Connections, links, addresses, remote routers of one router.
 
-    `mesh` hears of changes; `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn.
-    `drain_from`: 0, or while the router drains the id of the first connection that came since. `opened(connection)`
-    is called when the peer's open is there.
+    `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn. `opened(connection)` is called
+    when the peer's open is there.
     """
 
     def __init__(
         self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None], interior: bool
     ) -> None:
-        Linked.__init__(self, router_id)
+        Addressing.__init__(self, router_id)
         self.now = now
         self.started_at = now
         self.rng = rng
         self.log = log
         self.interior = interior
-        self.mesh = MeshListener()
         self.connections: dict[int, RouterConnection] = {}
         self.closing: dict[int, RouterConnection] = {}
         self.links: dict[int, RouterLink] = {}
-        self.nodes: dict[str, Node] = {}
         self.next_connection_id = 1
         self.next_link_id = 1
-        self.default_treatment = BALANCED
-        self.drain_from = 0
         self.opened: Callable[[RouterConnection], None] | None = None
-        self.patterns: PatternTree[dict[str, Any]] = PatternTree()
         self.control_address = Address("Lqdrouter", MULTICAST)
         self.control_address.subscriber = self.on_control
         self.bare = Annotations(router_id)
@@ -258,88 +244,6 @@ class Core(Linked):
             raise Refusal(NOT_FOUND, f"Node not found: {bare_address(text)}")
         return address
 
-    # ---- addresses
-    def get_address(self, key: str, hint: int | None = None) -> Address:
-        """The address with this key, made if it is new. `hint`: treatment of the router that told us of it."""
-        address = self.addresses.get(key)
-        if address is None:
-            address = Address(key, CLOSEST)
-            self.addresses[key] = address
-            self.configure(address, hint)
-            if key.startswith(ROUTER):
-                node = self.nodes.get(key[1:])
-                if node is not None:
-                    address.targets[node.id] = Target(node)
-            elif key.startswith(LINK_ROUTES):
-                address.treatment = LINK_BALANCED
-                self.linkroutes.learn(key)
-        return address
-
-    def configure(self, address: Address, hint: int | None) -> None:
-        """Set what the configured prefixes and patterns say of a mobile address."""
-        if not address.key.startswith(MOBILE):
-            return
-        config = self.patterns.match(address.key[2:])
-        address.config = config
-        address.priority = -1
-        if config is None:
-            address.treatment = self.default_treatment if hint is None else hint
-        else:
-            address.treatment = TREATMENTS[config["distribution"]]
-            if config.get("priority") is not None:
-                address.priority = int(config["priority"])
-
-    def add_pattern(self, attrs: dict[str, Any]) -> None:
-        """An `address` entity. Raises KeyError where its pattern is taken."""
-        self.patterns.add(attrs["pattern"] or prefix_pattern(attrs["prefix"]), attrs)
-        self.reconfigure()
-
-    def remove_pattern(self, attrs: dict[str, Any]) -> None:
-        """An `address` entity goes."""
-        self.patterns.remove(attrs["pattern"] or prefix_pattern(attrs["prefix"]))
-        self.reconfigure()
-
-    def reconfigure(self) -> None:
-        """Configured addresses changed: so do the ones that are in use."""
-        for address in list(self.addresses.values()):
-            before = address.treatment
-            self.configure(address, None)
-            if address.treatment != before and address.consumers and address.key.startswith(MOBILE):
-                self.mesh.local_added(address.key, address.treatment)
-
-    def lookup(self, text: str, phase: str) -> Address | None:
-        return self.addresses.get(address_key(text, self.router_id, phase))
-
-    def subscribe(self, key: str, subscriber: Callable[[bytes, RouterLink | None], None]) -> None:
-        """The router itself consumes the address."""
-        address = self.get_address(key)
-        address.subscriber = subscriber
-        self.refresh(address)
-
-    def refresh(self, address: Address) -> None:
-        """After any change of who consumes: credit for its producers, or none; what waits goes out, or back."""
-        address.nearest = None
-        if address.reachable():
-            for producer in address.producers:
-                if not producer.accepting and (not self.drain_from or address.subscriber is not None):
-                    producer.grant()
-            self.drain(address)
-            return
-        for producer in address.producers:
-            producer.withdraw()
-        if address.pending is not None:
-            self.release_pending(address)
-        self.drop_if_unused(address)
-
-    def drop_if_unused(self, address: Address) -> None:
-        """Forget the address if nothing refers to it."""
-        key = address.key
-        if address.unused() and self.addresses.get(key) is address and not self.linkroutes.keeps(key):
-            del self.addresses[key]
-            address.dead = True
-            if key.startswith(LINK_ROUTES):
-                self.linkroutes.forget(key)
-
     # ---- detach
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
@@ -377,53 +281,6 @@ class Core(Linked):
             address.consumers.remove(lk)
             if not address.consumers and address.key.startswith(MOBILE):
                 self.mesh.local_removed(address.key)
-
-    # ---- remote routers
-    def node_up(self, router_id: str) -> None:
-        """A remote router can be reached."""
-        node = Node(router_id)
-        self.nodes[router_id] = node
-        node.address = self.get_address(ROUTER + router_id)
-        node.address.targets[router_id] = Target(node)
-
-    def node_down(self, router_id: str) -> None:
-        """A remote router cannot be reached any more."""
-        if self.nodes.pop(router_id, None) is not None:
-            for address in list(self.addresses.values()):
-                if address.targets.pop(router_id, None) is not None:
-                    self.refresh(address)
-
-    def mobile_add(self, router_id: str, key: str, treatment: int) -> None:
-        """A remote router has consumers for the address."""
-        node = self.nodes.get(router_id)
-        if node is None:
-            return
-        address = self.get_address(key, treatment)
-        if router_id not in address.targets:
-            address.targets[router_id] = Target(node)
-            self.refresh(address)
-
-    def mobile_remove(self, router_id: str, key: str) -> None:
-        """A remote router has no consumers for the address any more."""
-        address = self.addresses.get(key)
-        if address is not None and address.targets.pop(router_id, None) is not None:
-            self.refresh(address)
-
-    def mobile_flush(self, router_id: str) -> None:
-        """Forget which consumers a remote router has."""
-        for address in list(self.addresses.values()):
-            if not address.key.startswith(ROUTER) and address.targets.pop(router_id, None) is not None:
-                self.refresh(address)
-
-    def repath(self) -> None:
-        """Next hops or costs changed: look again at each address that has remote consumers."""
-        for address in list(self.addresses.values()):
-            if address.targets:
-                if address.pending is not None:
-                    for node in (t.node.neighbour() for t in address.targets.values()):
-                        if node is not None:
-                            node.connection.waiting[address] = None
-                self.refresh(address)
 
     # ---- messages of the router itself
     def on_control(self, message: bytes, lk: RouterLink | None) -> None:

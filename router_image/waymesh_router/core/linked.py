@@ -140,7 +140,7 @@ class Linked(Settlement):
         end: cython.Py_ssize_t,
     ) -> None:
         """Begin a delivery on a link that is ready; `more`: further calls follow for it."""
-        lk: RouterLink = q.link
+        lk: RouterLink = q.link  # type: ignore[assignment]
         session: Session = out.session
         conn: Connection = out.connection
         n: cython.Py_ssize_t = end - start

@@ -34,7 +34,8 @@ LINK_BALANCED = 4
 UNAVAILABLE = 5
 
 TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
-DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced", **{treatment: name for name, treatment in TREATMENTS.items()}}
+DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced"}
+DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
 
 DEFAULT_PRIORITY = 4
 PRIORITIES = 10

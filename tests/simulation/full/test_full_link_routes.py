@@ -198,7 +198,7 @@ def test_large_messages_pass_in_frames(scene: Scene) -> None:
     for _ in range(3):
         scene.until(sender.link.ready)
         scene.client.send(sender, big)
-    scene.until(lambda: len(receiver.got) == 3, 10.0)
+    scene.until(lambda: len(receiver.got) == 3 and len(sender.outcomes) == 3, 10.0)
     assert all(got.data == big for got in receiver.got)
     assert sender.outcomes == [(True, ACCEPTED)] * 3
 
