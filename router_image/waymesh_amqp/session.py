@@ -237,12 +237,13 @@ class Session:
         if link is None:
             self.end(UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
             return
-        if link.state == "ATTACH_RCVD":
-            link.send_attach(link.bare_answer())  # the peer did not wait for ours
+        unanswered = link.state == "ATTACH_RCVD"
         link.state = states.advance(states.LINK, "link", link.state, "detach<")
         link.attached = False
         link.closed = detach.closed
         if link.state == "DETACH_RCVD":
+            if unanswered:
+                self.send_frame(link.bare_answer())
             self.link_over(link, detach.error)
             link.state = states.advance(states.LINK, "link", link.state, "detach>")
             self.send_frame(Detach(handle=link.handle, closed=detach.closed))
