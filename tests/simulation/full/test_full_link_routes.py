@@ -13,6 +13,7 @@ from tests.simulation.full.containers import ACCEPTED, RELEASED, Broker, Party, 
 from tests.simulation.full.network import Network, SimRouter
 from tests.simulation.full.oracle import faults
 from waymesh_amqp.outcomes import modified
+from waymesh_amqp.outgoing import abort, send_first
 from waymesh_amqp.performatives import ErrorInfo, Terminus
 from waymesh_amqp.types import Symbol, encode
 from waymesh_schema.entities import entity_type
@@ -317,6 +318,96 @@ def test_held_back_deliveries_are_released_when_the_broker_goes(scene: Scene) ->
     scene.until(lambda: sender.gone)
     assert [state[2] for _, state in sender.outcomes] == [0x27] * 3
     assert RELEASED not in [state for _, state in sender.outcomes]
+
+
+def test_a_delivery_that_is_aborted_is_aborted_for_the_broker(scene: Scene) -> None:
+    sender = scene.sender()
+    data = message(bytes(100000))
+    link = sender.link
+    send_first(link, False, True, memoryview(data), 0, 0, b"", 0, 50000, 0)
+    scene.client.wake()
+    (there,) = scene.broker.of("b2.queue")
+    scene.until(lambda: len(there.parts) >= 40000)
+    abort(link)
+    scene.client.wake()
+    scene.until(lambda: there.aborted == 1)
+    scene.client.send(sender, message(b"next"))
+    scene.until(lambda: len(sender.outcomes) == 1)
+    assert there.got[-1].data == message(b"next")
+
+
+def test_a_draining_router_withdraws_its_link_routes() -> None:
+    scene = Scene("AB")
+    scene.last.router.drain.start()
+    scene.last.wake()
+    scene.network.run(0.1)
+    refused = scene.client.sender(scene.session, "b2.queue")
+    scene.until(lambda: refused.attach is not None)
+    assert "Cb2" not in scene.first.core.addresses
+    scene.last.router.drain.cancel()
+    scene.last.wake()
+    scene.network.run(0.1)
+    assert "Cb2" in scene.first.core.addresses
+
+
+def test_links_end_when_a_router_between_goes_and_come_again() -> None:
+    network = Network()
+    for name in "ABCD":
+        network.router(name, BOTH if name == "C" else "")
+    for one, other in ("AB", "BC", "AD", "DC"):
+        network.cable(one, other)
+    broker = Broker(network)
+    broker.connector(network.routers["C"])
+    network.start()
+    network.until(lambda: not faults(network) and bool(broker.conns), 2.0)
+    network.run(0.2)
+    client = Party(network, "client")
+    conn = client.dial(network.routers["A"])
+    network.until(lambda: conn.state == "OPENED", 1.0)
+    session = conn.open_session()
+    sender = client.sender(session, "b2.queue")
+    network.until(lambda: sender.link.credit > 0, 1.0)
+    between = "B" if network.routers["B"].core.linkroutes._loads else "D"
+    network.routers[between].crash()
+    network.until(lambda: sender.gone, 5.0)
+    assert sender.condition == "qd:routed-link-lost"
+    network.run(0.5)
+    sender = client.sender(session, "b2.queue", name="again")
+    network.until(lambda: sender.link.credit > 0, 1.0)
+    client.send(sender, message())
+    network.until(lambda: len(sender.outcomes) == 1, 1.0)
+
+
+def test_a_link_taken_back_by_credit_waits_for_it(scene: Scene) -> None:
+    scene.broker.credit, scene.broker.outcome = 3, None
+    sender = scene.sender()
+    (there,) = scene.broker.of("b2.queue")
+    for _ in range(3):
+        scene.client.send(sender, message())
+    scene.until(lambda: len(there.got) == 3)
+    assert sender.link.credit == 0
+    scene.broker.settle(there.got[0])
+    scene.until(lambda: sender.link.credit == 1)
+    scene.client.send(sender, message())
+    scene.until(lambda: len(there.got) == 4)
+
+
+def test_sessions_without_links_end(scene: Scene) -> None:
+    sender = scene.sender()
+    (conn,) = scene.broker.conns
+    assert len(conn.sessions) == 1
+    sender.link.detach()
+    scene.client.wake()
+    scene.network.run(1.0)
+    assert not conn.sessions
+
+
+def test_pre_settled_deliveries_stay_so(scene: Scene) -> None:
+    sender = scene.sender()
+    scene.client.send(sender, message(), settled=True)
+    (there,) = scene.broker.of("b2.queue")
+    scene.until(lambda: len(there.got) == 1)
+    assert there.got[0].settled
 
 
 def validated(**attributes: Any) -> dict[str, Any]:
