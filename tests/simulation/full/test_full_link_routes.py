@@ -13,8 +13,8 @@ from tests.simulation.full.containers import ACCEPTED, RELEASED, Broker, Party, 
 from tests.simulation.full.network import Network, SimRouter
 from tests.simulation.full.oracle import faults
 from waymesh_amqp.outcomes import modified
-from waymesh_amqp.outgoing import abort, send_first
-from waymesh_amqp.performatives import ErrorInfo, Terminus
+from waymesh_amqp.outgoing import send_first
+from waymesh_amqp.performatives import ErrorInfo, Terminus, Transfer
 from waymesh_amqp.types import Symbol, encode
 from waymesh_schema.entities import entity_type
 from waymesh_schema.validate import validate_create
@@ -328,7 +328,8 @@ def test_a_delivery_that_is_aborted_is_aborted_for_the_broker(scene: Scene) -> N
     scene.client.wake()
     (there,) = scene.broker.of("b2.queue")
     scene.until(lambda: len(there.parts) >= 40000)
-    abort(link)
+    link.session.send_frame(Transfer(link.handle, aborted=True))
+    link.busy = False
     scene.client.wake()
     scene.until(lambda: there.aborted == 1)
     scene.client.send(sender, message(b"next"))
