@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from waymesh_router.core.annotations import FALLBACK
 from waymesh_router.core.keys import LINK_ROUTES, MOBILE, ROUTER, address_key
 from waymesh_router.core.linked import Linked
 from waymesh_router.core.listener import MeshListener
@@ -65,6 +66,23 @@ class Addressing(Linked):
             address.treatment = TREATMENTS[config["distribution"]]
             if config.get("priority") is not None:
                 address.priority = int(config["priority"])
+        if address.key[1] != FALLBACK:
+            self.set_fallback(address, bool(config is not None and config.get("enableFallback")))
+
+    def set_fallback(self, address: Address, enabled: bool) -> None:
+        """Give the address a fallback, or none. Seed 003 "Handling Undeliverable Messages for an Address"."""
+        if enabled and address.fallback is None:
+            address.fallback = self.get_address(MOBILE + FALLBACK + address.key[2:])
+            address.fallback.primary = address
+        elif not enabled and address.fallback is not None:
+            self.part_fallback(address)
+
+    def part_fallback(self, address: Address) -> None:
+        """The address has no fallback any more."""
+        fallback, address.fallback = address.fallback, None
+        if fallback.primary is address:
+            fallback.primary = None
+            self.drop_if_unused(fallback)
 
     def add_pattern(self, attrs: dict[str, Any]) -> None:
         """An `address` entity. Raises KeyError where its pattern is taken."""
@@ -98,15 +116,19 @@ class Addressing(Linked):
         address.nearest = None
         if address.reachable():
             for producer in address.producers:
-                if not producer.accepting and (not self.drain_from or address.subscriber is not None):
+                if producer.stored and not address.direct():
+                    producer.withdraw()
+                elif not producer.accepting and (not self.drain_from or address.subscriber is not None):
                     producer.grant()
             self.drain(address)
-            return
-        for producer in address.producers:
-            producer.withdraw()
-        if address.pending is not None:
-            self.release_pending(address)
-        self.drop_if_unused(address)
+        else:
+            for producer in address.producers:
+                producer.withdraw()
+            if address.pending is not None:
+                self.release_pending(address)
+            self.drop_if_unused(address)
+        if address.primary is not None:
+            self.refresh(address.primary)
 
     def drop_if_unused(self, address: Address) -> None:
         """Forget the address if nothing refers to it."""
@@ -116,6 +138,8 @@ class Addressing(Linked):
             address.dead = True
             if key.startswith(LINK_ROUTES):
                 self.linkroutes.forget(key)
+            if address.fallback is not None:
+                self.part_fallback(address)
 
     # ---- remote routers
     def node_up(self, router_id: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS, AmqpError
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.annotations import local_annotations
+from waymesh_router.core.annotations import FALLBACK, local_annotations
 from waymesh_router.core.containers import Place, place_of, places_of
 from waymesh_router.core.keys import MOBILE, bare_address
 from waymesh_router.core.model import RouterLink
@@ -42,7 +42,11 @@ class AutoLink:
         phase = attrs.get("phase")
         self.phase: int = int(self.incoming) if phase is None else int(phase)
         self.address = bare_address(attrs["address"])
-        self.key = f"{MOBILE}{self.phase}{self.address}"
+        self.fallback = bool(attrs.get("fallback"))
+        if self.fallback and self.incoming and phase is None:
+            self.phase = 0  # what comes back is for the consumers of the address
+        to_fallback = self.fallback and not self.incoming
+        self.key = f"{MOBILE}{FALLBACK if to_fallback else self.phase}{self.address}"
         self.place = place_of(attrs)
         self.link: RouterLink | None = None
         self.status = INACTIVE
@@ -172,6 +176,7 @@ class AutoLinks:
         address = link.address = self._core.get_address(auto.key)
         if auto.incoming:
             address.producers.append(link)
+            link.stored = auto.fallback
             link.strip = conn.strip_in
             link.capacity = conn.link_capacity
             link.annotations = local_annotations(self._core.router_id, auto.address, str(auto.phase))

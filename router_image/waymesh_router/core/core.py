@@ -231,7 +231,8 @@ class Core(Addressing):
 
     def producer_joined(self, lk: RouterLink, address: Address) -> None:
         """An attached incoming link brings what is for an address."""
-        if address.reachable() and (not self.drain_from or address.subscriber is not None):
+        ready = address.direct() if lk.stored else address.reachable()
+        if ready and (not self.drain_from or address.subscriber is not None):
             lk.grant()
 
     def address_for(self, text: str, phase_attribute: str) -> Address:

@@ -11,7 +11,7 @@ import cython
 
 from waymesh_amqp.errors import INVALID_FIELD, DecodeError
 from waymesh_amqp.handler import Handler
-from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations
+from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations, redirected
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.sections import Sections
 
@@ -58,6 +58,7 @@ class Forwarding(Handler):
         self.plain_annotations = local_annotations(router_id, None)
         self.picked: Target | None = None
         self.priority = 4
+        self.redirected = 0
         self.presettled = 0
         self.dropped_presettled = 0
         self.accepted = 0
@@ -139,6 +140,11 @@ class Forwarding(Handler):
         if out is None:
             if self.has_way(address, annotations):
                 self.enqueue(lk, address, annotations, more, b, start, end)
+            elif address.fallback is not None and not lk.stored and address.fallback.direct():
+                address = address.fallback
+                self.redirected += 1
+                self.enqueue(lk, address, redirected(annotations, address.key, self.router_id), more, b, start, end)
+                self.drain(address)
             else:
                 self.refuse_delivery(lk, more, RELEASED)
             return
@@ -536,6 +542,9 @@ class Forwarding(Handler):
         end: cython.Py_ssize_t,
     ) -> None:
         """No consumer is ready: keep the delivery with the address."""
+
+    def drain(self, address: Address) -> None:
+        """Hand out what waits with the address."""
 
     def to_many(
         self,

@@ -56,6 +56,7 @@ cdef class RouterLink(Link):
     cdef public RouterLink partner
     cdef public object route
     cdef public Py_ssize_t held
+    cdef public bint stored
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled
@@ -95,6 +96,8 @@ cdef class Address:
     cdef public Py_ssize_t turn
     cdef public object pending
     cdef public str local_key
+    cdef public Address fallback
+    cdef public Address primary
     cdef public bint dead
     cdef public long long ingress
     cdef public long long egress
@@ -102,6 +105,7 @@ cdef class Address:
     cdef public long long to_container
     cdef public long long from_container
     cpdef bint reachable(self)
+    cpdef bint direct(self)
     cpdef bint unused(self)
 
 @cython.final

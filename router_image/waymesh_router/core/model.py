@@ -81,6 +81,7 @@ class RouterLink(Link):
     `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
     Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
     container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
+    `stored`: it brings back what went to a fallback destination.
     """
 
     def __init__(self, session: Session) -> None:
@@ -107,6 +108,7 @@ class RouterLink(Link):
         self.partner: Any = None  # RouterLink or None
         self.route: Any = None
         self.held = 0
+        self.stored = False
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -153,7 +155,8 @@ class Address:
     `consumers`: local outgoing links; `producers`: local incoming ones; `targets`: remote routers with consumers by id;
     `subscriber`: called with a whole message when the router itself consumes the address. `pending`: deliveries for
     which no consumer was ready, None for none. `nearest`: the targets of least cost, None when it has to be worked out
-    again.
+    again. `fallback`: the address for messages that no consumer of this one can be found for; `primary`: the other way
+    round.
     """
 
     def __init__(self, key: str, treatment: cython.int) -> None:
@@ -169,6 +172,8 @@ class Address:
         self.turn = 0
         self.pending: deque[Queued] | None = None
         self.local_key = ""
+        self.fallback: Any = None  # Address or None
+        self.primary: Any = None  # Address or None
         self.dead = False
         self.ingress = 0
         self.egress = 0
@@ -178,6 +183,10 @@ class Address:
 
     def reachable(self) -> bool:
         """Whether a message can get anywhere."""
+        return self.direct() or (self.fallback is not None and self.fallback.direct())
+
+    def direct(self) -> bool:
+        """Whether it can get to a consumer of the address itself."""
         if self.consumers or self.subscriber is not None:
             return True
         for target in self.targets.values():  # noqa: SIM110 (a generator costs more than this loop)
@@ -187,7 +196,8 @@ class Address:
 
     def unused(self) -> bool:
         """Whether nothing refers to the address any more."""
-        return not (self.consumers or self.producers or self.targets or self.pending or self.subscriber)
+        kept = self.primary is not None and not self.primary.dead
+        return not (kept or self.consumers or self.producers or self.targets or self.pending or self.subscriber)
 
 
 class Queued:

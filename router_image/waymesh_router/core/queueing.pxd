@@ -19,6 +19,7 @@ cdef class Queueing(Forwarding):
     cdef all_in(self, RouterLink lk, Queued q)
     cdef settled_copies_out(self, Queued q)
     cpdef drain(self, Address address)
+    cdef redirect(self, Queued q, Address address)
     cdef start(self, Queued q, RouterLink out, Branch branch)
     cdef send_parts(self, Queued q, RouterLink out, Py_ssize_t parts)
     cdef let_go(self, Queued q)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_router.core.annotations import Annotations
+from waymesh_router.core.annotations import Annotations, redirected
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED, Forwarding
 from waymesh_router.core.model import (
     Address,
@@ -209,10 +209,20 @@ class Queueing(Forwarding):
             address.pending.popleft()
             if not address.pending:
                 address.pending = None
-            if out is None:
-                self.release_queued(q)
-            else:
+            if out is not None:
                 self.start(q, out, None)
+            elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
+                self.redirect(q, address.fallback)
+            else:
+                self.release_queued(q)
+
+    def redirect(self, q: Queued, address: Address) -> None:
+        """Let what waited for a consumer go to a fallback destination."""
+        self.redirected += 1
+        q.address = address
+        q.annotations = redirected(q.annotations, address.key, self.router_id)
+        self.wait(address, q)
+        self.drain(address)
 
     def start(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
         """Send what has come of a waiting delivery to a link that is ready; `branch` for one of several ways."""

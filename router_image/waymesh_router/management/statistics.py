@@ -46,7 +46,7 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "deliveriesTransit": core.transit,
         "deliveriesIngressRouteContainer": 0,
         "deliveriesEgressRouteContainer": 0,
-        "deliveriesRedirectedToFallback": 0,
+        "deliveriesRedirectedToFallback": core.redirected,
         "draining": view.drain_status != "none",
         "drainStatus": view.drain_status,
         "unsettledDeliveries": view.unsettled_deliveries(),

@@ -33,6 +33,7 @@ class CoreView(Protocol):
     rejected: int
     released: int
     modified: int
+    redirected: int
     ingress: int
     egress: int
     transit: int

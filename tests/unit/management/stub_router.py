@@ -46,6 +46,7 @@ class StubCore:
         self.started_at = STARTED
         self.log = log
         self.now = NOW
+        self.redirected = 0
         self.containers = Containers()
         self.autolinks = AutoLinks(self)  # type: ignore[arg-type]
         self.linkroutes = LinkRoutes(self)  # type: ignore[arg-type]
