@@ -92,7 +92,7 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
 
 
 def redirected(a: Annotations, key: str, router_id: str) -> Annotations:
-    """For a message with annotations `a` that goes to a fallback address. Seed 003 "Handling Undeliverable Messages"."""
+    """For a message with annotations `a` that goes to a fallback address, whose key is given."""
     pairs = split_map(a.client, _HEADER_BYTES)[0] if a.client else []
     b = Annotations(router_id)
     b.client, b.ingress, b.trace, b.plain = a.client, a.ingress, a.trace, a.plain
