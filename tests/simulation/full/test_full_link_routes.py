@@ -3,68 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from tests.kit.frames import message
-from tests.simulation.full.containers import ACCEPTED, RELEASED, Broker, Party, PartyLink
-from tests.simulation.full.network import Network, SimRouter
+from tests.simulation.full.containers import ACCEPTED, RELEASED, Broker, Party
+from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults
+from tests.simulation.full.routes import BOTH, Scene, statuses, validated
 from waymesh_amqp.outcomes import modified
 from waymesh_amqp.outgoing import send_first
 from waymesh_amqp.performatives import ErrorInfo, Terminus, Transfer
 from waymesh_amqp.types import Symbol, encode
-from waymesh_schema.entities import entity_type
-from waymesh_schema.validate import validate_create
-
-ROUTE = "linkRoute {\nprefix: b2\ndirection: %s\nconnection: broker\n}\n"
-BOTH = ROUTE % "in" + ROUTE % "out"
-
-
-class Scene:
-    """Routers in a line, the last one with a broker; a client at the first one."""
-
-    def __init__(self, names: str = "A", extra: str = BOTH, others: str = "", chunked: float = 0.1) -> None:
-        network = self.network = Network()
-        network.chunked = chunked
-        for name in names:
-            network.router(name, extra if name == names[-1] else others)
-        for one, other in pairwise(names):
-            network.cable(one, other)
-        self.first = network.routers[names[0]]
-        self.last = network.routers[names[-1]]
-        self.broker = Broker(network)
-        self.broker.connector(self.last)
-        network.start()
-        network.until(lambda: not faults(network) and bool(self.broker.conns), 2.0)
-        network.run(0.2)
-        self.client, self.session = self.connect("client")
-
-    def connect(self, name: str, router: SimRouter | None = None) -> tuple[Party, Any]:
-        client = Party(self.network, name)
-        conn = client.dial(router or self.first)
-        self.network.until(lambda: conn.state == "OPENED", 1.0)
-        return client, conn.open_session()
-
-    def until(self, condition: Any, limit: float = 2.0) -> None:
-        self.network.until(condition, limit)
-
-    def sender(self, address: str | None = "b2.queue", **over: Any) -> PartyLink:
-        link = self.client.sender(self.session, address, **over)
-        self.until(lambda: link.link.credit > 0 or link.gone)
-        return link
-
-    def receiver(self, address: str = "b2.queue", credit: int = 10, **over: Any) -> PartyLink:
-        link = self.client.receiver(self.session, address, credit, **over)
-        self.until(lambda: link.attach is not None)
-        return link
-
-
-def statuses(router: SimRouter) -> list[str]:
-    adapter = router.router.agent.adapters["router.config.linkRoute"]
-    return [row["operStatus"] for row in adapter.rows(router.world.now)]
 
 
 @pytest.fixture(params=["A", "ABC"])
@@ -409,7 +359,3 @@ def test_pre_settled_deliveries_stay_so(scene: Scene) -> None:
     (there,) = scene.broker.of("b2.queue")
     scene.until(lambda: len(there.got) == 1)
     assert there.got[0].settled
-
-
-def validated(**attributes: Any) -> dict[str, Any]:
-    return validate_create(entity_type("linkRoute"), attributes)
