@@ -37,6 +37,8 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.forwarding",
     "waymesh_router.core.queueing",
     "waymesh_router.core.settlement",
+    "waymesh_router.core.linked",
+    "waymesh_router.core.addressing",
     "waymesh_router.core.core",
     "waymesh_router.runtime.connection_io",
 )

@@ -16,4 +16,5 @@ cdef class Handler:
     cpdef on_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_credit(self, Link link)
+    cpdef on_sender_flow(self, Link link)
     cpdef on_writable(self, Connection connection)

@@ -72,5 +72,8 @@ class Handler:
         Send what there is, then end with `link.finish_drain()`."""
         link.finish_drain()
 
+    def on_sender_flow(self, link: Link) -> None:
+        """The sender of a link that is `passing` told its delivery-count: it may have used its credit up."""
+
     def on_writable(self, connection: Connection) -> None:
         """A connection's output backlog fell below the low-water mark after it had been above the high one."""

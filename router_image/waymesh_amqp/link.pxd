@@ -37,14 +37,18 @@ cdef class Link:
     cdef public bint backlog_more
     cdef public bint abandoned
     cdef public Session holding
+    cdef public bint passing
+    cdef public bint closed
 
     cpdef accept(self, attach, source, target)
     cpdef refuse(self, str condition, str description)
+    cpdef bare_answer(self)
     cpdef send_attach(self, attach)
     cpdef detach(self, str condition=*, str description=*)
+    cpdef detach_with(self, error, bint closed)
     cpdef grant(self)
     cpdef withdraw(self)
     cpdef give_back(self)
-    cdef flow_soon(self)
+    cpdef flow_soon(self)
     cpdef finish_drain(self)
     cpdef bint ready(self)

@@ -22,7 +22,8 @@ class Link:
     deliveries that have arrived and whose credit was not given back yet. `busy` (outgoing): a delivery of several
     frames is under way. `backlog`: payloads of frames of it that have to wait for the session window or the transport;
     `abandoned`: it ends with an abort instead. `over`: the handler was told that the link is gone.
-    `holding`: the session whose incoming window stays closed because of this link.
+    `holding`: the session whose incoming window stays closed because of this link. `passing`: what comes is passed on
+    to another peer, which alone decides on credit. `closed`: the peer's detach closed the link for good. Spec: 2.6.5.
     """
 
     def __init__(self, session: Session) -> None:
@@ -59,6 +60,8 @@ class Link:
         self.backlog_more = False
         self.abandoned = False
         self.holding: Session | None = None
+        self.passing = False
+        self.closed = False
 
     # ---- attach and detach
     def accept(self, attach: Attach, source: Terminus | None, target: Terminus | None) -> None:
@@ -76,11 +79,15 @@ class Link:
 
     def refuse(self, condition: str, description: str) -> None:
         """Answer the peer's attach with one that has no terminus, and a detach that says why. Spec: 2.6.3."""
+        self.send_attach(self.bare_answer())
+        self.detach(condition, description)
+
+    def bare_answer(self) -> Attach:
+        """An attach that says that there is no link."""
         answer = Attach(name=self.name, handle=self.handle, role=not self.is_sender)
         if self.is_sender:
             answer.initial_delivery_count = 0
-        self.send_attach(answer)
-        self.detach(condition, description)
+        return answer
 
     def send_attach(self, attach: Attach) -> None:
         """Our attach, first or answering; a sender's needs its initial delivery-count."""
@@ -90,12 +97,15 @@ class Link:
 
     def detach(self, condition: str = "", description: str = "") -> None:
         """Close our side. The object lives until the peer has answered; its deliveries end now."""
+        self.detach_with(ErrorInfo(condition, description) if condition else None, True)
+
+    def detach_with(self, error: ErrorInfo | None, closed: bool) -> None:
+        """Detach with all of an error; not `closed`: what the link was attached to is to outlive it. Spec: 2.6.4."""
         if (self.state, "detach>") not in states.LINK:
             return
         self.state = states.advance(states.LINK, "link", self.state, "detach>")
         self.attached = False
-        error = ErrorInfo(condition, description) if condition else None
-        self.session.send_frame(Detach(handle=self.handle, closed=True, error=error))
+        self.session.send_frame(Detach(handle=self.handle, closed=closed, error=error))
         self.session.link_over(self, error)
 
     # ---- credit of an incoming link

@@ -47,6 +47,7 @@ cdef class Session:
     cpdef open_link(self, Link link, attach)
     cpdef on_attach(self, attach)
     cpdef on_detach(self, detach)
+    cdef steal(self, Link link)
     cdef link_over(self, Link link, error)
     cdef forget_name(self, Link link)
     cdef forget(self, Link link)

@@ -195,7 +195,7 @@ class Session:
         is_sender: bool = bool(attach.role)
         link: Link | None = self.connection.names.get((attach.name, is_sender))
         if link is not None and link.state not in ("ATTACH_SENT", "DETACH_PIPE"):
-            link.detach(LINK_STOLEN, "attached again under the same name")  # Spec: 2.6.1
+            self.steal(link)
             link = None
         ours = link is not None
         if link is None:
@@ -237,13 +237,23 @@ class Session:
         if link is None:
             self.end(UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
             return
+        unanswered = link.state == "ATTACH_RCVD"
         link.state = states.advance(states.LINK, "link", link.state, "detach<")
         link.attached = False
+        link.closed = detach.closed
         if link.state == "DETACH_RCVD":
+            if unanswered:
+                self.send_frame(link.bare_answer())
             self.link_over(link, detach.error)
             link.state = states.advance(states.LINK, "link", link.state, "detach>")
             self.send_frame(Detach(handle=link.handle, closed=detach.closed))
         self.forget(link)
+
+    def steal(self, link: Link) -> None:
+        """The peer attaches again under the name of a link: the old one is over. Spec: 2.6.1."""
+        if link.state == "ATTACH_RCVD":
+            link.send_attach(link.bare_answer())
+        link.detach(LINK_STOLEN, "attached again under the same name")
 
     def link_over(self, link: Link, error: ErrorInfo | None) -> None:
         """The link carries nothing any more; tells the handler, once."""
@@ -313,7 +323,7 @@ class Session:
             if fields.resume:
                 link.detach(NOT_IMPLEMENTED, "deliveries cannot be resumed here")
                 return
-            if link.credit <= 0:
+            if link.credit <= 0 and not link.passing:
                 link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
                 return
             link.credit -= 1
@@ -371,7 +381,7 @@ class Session:
             self.credit_everywhere()
             return
         link: Link | None = self.remote_link(handle)
-        if link is None or not link.attached:
+        if link is None or not (link.attached or link.state == "ATTACH_RCVD"):
             if link is None or link.state != "DETACH_SENT":
                 self.end(UNATTACHED_HANDLE, f"flow for handle {handle}, which is not attached")
             return
@@ -417,8 +427,10 @@ class Session:
                     link.credit = 0
                 if link.accepting:
                     link.grant()
-            if link.credit == 0:
+            if link.credit <= 0:
                 link.drain = False
+            if link.passing:
+                self.handler.on_sender_flow(link)
         if echo and link.attached:
             link.flow_soon()
 

@@ -61,6 +61,7 @@ LINK: Table = {
     ("DETACHED", "attach<"): "ATTACH_RCVD",
     ("DETACHED", "attach>"): "ATTACH_SENT",
     ("ATTACH_RCVD", "attach>"): "ATTACHED",
+    ("ATTACH_RCVD", "detach<"): "DETACH_RCVD",
     ("ATTACH_SENT", "attach<"): "ATTACHED",
     ("ATTACH_SENT", "detach>"): "DETACH_PIPE",
     ("DETACH_PIPE", "attach<"): "DETACH_SENT",

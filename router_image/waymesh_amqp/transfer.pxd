@@ -1,4 +1,5 @@
 cdef class TransferFields:
+    cdef public Py_ssize_t at
     cdef public long long handle
     cdef public long long did
     cdef public Py_ssize_t tag_bytes

@@ -21,9 +21,11 @@ _OTHER = -3
 
 
 class TransferFields:
-    """What the last `read` found, -1 for an absent number. `tag_bytes`: length of the delivery-tag, -1 if absent."""
+    """What the last `read` found, -1 for an absent number. `tag_bytes`: length of the delivery-tag, -1 if absent.
+    `at`: where the list begins."""
 
     def __init__(self) -> None:
+        self.at = 0
         self.handle = -1
         self.did = -1
         self.tag_bytes = -1
@@ -37,6 +39,7 @@ class TransferFields:
         self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Read the list at p; where it ends, and the payload begins. Raises DecodeError."""
+        self.at = p
         if not cython.compiled:
             return self.read_interpreted(b, p, end)
         n: cython.Py_ssize_t = list_count(b, p, end)

@@ -12,7 +12,7 @@ from waymesh_router.core.annotations import INGRESS, TRACE
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import MOBILE, bare_address
 from waymesh_router.core.listener import MeshListener
-from waymesh_router.core.model import Node, Queued, RouterConnection
+from waymesh_router.core.model import LINK_BALANCED, Node, Queued, RouterConnection
 from waymesh_router.core.sections import Sections
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
@@ -107,6 +107,8 @@ class Mesh(MeshListener):
         for address in self.core.addresses.values():
             if address.consumers and address.key.startswith(MOBILE):
                 self.run(self.engine.mobile_removed(address.key, self.core.now))
+        for key in self.core.linkroutes.advertised():
+            self.run(self.engine.mobile_removed(key, self.core.now))
         self.run(self.engine.advertise(DRAIN_SURCHARGE, self.core.now))
 
     def leave(self) -> None:
@@ -120,6 +122,8 @@ class Mesh(MeshListener):
         for address in self.core.addresses.values():
             if address.consumers and address.key.startswith(MOBILE):
                 self.local_added(address.key, address.treatment)
+        for key in self.core.linkroutes.advertised():
+            self.local_added(key, LINK_BALANCED)
 
     # ---- time
     def tick(self, now: float) -> float:

@@ -224,6 +224,8 @@ class Router:
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
             self.drain.tick(now)
+            self.core.autolinks.tick(now)
+            self.core.linkroutes.tick()
             self.sampler.tick(now)
             for conn in list(self.core.connections.values()):
                 conn.tick(now)
@@ -301,6 +303,18 @@ class Router:
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
         self.core.remove_pattern(dict(attrs))
+
+    def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
+        self.core.autolinks.add(attrs)
+
+    def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
+        self.core.autolinks.remove(attrs["identity"])
+
+    def add_link_route(self, attrs: Mapping[str, Any]) -> None:
+        self.core.linkroutes.add(attrs)
+
+    def remove_link_route(self, attrs: Mapping[str, Any]) -> None:
+        self.core.linkroutes.remove(attrs["identity"])
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""

@@ -212,8 +212,8 @@ LINK_ROUTE = configuration(
     ),
     setting(
         "direction",
-        DIRECTIONS,
-        "in: links of client senders; out: links of client receivers.",
+        (*DIRECTIONS, "both"),
+        "in: links of client senders; out: links of client receivers; both: links of either.",
         required=True,
         deprecated_name="dir",
     ),

@@ -19,6 +19,9 @@ PHASE = Symbol("x-opt-qd.phase")
 _SECTION = b"\x00\x53\x72"
 _HEADER_BYTES = 3
 MAX_TRACE = 256
+FALLBACK = "F"
+FALLBACK_PHASE = 22
+"""The phase of fallback addresses in annotations: how far F is from 0."""
 
 
 class Annotations:
@@ -78,12 +81,24 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.to = value
         elif key == PHASE and isinstance(value, int) and 0 <= value <= 9:
             a.phase = str(int(value))
+        elif key == PHASE and value == FALLBACK_PHASE:
+            a.phase = FALLBACK
     if own is not None and own.to is not None:
         a.to, a.phase = own.to, own.phase
     a.client = section(client_bytes, len(client)) if client else b""
     a.transit = compose(a, client_bytes, len(client), router_id)
     a.plain = False
     return a
+
+
+def redirected(a: Annotations, key: str, router_id: str) -> Annotations:
+    """For a message with annotations `a` that goes to a fallback address, whose key is given."""
+    pairs = split_map(a.client, _HEADER_BYTES)[0] if a.client else []
+    b = Annotations(router_id)
+    b.client, b.ingress, b.trace, b.plain = a.client, a.ingress, a.trace, a.plain
+    b.to, b.phase = key[2:], FALLBACK
+    b.transit = compose(b, b"".join(raw for _, _, raw in pairs), len(pairs), router_id)
+    return b
 
 
 def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> bytes:
@@ -94,7 +109,7 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
         ours += encode(TO) + encode(a.to)
         count += 1
     if a.phase != "0":
-        ours += encode(PHASE) + encode(int(a.phase))
+        ours += encode(PHASE) + encode(FALLBACK_PHASE if a.phase == FALLBACK else int(a.phase))
         count += 1
     ours += encode(TRACE) + encode(["0/" + r for r in (*a.trace, me)])
     ours += encode(INGRESS) + encode("0/" + a.ingress)

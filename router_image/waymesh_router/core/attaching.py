@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from waymesh_amqp.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
 from waymesh_amqp.performatives import Attach, Open, Terminus
@@ -40,6 +41,17 @@ def agreed_cost(ours: int, opened: Open) -> int:
     properties = opened.properties
     cost = properties.get(COST_PROPERTY) if isinstance(properties, dict) else None
     return int(cost) if isinstance(cost, int) and ours < cost <= _MAX_COST else ours
+
+
+def phase_of(config: Mapping[str, Any], attribute: str) -> str:
+    """The phase of producers (`ingressPhase`) or consumers (`egressPhase`) of a configured address.
+
+    Seed 001 "Queue Waypoint Example": a waypoint's consumers read phase 1.
+    """
+    phase = config[attribute]
+    if phase is None:
+        phase = int(bool(config["waypoint"]) and attribute == "egressPhase")
+    return str(phase)
 
 
 def link_kind(attach: Attach) -> int:

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_FOUND
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
+from waymesh_router.core.addressing import Addressing
 from waymesh_router.core.annotations import Annotations, local_annotations
 from waymesh_router.core.attaching import Refusal, Rng
+from waymesh_router.core.autolinks import AutoLinks
+from waymesh_router.core.containers import ROUTE_CONTAINER, Containers
 from waymesh_router.core.keys import MOBILE, ROUTER, address_key, bare_address
-from waymesh_router.core.listener import MeshListener
+from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.model import (
-    BALANCED,
-    CLOSEST,
     CONTROL,
     DATA,
     ENDPOINT,
     MULTICAST,
     PRIORITIES,
-    TREATMENTS,
+    ROUTED,
     UNAVAILABLE,
     Address,
-    Node,
     RouterConnection,
     RouterLink,
-    Target,
 )
-from waymesh_router.core.patterns import PatternTree, prefix_pattern
-from waymesh_router.core.settlement import Settlement
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -38,37 +35,34 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 
-class Core(Settlement):
+class Core(Addressing):
     """Connections, links, addresses, remote routers of one router.
 
-    `mesh` hears of changes; `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn.
-    `drain_from`: 0, or while the router drains the id of the first connection that came since. `opened(connection)`
-    is called when the peer's open is there.
+    `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn. `opened(connection)` is called
+    when the peer's open is there.
     """
 
     def __init__(
         self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None], interior: bool
     ) -> None:
-        Settlement.__init__(self, router_id)
+        Addressing.__init__(self, router_id)
         self.now = now
         self.started_at = now
         self.rng = rng
         self.log = log
         self.interior = interior
-        self.mesh = MeshListener()
         self.connections: dict[int, RouterConnection] = {}
         self.closing: dict[int, RouterConnection] = {}
         self.links: dict[int, RouterLink] = {}
-        self.nodes: dict[str, Node] = {}
         self.next_connection_id = 1
         self.next_link_id = 1
-        self.default_treatment = BALANCED
-        self.drain_from = 0
         self.opened: Callable[[RouterConnection], None] | None = None
-        self.patterns: PatternTree[dict[str, Any]] = PatternTree()
         self.control_address = Address("Lqdrouter", MULTICAST)
         self.control_address.subscriber = self.on_control
         self.bare = Annotations(router_id)
+        self.containers = Containers()
+        self.autolinks = AutoLinks(self)
+        self.linkroutes = LinkRoutes(self)
 
     # ---- connections
     def add_connection(self, connection: RouterConnection) -> None:
@@ -83,6 +77,10 @@ class Core(Settlement):
             conn.send_open()
         if self.opened is not None:
             self.opened(conn)
+        if conn.role == ROUTE_CONTAINER:
+            self.containers.opened(conn)
+            self.autolinks.opened(conn)
+            self.linkroutes.containers_changed(conn)
         if conn.role != "inter-router":
             return
         conn.cost = attaching.agreed_cost(conn.cost, performative)
@@ -111,6 +109,10 @@ class Core(Settlement):
             self.log("SERVER", "info", f"[C{conn.id}] closed: {error.condition}: {error.description}")
         if conn.role == "inter-router":
             self.mesh.control_lost(conn)
+        elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
+            self.containers.closed(conn)
+            self.autolinks.closed(conn)
+            self.linkroutes.containers_changed(conn)
         conn.waiting.clear()
 
     # ---- attach
@@ -125,7 +127,11 @@ class Core(Settlement):
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if lk.state == "ATTACHED":
-            if performative.source is not None and performative.target is not None:
+            if lk.kind == ENDPOINT:
+                self.autolinks.attached(lk, performative)
+            elif lk.kind == ROUTED:
+                self.linkroutes.answered(lk, performative)
+            elif performative.source is not None and performative.target is not None:
                 self.mesh_link_up(conn, lk)
             return
         try:
@@ -136,7 +142,11 @@ class Core(Settlement):
     def answer_attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
         """Accept a link that the peer attaches. Raises Refusal."""
         kind = attaching.link_kind(attach)
-        if (kind == ENDPOINT) == (conn.role == "inter-router"):
+        between_routers = conn.role == "inter-router"
+        if kind == ENDPOINT and between_routers and conn.control_in is not None:
+            self.linkroutes.attach(conn, lk, attach)
+            return
+        if (kind == ENDPOINT) == between_routers:
             place = "an inter-router connection" if kind == ENDPOINT else f"a connection of role {conn.role}"
             raise Refusal(NOT_ALLOWED, f"this link is not allowed on {place}")
         if kind != ENDPOINT:
@@ -145,6 +155,8 @@ class Core(Settlement):
             self.mesh_link_up(conn, lk)
         elif self.drain_from and not attaching.for_management(attach):
             self.turn_away(conn)
+        elif self.linkroutes.attach(conn, lk, attach):
+            return
         elif lk.is_sender:
             lk.strip = conn.strip_out
             self.attach_consumer(lk, attach, attaching.checked_source(attach.source))
@@ -189,6 +201,10 @@ class Core(Settlement):
         lk.address = address
         address.consumers.append(lk)
         lk.accept(attach, source, attach.target)
+        self.consumer_joined(address)
+
+    def consumer_joined(self, address: Address) -> None:
+        """An attached outgoing link takes what is sent to an address, of which it is the last consumer."""
         if len(address.consumers) == 1 and address.key.startswith(MOBILE):
             self.mesh.local_added(address.key, address.treatment)
         self.refresh(address)
@@ -211,100 +227,32 @@ class Core(Settlement):
         lk.address = address
         address.producers.append(lk)
         lk.accept(attach, attach.source, target)
-        if address.reachable():
+        self.producer_joined(lk, address)
+
+    def producer_joined(self, lk: RouterLink, address: Address) -> None:
+        """An attached incoming link brings what is for an address."""
+        ready = address.direct() if lk.stored else address.reachable()
+        if ready and (not self.drain_from or address.subscriber is not None):
             lk.grant()
 
     def address_for(self, text: str, phase_attribute: str) -> Address:
         """The address that a link names. Raises Refusal."""
         config = self.patterns.match(bare_address(text))
-        phase = str(config[phase_attribute] or 0) if config is not None else "0"
+        phase = attaching.phase_of(config, phase_attribute) if config is not None else "0"
         address = self.get_address(address_key(text, self.router_id, phase))
         if address.treatment == UNAVAILABLE:
             self.drop_if_unused(address)
             raise Refusal(NOT_FOUND, f"Node not found: {bare_address(text)}")
         return address
 
-    # ---- addresses
-    def get_address(self, key: str, hint: int | None = None) -> Address:
-        """The address with this key, made if it is new. `hint`: treatment of the router that told us of it."""
-        address = self.addresses.get(key)
-        if address is None:
-            address = Address(key, CLOSEST)
-            self.addresses[key] = address
-            self.configure(address, hint)
-            if key.startswith(ROUTER):
-                node = self.nodes.get(key[1:])
-                if node is not None:
-                    address.targets[node.id] = Target(node)
-        return address
-
-    def configure(self, address: Address, hint: int | None) -> None:
-        """Set what the configured prefixes and patterns say of a mobile address."""
-        if not address.key.startswith(MOBILE):
-            return
-        config = self.patterns.match(address.key[2:])
-        address.config = config
-        address.priority = -1
-        if config is None:
-            address.treatment = self.default_treatment if hint is None else hint
-        else:
-            address.treatment = TREATMENTS[config["distribution"]]
-            if config.get("priority") is not None:
-                address.priority = int(config["priority"])
-
-    def add_pattern(self, attrs: dict[str, Any]) -> None:
-        """An `address` entity. Raises KeyError where its pattern is taken."""
-        self.patterns.add(attrs["pattern"] or prefix_pattern(attrs["prefix"]), attrs)
-        self.reconfigure()
-
-    def remove_pattern(self, attrs: dict[str, Any]) -> None:
-        """An `address` entity goes."""
-        self.patterns.remove(attrs["pattern"] or prefix_pattern(attrs["prefix"]))
-        self.reconfigure()
-
-    def reconfigure(self) -> None:
-        """Configured addresses changed: so do the ones that are in use."""
-        for address in list(self.addresses.values()):
-            before = address.treatment
-            self.configure(address, None)
-            if address.treatment != before and address.consumers and address.key.startswith(MOBILE):
-                self.mesh.local_added(address.key, address.treatment)
-
-    def lookup(self, text: str, phase: str) -> Address | None:
-        return self.addresses.get(address_key(text, self.router_id, phase))
-
-    def subscribe(self, key: str, subscriber: Callable[[bytes, RouterLink | None], None]) -> None:
-        """The router itself consumes the address."""
-        address = self.get_address(key)
-        address.subscriber = subscriber
-        self.refresh(address)
-
-    def refresh(self, address: Address) -> None:
-        """After any change of who consumes: credit for its producers, or none; what waits goes out, or back."""
-        address.nearest = None
-        if address.reachable():
-            for producer in address.producers:
-                if not producer.accepting and (not self.drain_from or address.subscriber is not None):
-                    producer.grant()
-            self.drain(address)
-            return
-        for producer in address.producers:
-            producer.withdraw()
-        if address.pending is not None:
-            self.release_pending(address)
-        self.drop_if_unused(address)
-
-    def drop_if_unused(self, address: Address) -> None:
-        """Forget the address if nothing refers to it."""
-        if address.unused() and self.addresses.get(address.key) is address:
-            del self.addresses[address.key]
-            address.dead = True
-
     # ---- detach
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         self.links.pop(lk.id, None)
+        if lk.kind == ROUTED:
+            self.linkroutes.lost(lk, error)
+            return
         if lk in conn.data_out:
             conn.data_out.remove(lk)
         elif lk in conn.data_in:
@@ -323,6 +271,7 @@ class Core(Settlement):
             self.consumer_lost(lk)
         if address is not None:
             self.refresh(address)
+        self.autolinks.lost(lk, error)
 
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Take a link off its address."""
@@ -333,53 +282,6 @@ class Core(Settlement):
             address.consumers.remove(lk)
             if not address.consumers and address.key.startswith(MOBILE):
                 self.mesh.local_removed(address.key)
-
-    # ---- remote routers
-    def node_up(self, router_id: str) -> None:
-        """A remote router can be reached."""
-        node = Node(router_id)
-        self.nodes[router_id] = node
-        node.address = self.get_address(ROUTER + router_id)
-        node.address.targets[router_id] = Target(node)
-
-    def node_down(self, router_id: str) -> None:
-        """A remote router cannot be reached any more."""
-        if self.nodes.pop(router_id, None) is not None:
-            for address in list(self.addresses.values()):
-                if address.targets.pop(router_id, None) is not None:
-                    self.refresh(address)
-
-    def mobile_add(self, router_id: str, key: str, treatment: int) -> None:
-        """A remote router has consumers for the address."""
-        node = self.nodes.get(router_id)
-        if node is None:
-            return
-        address = self.get_address(key, treatment)
-        if router_id not in address.targets:
-            address.targets[router_id] = Target(node)
-            self.refresh(address)
-
-    def mobile_remove(self, router_id: str, key: str) -> None:
-        """A remote router has no consumers for the address any more."""
-        address = self.addresses.get(key)
-        if address is not None and address.targets.pop(router_id, None) is not None:
-            self.refresh(address)
-
-    def mobile_flush(self, router_id: str) -> None:
-        """Forget which consumers a remote router has."""
-        for address in list(self.addresses.values()):
-            if not address.key.startswith(ROUTER) and address.targets.pop(router_id, None) is not None:
-                self.refresh(address)
-
-    def repath(self) -> None:
-        """Next hops or costs changed: look again at each address that has remote consumers."""
-        for address in list(self.addresses.values()):
-            if address.targets:
-                if address.pending is not None:
-                    for node in (t.node.neighbour() for t in address.targets.values()):
-                        if node is not None:
-                            node.connection.waiting[address] = None
-                self.refresh(address)
 
     # ---- messages of the router itself
     def on_control(self, message: bytes, lk: RouterLink | None) -> None:

@@ -13,6 +13,7 @@ cdef class Forwarding(Handler):
     cdef public Annotations plain_annotations
     cdef public Target picked
     cdef public int priority
+    cdef public long long redirected
     cdef public long long presettled
     cdef public long long dropped_presettled
     cdef public long long accepted
@@ -48,7 +49,9 @@ cdef class Forwarding(Handler):
     cdef end_discarded(self, RouterLink lk)
     cdef count_outcome(self, RouterLink lk, bytes state)
     cdef sender_settled(self, Delivery d, bytes state)
+    cdef pass_on(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cpdef drain(self, Address address)
     cdef to_many(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef feed(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
 

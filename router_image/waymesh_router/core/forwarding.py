@@ -11,7 +11,7 @@ import cython
 
 from waymesh_amqp.errors import INVALID_FIELD, DecodeError
 from waymesh_amqp.handler import Handler
-from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations
+from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations, redirected
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.sections import Sections
 
@@ -58,6 +58,7 @@ class Forwarding(Handler):
         self.plain_annotations = local_annotations(router_id, None)
         self.picked: Target | None = None
         self.priority = 4
+        self.redirected = 0
         self.presettled = 0
         self.dropped_presettled = 0
         self.accepted = 0
@@ -78,7 +79,9 @@ class Forwarding(Handler):
         end: cython.Py_ssize_t,
     ) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
-        if lk.transfer_first:
+        if lk.partner is not None:
+            self.pass_on(lk, more, b, start, end)
+        elif lk.transfer_first:
             lk.discard = False
             self.first_frame(lk, more, b, start, end)
         elif lk.stream is not None:
@@ -137,6 +140,11 @@ class Forwarding(Handler):
         if out is None:
             if self.has_way(address, annotations):
                 self.enqueue(lk, address, annotations, more, b, start, end)
+            elif address.fallback is not None and not lk.stored and address.fallback.direct():
+                address = address.fallback
+                self.redirected += 1
+                self.enqueue(lk, address, redirected(annotations, address.key, self.router_id), more, b, start, end)
+                self.drain(address)
             else:
                 self.refuse_delivery(lk, more, RELEASED)
             return
@@ -511,6 +519,17 @@ class Forwarding(Handler):
     def sender_settled(self, d: Delivery, state: bytes) -> None:
         """The sender settled an unsettled delivery by itself; see settlement.py."""
 
+    # ---- link routes, see linked.py
+    def pass_on(
+        self,
+        lk: RouterLink,
+        more: cython.bint,
+        b: cython.const[cython.uchar][::1],
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        """A transfer on a link of a link route."""
+
     # ---- slow ways, see queueing.py
     def enqueue(
         self,
@@ -523,6 +542,9 @@ class Forwarding(Handler):
         end: cython.Py_ssize_t,
     ) -> None:
         """No consumer is ready: keep the delivery with the address."""
+
+    def drain(self, address: Address) -> None:
+        """Hand out what waits with the address."""
 
     def to_many(
         self,

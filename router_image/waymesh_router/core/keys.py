@@ -1,15 +1,21 @@
 """Address texts of clients and messages, and the keys under which the core and the mesh know them.
 
 A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological.
+`C` and `D` are prefixes of link routes in and out, `E` and `F` patterns.
 Source: inter-router.md "Address keys", seed 002 "Addresses and Address Formats".
 """
 
 from __future__ import annotations
 
+from waymesh_router.core.patterns import prefix_pattern
+
 MOBILE = "M"
 LOCAL = "L"
 ROUTER = "R"
 TOPOLOGICAL = "T"
+LINK_ROUTES = ("C", "D", "E", "F")
+_PREFIX = {"in": "C", "out": "D"}
+_PATTERN = {"in": "E", "out": "F"}
 
 
 def bare_address(text: str) -> str:
@@ -45,3 +51,18 @@ def address_key(text: str, router_id: str, phase: str = "0") -> str:
 def key_name(key: str) -> str:
     """The address without class and phase."""
     return key[2:] if key.startswith(MOBILE) else key[1:]
+
+
+def link_route_key(direction: str, prefix: str | None, pattern: str | None) -> str:
+    """The key of a link route `in` or `out`, which has either a prefix or a pattern."""
+    return f"{_PREFIX[direction]}{prefix}" if prefix else f"{_PATTERN[direction]}{pattern}"
+
+
+def link_route_pattern(key: str) -> str:
+    """The pattern of a link route's key."""
+    return prefix_pattern(key[1:]) if key[0] in "CD" else key[1:]
+
+
+def outgoing_route(key: str) -> bool:
+    """Whether a link route's key is for links out to clients: for receivers."""
+    return key[0] in "DF"

@@ -53,6 +53,10 @@ cdef class RouterLink(Link):
     cdef public bint discard
     cdef public RouterLink feeder
     cdef public object queue
+    cdef public RouterLink partner
+    cdef public object route
+    cdef public Py_ssize_t held
+    cdef public bint stored
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled
@@ -92,6 +96,8 @@ cdef class Address:
     cdef public Py_ssize_t turn
     cdef public object pending
     cdef public str local_key
+    cdef public Address fallback
+    cdef public Address primary
     cdef public bint dead
     cdef public long long ingress
     cdef public long long egress
@@ -99,6 +105,7 @@ cdef class Address:
     cdef public long long to_container
     cdef public long long from_container
     cpdef bint reachable(self)
+    cpdef bint direct(self)
     cpdef bint unused(self)
 
 @cython.final
@@ -113,6 +120,7 @@ cdef class Queued:
     cdef public unsigned int format
     cdef public int priority
     cdef public bytes head
+    cdef public bytes tag
     cdef public list chunks
     cdef public Py_ssize_t size
     cdef public bint complete

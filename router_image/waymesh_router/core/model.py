@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 ENDPOINT = 0
 CONTROL = 1
 DATA = 2
+ROUTED = 3
 
 # Treatments, as they travel in MAU hints. Source: inter-router.md
 FLOOD = 0
 MULTICAST = 1
 CLOSEST = 2
 BALANCED = 3
+LINK_BALANCED = 4
 UNAVAILABLE = 5
 
 TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
-DISTRIBUTIONS = {FLOOD: "flood", **{treatment: name for name, treatment in TREATMENTS.items()}}
+DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced"}
+DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
 
 DEFAULT_PRIORITY = 4
 PRIORITIES = 10
@@ -76,6 +79,9 @@ class RouterLink(Link):
     anonymous sender), `annotations` for messages without any of their own, and while a delivery of several frames
     arrives, where it goes: `stream` (one link), `queued` (the slow way) or nowhere (`discard`). Outgoing: `address`,
     `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
+    Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
+    container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
+    `stored`: it brings back what went to a fallback destination.
     """
 
     def __init__(self, session: Session) -> None:
@@ -98,7 +104,11 @@ class RouterLink(Link):
         self.stream_delivery: Delivery | None = None
         self.discard = False
         self.feeder: RouterLink | None = None
-        self.queue: deque[Branch] | None = None
+        self.queue: deque[Any] | None = None  # of Branch; of Queued on a link route
+        self.partner: Any = None  # RouterLink or None
+        self.route: Any = None
+        self.held = 0
+        self.stored = False
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -145,7 +155,8 @@ class Address:
     `consumers`: local outgoing links; `producers`: local incoming ones; `targets`: remote routers with consumers by id;
     `subscriber`: called with a whole message when the router itself consumes the address. `pending`: deliveries for
     which no consumer was ready, None for none. `nearest`: the targets of least cost, None when it has to be worked out
-    again.
+    again. `fallback`: the address for messages that no consumer of this one can be found for; `primary`: the other way
+    round.
     """
 
     def __init__(self, key: str, treatment: cython.int) -> None:
@@ -161,6 +172,8 @@ class Address:
         self.turn = 0
         self.pending: deque[Queued] | None = None
         self.local_key = ""
+        self.fallback: Any = None  # Address or None
+        self.primary: Any = None  # Address or None
         self.dead = False
         self.ingress = 0
         self.egress = 0
@@ -170,6 +183,10 @@ class Address:
 
     def reachable(self) -> bool:
         """Whether a message can get anywhere."""
+        return self.direct() or (self.fallback is not None and self.fallback.direct())
+
+    def direct(self) -> bool:
+        """Whether it can get to a consumer of the address itself."""
         if self.consumers or self.subscriber is not None:
             return True
         for target in self.targets.values():  # noqa: SIM110 (a generator costs more than this loop)
@@ -179,14 +196,16 @@ class Address:
 
     def unused(self) -> bool:
         """Whether nothing refers to the address any more."""
-        return not (self.consumers or self.producers or self.targets or self.pending or self.subscriber)
+        kept = self.primary is not None and not self.primary.dead
+        return not (kept or self.consumers or self.producers or self.targets or self.pending or self.subscriber)
 
 
 class Queued:
     """A delivery on the slow way: it waits for a consumer, goes to several, or to the router itself.
 
     `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has
-    come and is still needed; `complete`: all has come. `branches`: where it goes; `unstarted`: how many of them wait
+    come and is still needed; `complete`: all has come. On a link route: `tag` is the delivery-tag, `head` the encoded
+    fields of the first transfer from rcv-settle-mode on. `branches`: where it goes; `unstarted`: how many of them wait
     for credit.
     """
 
@@ -201,6 +220,7 @@ class Queued:
         self.format = 0
         self.priority = DEFAULT_PRIORITY
         self.head = b""
+        self.tag = b""
         self.chunks: list[bytes] = []
         self.size = 0
         self.complete = True

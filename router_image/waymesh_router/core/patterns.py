@@ -23,6 +23,7 @@ class PatternTree(Generic[V]):
 
     def __init__(self) -> None:
         self._patterns: dict[tuple[str, ...], V] = {}
+        self._by_first: dict[str, set[tuple[str, ...]]] = {}
 
     def add(self, pattern: str, value: V) -> None:
         """Raises KeyError if an equal pattern is there already."""
@@ -30,18 +31,29 @@ class PatternTree(Generic[V]):
         if words in self._patterns:
             raise KeyError(pattern)
         self._patterns[words] = value
+        self._by_first.setdefault(words[0] if words else "", set()).add(words)
 
     def remove(self, pattern: str) -> None:
         """Raises KeyError for a pattern that is not there."""
-        del self._patterns[tuple(split_words(pattern))]
+        words = tuple(split_words(pattern))
+        del self._patterns[words]
+        first = words[0] if words else ""
+        self._by_first[first].discard(words)
+        if not self._by_first[first]:
+            del self._by_first[first]
+
+    def get(self, pattern: str) -> V | None:
+        """The value of an equal pattern."""
+        return self._patterns.get(tuple(split_words(pattern)))
 
     def match(self, address: str) -> V | None:
         """The value of the best matching pattern."""
         words = split_words(address)
         best: tuple[str, ...] | None = None
-        for pattern in self._patterns:
-            if matches(pattern, words) and (best is None or rank(pattern) < rank(best)):
-                best = pattern
+        for first in (words[0] if words else "", "*", "#"):
+            for pattern in self._by_first.get(first, ()):
+                if matches(pattern, words) and (best is None or rank(pattern) < rank(best)):
+                    best = pattern
         return None if best is None else self._patterns[best]
 
 

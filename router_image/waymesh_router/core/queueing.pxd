@@ -7,6 +7,8 @@ from waymesh_router.core.model cimport Address, Branch, Group, Node, Queued, Rou
 
 cdef class Queueing(Forwarding):
     cpdef on_credit(self, Link link)
+    cdef pass_credit(self, RouterLink out)
+    cdef drop_held(self, RouterLink lk, Queued q)
     cpdef on_writable(self, Connection connection)
     cpdef on_abort(self, Link link)
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
@@ -17,6 +19,7 @@ cdef class Queueing(Forwarding):
     cdef all_in(self, RouterLink lk, Queued q)
     cdef settled_copies_out(self, Queued q)
     cpdef drain(self, Address address)
+    cdef redirect(self, Queued q, Address address)
     cdef start(self, Queued q, RouterLink out, Branch branch)
     cdef send_parts(self, Queued q, RouterLink out, Py_ssize_t parts)
     cdef let_go(self, Queued q)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_router.core.annotations import Annotations
+from waymesh_router.core.annotations import Annotations, redirected
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED, Forwarding
 from waymesh_router.core.model import (
     Address,
@@ -172,6 +172,9 @@ class Queueing(Forwarding):
     # ---- going out
     def on_credit(self, link: Link) -> None:
         out: RouterLink = link  # type: ignore[assignment]
+        if out.partner is not None:
+            self.pass_credit(out)
+            return
         if out.queue is not None:
             self.drain_queue(out)
         if out.kind == DATA:
@@ -184,6 +187,9 @@ class Queueing(Forwarding):
         elif out.address is not None and out.address.pending is not None:
             self.drain(out.address)
         out.finish_drain()
+
+    def pass_credit(self, out: RouterLink) -> None:
+        """Credit on a link of a link route; see linked.py."""
 
     def on_writable(self, connection: Connection) -> None:
         for session in list(connection.sessions.values()):
@@ -203,10 +209,20 @@ class Queueing(Forwarding):
             address.pending.popleft()
             if not address.pending:
                 address.pending = None
-            if out is None:
-                self.release_queued(q)
-            else:
+            if out is not None:
                 self.start(q, out, None)
+            elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
+                self.redirect(q, address.fallback)
+            else:
+                self.release_queued(q)
+
+    def redirect(self, q: Queued, address: Address) -> None:
+        """Let what waited for a consumer go to a fallback destination."""
+        self.redirected += 1
+        q.address = address
+        q.annotations = redirected(q.annotations, address.key, self.router_id)
+        self.wait(address, q)
+        self.drain(address)
 
     def start(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
         """Send what has come of a waiting delivery to a link that is ready; `branch` for one of several ways."""
@@ -476,7 +492,8 @@ class Queueing(Forwarding):
             self.drop_queued(lk)
         lk.head = None
         lk.discard = False
-        lk.give_back()
+        if lk.partner is None:
+            lk.give_back()
 
     def drop_stream(self, lk: RouterLink) -> None:
         """Abort the delivery that streams from lk to one consumer."""
@@ -509,6 +526,9 @@ class Queueing(Forwarding):
     def drop_queued(self, lk: RouterLink) -> None:
         """Take back the incomplete slow delivery of lk from where it waits or goes."""
         q: Queued = lk.queued
+        if lk.partner is not None:
+            self.drop_held(lk, q)
+            return
         lk.queued = None
         address: Address = q.address
         if address.pending is not None and q in address.pending:
@@ -530,6 +550,9 @@ class Queueing(Forwarding):
         if q.delivery is not None:
             self.forget(q.delivery)
         self.let_go(q)
+
+    def drop_held(self, lk: RouterLink, q: Queued) -> None:
+        """The same on a link route; see linked.py."""
 
     def forget(self, d: Delivery) -> None:
         """Remove a delivery from both rings without an outcome."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waymesh_router.core.keys import MOBILE
-from waymesh_router.core.model import DATA, ENDPOINT, RouterConnection, RouterLink
+from waymesh_router.core.model import DATA, ENDPOINT, ROUTED, RouterConnection, RouterLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +50,11 @@ def _of_session(session: Session) -> tuple[int, int]:
     for delivery in session.unsettled_in.live():
         if delivery.link is None:
             continue
-        if delivery.link.kind == ENDPOINT or delivery.out is None:
+        if delivery.link.kind == ROUTED:
+            through_us = delivery.link.connection.role == "inter-router"
+            transit += through_us
+            clients += not through_us
+        elif delivery.link.kind == ENDPOINT or delivery.out is None:
             clients += 1
         elif delivery.out.kind == DATA:
             transit += 1

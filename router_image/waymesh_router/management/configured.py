@@ -56,6 +56,8 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _connector(view),
         _simple("sslProfile", view.add_ssl_profile, view.remove_ssl_profile),
         _simple("router.config.address", view.add_address, view.remove_address),
+        _link_route(view),
+        _auto_link(view),
         _log(view),
     ]
 
@@ -73,6 +75,34 @@ def _connector(view: RouterView) -> EntityAdapter:
         entity_type("connector"),
         on_create=_asked(view.add_connector),
         on_delete=_asked(view.remove_connector),
+        live=live,
+    )
+
+
+def _link_route(view: RouterView) -> EntityAdapter:
+    def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
+        return {"operStatus": "active" if view.core.linkroutes.active(attributes["identity"]) else "inactive"}
+
+    return ConfiguredEntities(
+        entity_type("router.config.linkRoute"),
+        on_create=_asked(view.add_link_route),
+        on_delete=_asked(view.remove_link_route),
+        live=live,
+    )
+
+
+def _auto_link(view: RouterView) -> EntityAdapter:
+    def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
+        auto = view.core.autolinks.find(attributes["identity"])
+        if auto is None:
+            return {}
+        link = None if auto.link is None else str(auto.link.id)
+        return {"phase": auto.phase, "linkRef": link, "operStatus": auto.status, "lastError": auto.last_error}
+
+    return ConfiguredEntities(
+        entity_type("router.config.autoLink"),
+        on_create=_asked(view.add_auto_link),
+        on_delete=_asked(view.remove_auto_link),
         live=live,
     )
 

@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_amqp.errors import CONNECTION_FORCED
-from waymesh_router.core.model import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, Address, RouterConnection, RouterLink
+from waymesh_router.core.model import (
+    CONTROL,
+    DATA,
+    DISTRIBUTIONS,
+    ENDPOINT,
+    ROUTED,
+    Address,
+    RouterConnection,
+    RouterLink,
+)
 from waymesh_router.core.sampling import deliveries_of
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.errors import not_implemented
@@ -19,7 +28,7 @@ from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES
 
 Column = Callable[[Any, float], Any]
 
-LINK_TYPES = {ENDPOINT: "endpoint", CONTROL: "router-control", DATA: "inter-router"}
+LINK_TYPES = {ENDPOINT: "endpoint", ROUTED: "endpoint", CONTROL: "router-control", DATA: "inter-router"}
 SELF = "(self)"
 """Next hop of the router that is asked, as Dispatch has it."""
 

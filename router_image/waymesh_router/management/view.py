@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from waymesh_router.core.autolinks import AutoLinks
+from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
 from waymesh_router.routing.engine import RoutingEngine
@@ -23,12 +25,15 @@ class CoreView(Protocol):
     nodes: dict[str, Node]
     started_at: float
     log: Callable[[str, str, str], None]
+    autolinks: AutoLinks
+    linkroutes: LinkRoutes
     presettled: int
     dropped_presettled: int
     accepted: int
     rejected: int
     released: int
     modified: int
+    redirected: int
     ingress: int
     egress: int
     transit: int
@@ -82,6 +87,18 @@ class RouterView(Protocol):
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
         """Treat them by default again."""
+
+    def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
+        """Attach a link to a container whenever that is connected."""
+
+    def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
+        """Detach it for good."""
+
+    def add_link_route(self, attrs: Mapping[str, Any]) -> None:
+        """Pass attaches with matching addresses on to a container."""
+
+    def remove_link_route(self, attrs: Mapping[str, Any]) -> None:
+        """Do not pass on further ones."""
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Set all of one log module; raises SchemaError too."""

@@ -60,6 +60,8 @@ class Network(World):
 class Cable:
     """The way of the connector `name` of `one` to `other`. `up`: it can be dialled; `silent`: it swallows all bytes."""
 
+    role = "inter-router"
+
     def __init__(self, one: SimRouter, other: SimRouter, latency: float, cost: int) -> None:
         self.one = one
         self.other = other
@@ -128,7 +130,7 @@ class SimRouter(Station):
         ]
         for cable in self.cables.values():
             where = f"host: {cable.other.name}\nport: {MESH_PORT + cable.other.number}\ncost: {cable.cost}"
-            how = "role: inter-router\nsaslMechanisms: ANONYMOUS"
+            how = f"role: {cable.role}\nsaslMechanisms: ANONYMOUS"
             parts.append(f"connector {{\nname: {cable.name}\n{where}\n{how}\n}}\n")
         return "".join(parts) + self.extra
 

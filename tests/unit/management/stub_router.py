@@ -12,6 +12,9 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
+from waymesh_router.core.autolinks import AutoLinks
+from waymesh_router.core.containers import Containers
+from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
 from waymesh_router.management.assembly import build_agent
@@ -42,6 +45,11 @@ class StubCore:
         self.nodes: dict[str, Node] = {}
         self.started_at = STARTED
         self.log = log
+        self.now = NOW
+        self.redirected = 0
+        self.containers = Containers()
+        self.autolinks = AutoLinks(self)  # type: ignore[arg-type]
+        self.linkroutes = LinkRoutes(self)  # type: ignore[arg-type]
         for number, name in enumerate(COUNTERS, start=1):
             setattr(self, name, number)
 
@@ -63,7 +71,7 @@ class StubRouter:
         self.handler = Handler()
         self.limits: list[int] = []
         for verb in ("add", "remove"):
-            for kind in ("listener", "connector", "ssl_profile", "address"):
+            for kind in ("listener", "connector", "ssl_profile", "address", "auto_link", "link_route"):
                 setattr(self, f"{verb}_{kind}", lambda attrs, name=f"{verb} {kind}": self._do(name, attrs))
 
     def _do(self, name: str, attrs: Mapping[str, Any]) -> None:

@@ -111,8 +111,6 @@ def test_a_listener_shows_the_port_it_was_given(manager: Manager) -> None:
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        ("linkRoute", {"prefix": "broker", "direction": "in", "connection": "b"}),
-        ("autoLink", {"address": "q", "direction": "in", "connection": "b"}),
         ("vhost", {"hostname": "h"}),
         ("authServicePlugin", {"name": "p", "host": "h", "port": "1"}),
     ],

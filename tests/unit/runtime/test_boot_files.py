@@ -15,8 +15,8 @@ from tests.kit.waiting import wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 
-AUTO_LINK = ["autoLink", {"name": "k8s/ns/autolink/q", "address": "q", "direction": "in", "containerId": "b"}]
-LINK_ROUTE = ["linkRoute", {"name": "k8s/ns/linkroute/l", "prefix": "l", "direction": "in", "containerId": "b"}]
+VHOST = ["vhost", {"name": "k8s/ns/vhost/v", "hostname": "v"}]
+PLUGIN = ["authServicePlugin", {"name": "k8s/ns/plugin/p", "host": "h", "port": "1"}]
 PROFILE = ["sslProfile", {"name": "k8s/ns/broker/b", "caCertFile": "/nowhere/ca.crt"}]
 CONNECTOR = ["connector", {"name": "k8s/ns/broker/b/0", "host": "127.0.0.1", "sslProfile": "k8s/ns/broker/b"}]
 ADDRESS = ["address", {"name": "k8s/ns/address/a", "prefix": "a", "distribution": "closest"}]
@@ -33,7 +33,7 @@ def port() -> int:
 
 
 def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path, port: int) -> None:
-    entities = [AUTO_LINK, LINK_ROUTE, PROFILE, CONNECTOR, ADDRESS]
+    entities = [VHOST, PLUGIN, PROFILE, CONNECTOR, ADDRESS]
     router = BootedRouter(tmp_path, "mesh-0", (entities, own(port)), [port])
     router.start()
     try:
@@ -41,9 +41,9 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
             assert [row["name"] for row in client.query("address", ["name"])] == ["k8s/ns/address/a"]
             assert not client.query("connector", ["name"])
             with pytest.raises(ManagementError, match="no entities of this type yet") as raised:
-                client.create("autoLink", AUTO_LINK[1])
+                client.create("vhost", VHOST[1])
             assert raised.value.status == 501
-        for name in ("autolink/q", "linkroute/l", "broker/b", "broker/b/0"):
+        for name in ("vhost/v", "plugin/p", "broker/b", "broker/b/0"):
             lines = [line for line in router.log.splitlines() if f"k8s/ns/{name} of" in line]
             assert len(lines) == 1
             assert "AGENT (error)" in lines[0]
@@ -52,7 +52,7 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
         router.stop()
 
 
-@pytest.mark.parametrize("entity", [AUTO_LINK, LINK_ROUTE])
+@pytest.mark.parametrize("entity", [VHOST, PLUGIN])
 def test_a_refused_entity_of_a_person_stops_the_start(tmp_path: Path, port: int, entity: list[Any]) -> None:
     named = [entity[0], {**entity[1], "name": "mine"}]
     arguments = write_boot_files(tmp_path, {"shared.json.gz": [named], "mesh-0.json": own(port)})

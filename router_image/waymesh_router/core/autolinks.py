@@ -1,0 +1,206 @@
+"""Autolinks: links that the router itself attaches to a container whenever that is connected.
+
+Seed 001 "Indirect Waypoints and Auto-Links", seed 003 "Connecting a Router to the Broker".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS, AmqpError
+from waymesh_amqp.performatives import Attach, Terminus
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.annotations import FALLBACK, local_annotations
+from waymesh_router.core.containers import Place, place_of, places_of
+from waymesh_router.core.keys import MOBILE, bare_address
+from waymesh_router.core.model import RouterLink
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import ErrorInfo
+    from waymesh_router.core.core import Core
+    from waymesh_router.core.model import RouterConnection
+
+INACTIVE, ATTACHING, FAILED, ACTIVE = "inactive", "attaching", "failed", "active"
+FIRST_RETRY_S = 0.5
+LAST_RETRY_S = 30.0
+FIRST_FORBIDDEN_S = 10.0
+LAST_FORBIDDEN_S = 300.0
+"""Where the container forbids the link, somebody has to change something there first."""
+STABLE_S = 10.0
+"""A link that was active for so long and is lost begins with the shortest delay again."""
+OUTCOMES: list[str] = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
+
+
+class AutoLink:
+    """One autoLink entity. `key`: the address within the mesh; `link`: while there is one; `retry_at`: inf for not."""
+
+    def __init__(self, attrs: Mapping[str, Any]) -> None:
+        self.attrs = attrs
+        self.incoming: bool = attrs["direction"] == "in"
+        phase = attrs.get("phase")
+        self.phase: int = int(self.incoming) if phase is None else int(phase)
+        self.address = bare_address(attrs["address"])
+        self.fallback = bool(attrs.get("fallback"))
+        if self.fallback and self.incoming and phase is None:
+            self.phase = 0  # what comes back is for the consumers of the address
+        to_fallback = self.fallback and not self.incoming
+        self.key = f"{MOBILE}{FALLBACK if to_fallback else self.phase}{self.address}"
+        self.place = place_of(attrs)
+        self.link: RouterLink | None = None
+        self.status = INACTIVE
+        self.last_error: str | None = None
+        self.delay_s = 0.0
+        self.forbidden_s = 0.0
+        self.retry_at = math.inf
+        self.active_at = math.inf
+
+    def terms(self, router_id: str) -> Attach:
+        """Our attach."""
+        address = self.attrs.get("externalAddress") or self.attrs["address"]
+        return Attach(
+            name=f"{router_id}.{self.attrs['identity']}",
+            handle=0,
+            role=self.incoming,
+            snd_settle_mode=2,
+            rcv_settle_mode=0,
+            source=Terminus("source", address=address, outcomes=OUTCOMES),
+            target=Terminus("target", address=address),
+        )
+
+    def failed(self, condition: str, text: str, now: float) -> None:
+        """The container refused or detached the link: try again after a while, each time a longer one."""
+        if now - self.active_at >= STABLE_S:
+            self.delay_s = self.forbidden_s = 0.0
+        self.status, self.last_error, self.active_at = FAILED, text, math.inf
+        if condition in (NOT_ALLOWED, UNAUTHORIZED_ACCESS):
+            self.forbidden_s = min(self.forbidden_s * 2 or FIRST_FORBIDDEN_S, LAST_FORBIDDEN_S)
+            self.retry_at = now + self.forbidden_s
+        else:
+            self.delay_s = min(self.delay_s * 2 or FIRST_RETRY_S, LAST_RETRY_S)
+            self.retry_at = now + self.delay_s
+
+    def idle(self) -> None:
+        """The container is not connected."""
+        self.status = INACTIVE
+        self.delay_s = self.forbidden_s = 0.0
+        self.retry_at = self.active_at = math.inf
+
+
+class AutoLinks:
+    """All autolinks of a router, by the identities of their entities."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._all: dict[str, AutoLink] = {}
+        self._by_place: dict[Place, dict[str, AutoLink]] = {}
+        self._by_link: dict[int, AutoLink] = {}
+        self._failed: dict[str, AutoLink] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def find(self, identity: str) -> AutoLink | None:
+        """The autolink of an entity."""
+        return self._all.get(identity)
+
+    # ---- entities
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """An `autoLink` entity."""
+        auto = AutoLink(attrs)
+        identity = attrs["identity"]
+        self._all[identity] = auto
+        if auto.place is not None:
+            self._by_place.setdefault(auto.place, {})[identity] = auto
+        self._attach(auto)
+
+    def remove(self, identity: str) -> None:
+        """An `autoLink` entity goes, and its link."""
+        auto = self._all.pop(identity)
+        self._failed.pop(identity, None)
+        if auto.place is not None:
+            self._by_place[auto.place].pop(identity, None)
+        if auto.link is not None:
+            self._by_link.pop(auto.link.id, None)
+            auto.link.detach()
+
+    # ---- connections
+    def opened(self, conn: RouterConnection) -> None:
+        """A container connected."""
+        for place in places_of(conn):
+            for auto in self._by_place.get(place, {}).values():
+                if auto.link is None:
+                    self._attach(auto)
+
+    def closed(self, conn: RouterConnection) -> None:
+        """A container's connection is gone: another one of the same may be there."""
+        for place in places_of(conn):
+            for auto in self._by_place.get(place, {}).values():
+                if auto.link is None:
+                    self._attach(auto)
+
+    def _attach(self, auto: AutoLink) -> None:
+        """Attach the link if its container is connected."""
+        core = self._core
+        self._failed.pop(auto.attrs["identity"], None)
+        there = core.containers.at(auto.place)
+        if not there:
+            auto.idle()
+            return
+        auto.status, auto.retry_at = ATTACHING, math.inf
+        try:
+            session = core.containers.session(there[0], auto.incoming)
+            link = core.new_link(session)
+            session.open_link(link, auto.terms(core.router_id))
+        except AmqpError as e:
+            self._fail(auto, e.condition, e.description)
+            return
+        auto.link = link
+        self._by_link[link.id] = auto
+
+    def _fail(self, auto: AutoLink, condition: str, text: str) -> None:
+        auto.failed(condition, text, self._core.now)
+        self._failed[auto.attrs["identity"]] = auto
+        address = auto.attrs["address"]
+        self._core.log("ROUTER_CORE", "warning", f"autolink {auto.attrs['direction']} {address}: {text}")
+
+    # ---- links
+    def attached(self, link: RouterLink, answer: Attach) -> None:
+        """The container answered our attach. One without the terminus is followed by a detach that says why."""
+        auto = self._by_link.get(link.id)
+        if auto is None or (answer.source if auto.incoming else answer.target) is None:
+            return
+        auto.status, auto.last_error, auto.active_at = ACTIVE, None, self._core.now
+        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        address = link.address = self._core.get_address(auto.key)
+        if auto.incoming:
+            address.producers.append(link)
+            link.stored = auto.fallback
+            link.strip = conn.strip_in
+            link.capacity = conn.link_capacity
+            link.annotations = local_annotations(self._core.router_id, auto.address, str(auto.phase))
+            self._core.producer_joined(link, address)
+        else:
+            address.consumers.append(link)
+            link.strip = conn.strip_out
+            self._core.consumer_joined(address)
+
+    def lost(self, link: RouterLink, error: ErrorInfo | None) -> None:
+        """A link of ours is gone."""
+        auto = self._by_link.pop(link.id, None)
+        if auto is None:
+            return
+        auto.link = None
+        if link.connection.over:
+            auto.idle()
+            return
+        text = "detached by the container"
+        if error is not None:
+            text = error.description or error.condition
+        self._fail(auto, "" if error is None else error.condition, text)
+
+    def tick(self, now: float) -> None:
+        """Try again what failed a while ago; to be called several times a second."""
+        for auto in [auto for auto in self._failed.values() if now >= auto.retry_at]:
+            self._attach(auto)

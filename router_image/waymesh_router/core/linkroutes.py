@@ -1,0 +1,247 @@
+"""Link routes: attaches that are passed on, hop by hop, to a container, and what comes back for them.
+
+Seed 003 "Configuring Link Routing", seed 001 "Link Routing", inter-router.md "Link routes across routers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
+from waymesh_amqp.performatives import Attach, ErrorInfo
+from waymesh_router.core import linknames, rewriting
+from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.containers import place_of, places_of
+from waymesh_router.core.keys import link_route_key, link_route_pattern, outgoing_route
+from waymesh_router.core.model import LINK_BALANCED, ROUTED, Target
+from waymesh_router.core.patterns import PatternTree
+from waymesh_router.core.sessions import MirrorSessions
+
+if TYPE_CHECKING:
+    from waymesh_router.core.core import Core
+    from waymesh_router.core.model import RouterConnection, RouterLink
+
+INTER_ROUTER = "inter-router"
+NO_ROUTE = "qd:no-route-to-dest"
+NO_ROUTE_TEXT = "No route to the destination node"
+LINK_LOST = "qd:routed-link-lost"
+LINK_LOST_TEXT = "Connectivity to the peer container was lost"
+BOTH = ("in", "out")
+
+
+class LinkRoute:
+    """One linkRoute entity. `keys`: its addresses in the mesh, one for each direction."""
+
+    def __init__(self, attrs: Mapping[str, Any]) -> None:
+        self.attrs = attrs
+        directions = BOTH if attrs["direction"] == "both" else (attrs["direction"],)
+        self.keys = [link_route_key(d, attrs.get("prefix"), attrs.get("pattern")) for d in directions]
+        self.place = place_of(attrs)
+        self.adds = str(attrs.get("addExternalPrefix") or "")
+        self.removes = str(attrs.get("delExternalPrefix") or "")
+
+
+@dataclass(slots=True)
+class Onward:
+    """Of the link that leads on to the container: the entity where that is the next hop, and how far it is."""
+
+    entity: LinkRoute | None
+    coordinator: bool
+
+
+@dataclass(slots=True)
+class Way:
+    """Where an attach may go next."""
+
+    conn: RouterConnection
+    entity: LinkRoute | None
+
+
+class LinkRoutes:
+    """All link routes that a router knows: its own, by the identities of their entities, and those of the mesh."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._entities: dict[str, LinkRoute] = {}
+        self._own: dict[str, list[LinkRoute]] = {}
+        self._advertised: set[str] = set()
+        self._trees: dict[bool, PatternTree[list[str]]] = {False: PatternTree(), True: PatternTree()}
+        self._loads: dict[int, int] = {}
+        self._mirrors = MirrorSessions()
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+    # ---- entities
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """A `linkRoute` entity."""
+        entity = LinkRoute(attrs)
+        self._entities[attrs["identity"]] = entity
+        for key in entity.keys:
+            self._own.setdefault(key, []).append(entity)
+            self._core.get_address(key)
+            self._advertise(key)
+
+    def remove(self, identity: str) -> None:
+        """A `linkRoute` entity goes; its links stay."""
+        entity = self._entities.pop(identity)
+        for key in entity.keys:
+            self._own[key].remove(entity)
+            if not self._own[key]:
+                del self._own[key]
+            self._advertise(key)
+            self._core.drop_if_unused(self._core.get_address(key))
+
+    def active(self, identity: str) -> bool:
+        """Whether the container of an entity is connected."""
+        entity = self._entities.get(identity)
+        return entity is not None and bool(self._core.containers.at(entity.place))
+
+    def advertised(self) -> Iterable[str]:
+        """Keys of the link routes that the mesh is told of."""
+        return list(self._advertised)
+
+    def _advertise(self, key: str) -> None:
+        """Tell the mesh whether this router leads to a container for the address."""
+        there = any(self._core.containers.at(entity.place) for entity in self._own.get(key, ()))
+        if there and key not in self._advertised:
+            self._advertised.add(key)
+            self._core.mesh.local_added(key, LINK_BALANCED)
+        elif not there and key in self._advertised:
+            self._advertised.discard(key)
+            self._core.mesh.local_removed(key)
+
+    def containers_changed(self, conn: RouterConnection) -> None:
+        """A container connected, or its connection is gone."""
+        places = places_of(conn)
+        for key in {key for e in self._entities.values() if e.place in places for key in e.keys}:
+            self._advertise(key)
+
+    # ---- addresses
+    def learn(self, key: str) -> None:
+        """An address of a link route became known, here or in the mesh."""
+        tree, pattern = self._trees[outgoing_route(key)], link_route_pattern(key)
+        keys = tree.get(pattern)
+        if keys is None:
+            tree.add(pattern, [key])
+        else:
+            keys.append(key)
+
+    def forget(self, key: str) -> None:
+        """It is not known any more."""
+        tree, pattern = self._trees[outgoing_route(key)], link_route_pattern(key)
+        keys = tree.get(pattern) or []
+        keys.remove(key)
+        if not keys:
+            tree.remove(pattern)
+
+    def keeps(self, key: str) -> bool:
+        """Whether an entity of this router names the address."""
+        return key in self._own
+
+    # ---- attach
+    def attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
+        """Pass on an attach; False where no link route is meant. Raises Refusal."""
+        text = rewriting.route_address(attach)
+        keys = None if text is None else self._trees[attach.role].match(text)
+        if keys is None:
+            if conn.role == INTER_ROUTER:
+                raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
+            return False
+        refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
+        for way in self._ways(conn, lk, keys):
+            try:
+                self._pass_on(way, conn, lk, attach)
+            except AmqpError as e:
+                refusal = Refusal(RESOURCE_LIMIT_EXCEEDED, e.description)
+            else:
+                return True
+        raise refusal
+
+    def tick(self) -> None:
+        """To be called several times a second."""
+        self._mirrors.tidy()
+
+    def _ways(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[Way]:
+        """Where it may go, best first: containers of this router, those with the fewest links first, then others."""
+        used = self._mirrors.connections(lk.session)
+        local: dict[int, Way] = {}
+        for key in keys:
+            for entity in self._own.get(key, ()):
+                for there in self._core.containers.at(entity.place):
+                    if not there.over and there is not conn:
+                        local.setdefault(there.id, Way(there, entity))
+        # all links of a transaction belong to the connection to which its coordinator went
+        yield from sorted(local.values(), key=lambda w: (w.conn.id not in used, self._loads.get(w.conn.id, 0)))
+        remote: dict[int, tuple[int, RouterConnection]] = {}
+        for key in keys:
+            address = self._core.addresses.get(key)
+            targets: Iterable[Target] = () if address is None else address.targets.values()
+            for target in targets:
+                neighbour = target.node.neighbour()
+                if neighbour is not None and neighbour.connection is not conn:
+                    there = neighbour.connection
+                    cost = min(target.node.cost, remote.get(there.id, (target.node.cost,))[0])
+                    remote[there.id] = (cost, there)
+        for _, there in sorted(remote.values(), key=lambda w: (w[1].id not in used, w[0], self._loads.get(w[1].id, 0))):
+            yield Way(there, None)
+
+    def _pass_on(self, way: Way, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
+        """Attach a link of ours in place of the peer's. Raises AmqpError."""
+        core = self._core
+        coordinator = attach.target is not None and attach.target.kind == "coordinator"
+        session = self._mirrors.session(lk.session, way.conn)
+        onward = core.new_link(session)
+        try:
+            name = linknames.onward_name(conn, way.conn, attach)
+            session.open_link(onward, rewriting.onward_attach(attach, name, way.entity))
+        except AmqpError:
+            core.links.pop(onward.id, None)
+            self._mirrors.link_gone(session)
+            raise
+        self._mirrors.link_opened(lk.session, session, coordinator)
+        self._loads[way.conn.id] = self._loads.get(way.conn.id, 0) + 1
+        onward.route = Onward(way.entity, coordinator)
+        for one, other in ((lk, onward), (onward, lk)):
+            one.kind = ROUTED
+            one.passing = True
+            one.partner = other
+
+    def answered(self, onward: RouterLink, attach: Attach) -> None:
+        """The next hop answered our attach: so do we."""
+        lk = onward.partner
+        if lk is None:
+            return
+        entity = None if onward.route is None else onward.route.entity
+        answer = rewriting.backward_attach(attach, lk.name, entity)
+        answer.handle = lk.handle
+        if lk.is_sender:
+            answer.initial_delivery_count = lk.delivery_count
+        lk.send_attach(answer)
+        self._core.on_credit(lk if lk.is_sender else onward)
+
+    def lost(self, lk: RouterLink, error: ErrorInfo | None) -> None:
+        """One of two links is gone: so is the other, for the same reason."""
+        other = lk.partner
+        self._core.part(lk)
+        if lk.route is not None:
+            there = lk.connection.id  # type: ignore[attr-defined]
+            self._loads[there] = self._loads.get(there, 1) - 1
+            if not self._loads[there]:
+                del self._loads[there]
+            self._mirrors.link_gone(lk.session)
+        if other is None:
+            return
+        closed = lk.closed
+        if lk.connection.over or not lk.session.mapped:
+            closed = other.route is None  # what a container keeps for the client outlives the client's connection
+            if not closed:
+                error = None
+            elif error is None or lk.connection.over:
+                error = ErrorInfo(LINK_LOST, LINK_LOST_TEXT)
+        if other.state == "ATTACH_RCVD":
+            other.send_attach(other.bare_answer())
+            closed = True
+        other.detach_with(error, closed)

@@ -1,0 +1,89 @@
+"""Attaches of routed links, as they are passed on and back: the bytes of termini stay what they are.
+
+Only where an entity adds or removes a prefix, the address in one terminus is another one towards the container.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.performatives import Attach
+from waymesh_router.core.keys import bare_address
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Terminus
+    from waymesh_router.core.linkroutes import LinkRoute
+
+COORDINATOR = "$coordinator"
+"""Address under which transaction coordinators are routed. Seed 003 "Creating a Link Route"."""
+DYNAMIC_ADDRESS = "x-opt-qd.address"
+"""Dynamic-node property that says under which address a dynamic terminus is routed."""
+_OWN = ("_local/", "_topo/")
+_MANAGEMENT = "$management"
+
+
+def route_address(attach: Attach) -> str | None:
+    """The address by which an attach is routed; None for what never is.
+
+    A terminus that names no address (null, or dynamic) has the empty one, which only the pattern `#` matches.
+    """
+    terminus = attach.source if attach.role else attach.target
+    if terminus is None:
+        return None
+    if terminus.kind == "coordinator":
+        return COORDINATOR
+    text = terminus.address
+    if terminus.dynamic:
+        text = (terminus.dynamic_node_properties or {}).get(DYNAMIC_ADDRESS)
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        return None
+    text = bare_address(text)
+    return None if text.startswith(_OWN) or text == _MANAGEMENT else text
+
+
+def onward_attach(attach: Attach, name: str, entity: LinkRoute | None) -> Attach:
+    """The attach to the next hop."""
+    source, target = attach.source, attach.target
+    if entity is not None and (entity.adds or entity.removes):
+        if attach.role:
+            source = _readdressed(source, entity.removes, entity.adds)
+        else:
+            target = _readdressed(target, entity.removes, entity.adds)
+    return _copy(attach, name, source, target)
+
+
+def backward_attach(attach: Attach, name: str, entity: LinkRoute | None) -> Attach:
+    """The answer to the previous hop, made of that of the next one, whose role is the opposite."""
+    source, target = attach.source, attach.target
+    if entity is not None and (entity.adds or entity.removes):
+        if attach.role:
+            target = _readdressed(target, entity.adds, entity.removes)
+        else:
+            source = _readdressed(source, entity.adds, entity.removes)
+    return _copy(attach, name, source, target)
+
+
+def _copy(attach: Attach, name: str, source: Terminus | None, target: Terminus | None) -> Attach:
+    return Attach(
+        name=name,
+        handle=0,
+        role=attach.role,
+        snd_settle_mode=attach.snd_settle_mode,
+        rcv_settle_mode=attach.rcv_settle_mode,
+        source=source,
+        target=target,
+        max_message_size=attach.max_message_size,
+        offered_capabilities=attach.offered_capabilities,
+        desired_capabilities=attach.desired_capabilities,
+        properties=attach.properties,
+    )
+
+
+def _readdressed(terminus: Terminus | None, without: str, with_: str) -> Terminus | None:
+    """The terminus with one prefix taken off its address and another one put before it."""
+    if terminus is None or terminus.kind == "coordinator" or not isinstance(terminus.address, str):
+        return terminus
+    return replace(terminus, address=with_ + terminus.address.removeprefix(without))
