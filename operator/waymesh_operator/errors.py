@@ -62,3 +62,7 @@ class KubeError(WaymeshError):
     def conflict(self) -> bool:
         """Whether somebody else was faster, or owns a field."""
         return self.status == 409
+
+
+class NamespaceEnding(KubeError):
+    """Nothing can be made any more in a namespace that is being deleted; what is in it goes by and by."""

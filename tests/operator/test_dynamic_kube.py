@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
-from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import RESOURCES, SECRET, kind_of
 from waymesh_operator.kube.dynamic import DynamicKube
 
@@ -93,6 +93,20 @@ def test_dynamic_gives_the_api_servers_own_words(status: int, missing: bool, con
         assert (caught.value.status, caught.value.missing, caught.value.conflict) == (status, missing, conflict)
 
     assert against(refused(status, "in words"), story) == [("get", "Router", status)]
+
+
+def test_dynamic_tells_a_namespace_that_is_being_deleted_from_other_refusals() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        causes = [{"reason": "NamespaceTerminating", "message": "in words", "field": "metadata.namespace"}]
+        body = {"kind": "Status", "message": "forbidden: it is being terminated", "details": {"causes": causes}}
+        return web.json_response(body, status=403)
+
+    async def story(kube: DynamicKube) -> None:
+        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}}
+        with pytest.raises(NamespaceEnding, match="s: forbidden: it is being terminated"):
+            await kube.apply(manifest)
+
+    against(handler, story)
 
 
 def test_dynamic_deletes_what_is_gone_already() -> None:

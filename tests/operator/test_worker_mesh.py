@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 
 
 def test_worker_from_a_router_to_a_mesh() -> None:
@@ -232,6 +232,25 @@ def test_worker_makes_nothing_anew_for_a_router_that_is_being_deleted() -> None:
         for _ in range(3):
             await lab.turn()
         assert ("Service", NAMESPACE, "mesh") not in lab.kube.objects
+
+    run(story)
+
+
+def test_worker_tries_once_a_turn_in_a_namespace_that_is_being_deleted() -> None:
+    def refuse(verb: str, kind: str, name: str) -> None:
+        if verb == "apply":
+            raise NamespaceEnding(403, "it is being terminated")
+
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        for kind in ("Service", "PodDisruptionBudget"):
+            for body in lab.kube.select(kind, NAMESPACE):
+                lab.kube.remove(kind, NAMESPACE, body["metadata"]["name"])
+        lab.kube.fail = refuse
+        lab.kube.calls.clear()
+        assert await lab.turn() == "busy"
+        assert [verb for verb, kind, name in lab.kube.writes()] == ["apply"]
 
     run(story)
 

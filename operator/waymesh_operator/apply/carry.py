@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from waymesh_operator.errors import KubeError, LiveError
+from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding
 from waymesh_operator.observe import LiveRouter, Outcome
 from waymesh_operator.observe.routers import RouterAction
 from waymesh_operator.plan import ApplyObject, ClusterAction, DeleteObject, Scale
@@ -32,7 +32,7 @@ async def carry_out(
     """Carry out a plan as far as it goes.
 
     A router that does not answer or refuses a step holds up nobody else. Pods are neither made nor taken away while the
-    configuration that they boot with could not be written.
+    configuration that they boot with could not be written. Raises NamespaceEnding, and takes no further step.
     """
     result = Result()
     for at_routers, steps in itertools.groupby(actions, key=_at_router):
@@ -49,6 +49,8 @@ async def _on_objects(steps: Iterable[ClusterAction], result: Result, writer: Ob
             continue
         try:
             await writer.write(step)
+        except NamespaceEnding:
+            raise
         except KubeError as error:
             result.errors.append(f"{step.describe()}: {error}")
         else:

@@ -17,7 +17,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.dynamic.client import DynamicClient
 
-from waymesh_operator.errors import KubeError
+from waymesh_operator.errors import KubeError, NamespaceEnding
 
 from .client import FIELD_MANAGER, Manifest
 from .kinds import Kind, kind_of
@@ -94,7 +94,10 @@ class DynamicKube:
                 return dict(json.loads(await answer.read()))
         except ApiException as error:
             status = error.status
-            raise KubeError(status, f"{kind.kind} {path.rpartition('/')[2]}: {_reason(error)}") from None
+            said = _status(error)
+            made = NamespaceEnding if "NamespaceTerminating" in _causes(said) else KubeError
+            reason = said.get("message") or error.reason or f"status {error.status}"
+            raise made(status, f"{kind.kind} {path.rpartition('/')[2]}: {reason}") from None
         except TimeoutError:
             raise KubeError(0, f"the API server did not answer within {TIMEOUT_S:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -107,10 +110,16 @@ def _manager(name: str, force: bool) -> dict[str, Any]:
     return {"field_manager": name, "force_conflicts": force}
 
 
-def _reason(error: ApiException) -> str:
-    """The API server's own message."""
+def _status(error: ApiException) -> dict[str, Any]:
+    """The Status object in the API server's answer; empty when there is none."""
     try:
-        message = json.loads(error.body or "{}").get("message")
-    except (ValueError, AttributeError, TypeError):
-        message = None
-    return str(message or error.reason or f"status {error.status}")
+        found = json.loads(error.body or "{}")
+    except (ValueError, TypeError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def _causes(answer: Mapping[str, Any]) -> set[str]:
+    """The reasons in a Status's details."""
+    details = answer.get("details") or {}
+    return {cause.get("reason", "") for cause in details.get("causes") or ()}

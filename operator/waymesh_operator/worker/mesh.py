@@ -22,7 +22,7 @@ from waymesh_operator.desired import (
     referenced_secrets,
     tls_request,
 )
-from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, RESOURCES, SELECTOR
 from waymesh_operator.plan import (
     ApplyObject,
@@ -100,6 +100,10 @@ class MeshWorker:
         result = "error"
         try:
             result = await self._reconcile(resources, objects)
+        except NamespaceEnding as error:
+            # The objects of a namespace go in no order: until the Router has gone too, only patience is left.
+            log.info("the namespace is being deleted: %s", error)
+            result = "busy"
         finally:
             if result != "busy":
                 await self._routers.rest()
