@@ -9,7 +9,7 @@ JOBS ?= 2
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
 
-.PHONY: help setup venv engine demo test test-interpreted test-compiled test-cluster cluster-up cluster-down chart lint format bench constraints wheel clean
+.PHONY: help setup venv engine demo test test-interpreted test-compiled test-brokers test-cluster cluster-up cluster-down chart lint format bench constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,20 +25,26 @@ engine: venv ## compile the hot modules that changed
 demo: setup ## three routers, messages across them, one killed; ends by itself
 	@$(BIN)/waymesh demo
 
-test: setup ## lint, every test on the interpreted and on the compiled engine, then those on a real Kubernetes
+test: setup ## lint, every test on the interpreted and on the compiled engine, then those with real brokers and on a real Kubernetes
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-interpreted
 	@$(MAKE) --no-print-directory test-compiled
+	@$(MAKE) --no-print-directory test-brokers
 	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-cluster; \
 	else echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
 
 test-interpreted: venv ## every test, engine interpreted
 	@echo "test: engine interpreted"
-	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not cluster" $(ARGS)
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not brokers and not cluster" $(ARGS)
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not cluster" $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not brokers and not cluster" $(ARGS)
+
+test-brokers: engine ## the tests with real brokers behind the router, engine compiled; gets the brokers the first time
+	@echo "test: with real brokers"
+	@$(BIN)/python -m tests.brokers
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) --dist loadfile -m brokers $(ARGS)
 
 test-cluster: engine ## the tests on a real Kubernetes, which they build (the first time), start and stop; needs root and Go
 	@echo "test: on a real Kubernetes"

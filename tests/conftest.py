@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import waymesh_amqp
 
-pytest_plugins = ["tests.kit.fixtures"]
+pytest_plugins = ["tests.kit.fixtures", "tests.brokers.fixtures"]
 
 
 def pytest_report_header() -> str:

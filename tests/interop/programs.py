@@ -10,18 +10,15 @@ Roles and what they take (all: `url`, `address`, `count`):
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
-import os
 import queue
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.kit.built import cached, call, need
 
 HERE = Path(__file__).parent
 DEADLINE_S = 60.0
@@ -111,7 +108,7 @@ def rhea() -> Program:
             shutil.copy(HERE / "rhea" / name, folder / name)
         call(["npm", "ci", "--no-audit", "--no-fund"], folder)
 
-    folder = cached("rhea", build)
+    folder = cached(HERE / "rhea", build)
     return Program(["node", str(folder / "client.js")])
 
 
@@ -119,52 +116,5 @@ def go_amqp() -> Program:
     """The program on go-amqp."""
     need("go", "golang-go")
     sources = HERE / "go_amqp"
-    folder = cached("go_amqp", lambda folder: call(["go", "build", "-o", str(folder / "client"), "."], sources))
+    folder = cached(sources, lambda folder: call(["go", "build", "-o", str(folder / "client"), "."], sources))
     return Program([str(folder / "client")])
-
-
-@dataclass(frozen=True)
-class BuildError(Exception):
-    """A tool that is missing or failed."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def need(tool: str, package: str) -> None:
-    """Install a tool by apt where we may; BuildError with what to do where we may not."""
-    if shutil.which(tool):
-        return
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise BuildError(f"{tool} is missing. Install it first (Debian and Ubuntu: apt-get install {package}).")
-    call(["apt-get", "update", "-qq"], HERE)
-    call(["apt-get", "install", "-y", "-qq", "--no-install-recommends", package], HERE)
-
-
-def cached(name: str, build: Callable[[Path], object]) -> Path:
-    """The folder that `build` filled from the sources in `name`/ as they are now; only one process builds."""
-    digest = hashlib.sha256()
-    for path in sorted((HERE / name).iterdir()):
-        digest.update(path.name.encode() + path.read_bytes())
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "waymesh-interop"
-    root.mkdir(parents=True, exist_ok=True)
-    folder = root / f"{name}-{digest.hexdigest()[:16]}"
-    with (root / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "built").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            build(folder)
-            (folder / "built").touch()
-    return folder
-
-
-def call(command: list[str], folder: Path) -> None:
-    """Run a build step; BuildError with its output when it fails."""
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BuildError(
-            f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        )

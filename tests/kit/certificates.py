@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 NAMES = {
@@ -43,10 +43,20 @@ class Authority:
         self.cert.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
     def issue(
-        self, label: str, subject: dict[str, str], hosts: tuple[str, ...] = (), password: str | None = None
+        self,
+        label: str,
+        subject: dict[str, str],
+        hosts: tuple[str, ...] = (),
+        password: str | None = None,
+        algorithm: str = "EC",
     ) -> KeyPair:
-        """A certificate for `subject` ({"CN": "…", "O": "…"}, in that order), for `hosts` as server and as client."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        """A certificate for `subject` ({"CN": "…", "O": "…"}, in that order), for `hosts` as server and as client.
+
+        `algorithm`: EC, or RSA for peers that can read no other key.
+        """
+        key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = (
+            rsa.generate_private_key(65537, 2048) if algorithm == "RSA" else ec.generate_private_key(ec.SECP256R1())
+        )
         name = x509.Name([x509.NameAttribute(NAMES[part], value) for part, value in subject.items()])
         builder = self._builder(name, key.public_key())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -65,7 +75,9 @@ class Authority:
         )
         return pair
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
         return builder.not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(
