@@ -13,9 +13,11 @@ from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient, SaslServer
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
+from waymesh_router import offers
 from waymesh_router.core import attaching
 from waymesh_router.core.attaching import COST_PROPERTY, Rng
 from waymesh_router.core.core import Core
+from waymesh_router.core.keys import bare_address
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
 from waymesh_router.drain import DRAINING, NONE, Drain
@@ -134,6 +136,7 @@ class Router:
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
         settings.sasl = SaslServer(mechanisms, self.authenticator, external_user=peer.external_user)
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
+        offers.pass_on(settings, attrs, self.core.linkroutes)
         return self._new_connection(settings, attrs, peer)
 
     def connected(self, connector_name: str, peer: Peer) -> Connection:
@@ -153,7 +156,7 @@ class Router:
         capacity = attrs.get("linkCapacity") or 250
         frames = attrs.get("maxSessionFrames")
         settings = ConnectionSettings(
-            container_id=self.core.router_id,
+            container_id=attrs.get("openContainerId") or self.core.router_id,
             max_frame_size=attrs.get("maxFrameSize") or 16384,
             channel_max=(attrs.get("maxSessions") or 32768) - 1,
             idle_timeout_s=float(attrs.get("idleTimeoutSeconds") or 0),
@@ -180,6 +183,7 @@ class Router:
         conn = RouterConnection(settings, self.core, self.core.now)
         conn.role = attrs.get("role") or "normal"
         conn.origin = attrs["name"]
+        conn.route_address = bare_address(attrs.get("routeAddress") or "")
         conn.peer = peer
         conn.cost = attrs.get("cost") or 1
         conn.link_capacity = attrs.get("linkCapacity") or 250

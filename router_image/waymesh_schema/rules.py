@@ -52,6 +52,11 @@ def _connector_port(entity: str, values: Values) -> None:
         raise SchemaError(entity, "port", "0 is for listeners only")
 
 
+def _open_container_id(entity: str, values: Values) -> None:
+    if values["openContainerId"] and values["role"] == "inter-router":
+        raise SchemaError(entity, "openContainerId", "routers know each other by their ids")
+
+
 def _policy_dir(entity: str, values: Values) -> None:
     folder = values["policyDir"]
     if folder and not folder.startswith("/"):
@@ -70,7 +75,8 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container,),
-    "connector": (_connector_port,),
+    "listener": (_open_container_id,),
+    "connector": (_connector_port, _open_container_id),
     "policy": (_policy_dir,),
     "vhostUserGroupSettings": (_source_or_pattern,),
 }

@@ -132,6 +132,12 @@ _SHARED: tuple[Attribute, ...] = (
         deprecated_name="logMessage",
     ),
     setting("policyVhost", STRING, "Name of the vhost whose policy holds for the connections."),
+    setting(
+        "openContainerId",
+        STRING,
+        "Container-id that we give in the open, in place of the router's id; not for role inter-router. Brokers keep "
+        "durable subscriptions under it: with the same one on several routers they are found through any of these.",
+    ),
     setting("openProperties", PROPERTIES, "Connection properties that we send in the open, as a JSON map."),
 )
 
@@ -168,6 +174,14 @@ LISTENER = configuration(
     ),
     setting("multiTenant", BOOLEAN, "Each virtual host of clients is an address space of its own.", default=False),
     setting("failoverUrls", STRING, "URLs, by comma, that clients are told as alternatives."),
+    setting(
+        "routeAddress",
+        STRING,
+        "For clients of the containers to which the link routes of this address lead: what they attach without an "
+        "address (temporary queues, anonymous producers, subscriptions to be ended, transactions) goes there, and what "
+        "these containers offer in the open is offered to them.",
+    ),
+    setting("openCapabilities", STRING, "Capabilities, by blank, that clients are offered besides our own."),
     setting("healthz", BOOLEAN, "With http: answer /healthz.", default=True),
     setting("metrics", BOOLEAN, "With http: answer /metrics.", default=True),
     setting("websockets", BOOLEAN, "With http: accept AMQP over WebSocket.", default=True),

@@ -24,6 +24,7 @@ class Pair:
         core.linkroutes.add(ENTITY)
         self.broker = self.hub.peer()
         self.broker.conn.role, self.broker.conn.origin = "route-container", "broker"
+        self.broker.conn.settings.container_id = core.router_id
         self.broker.open(container_id="broker")
         self.client = self.hub.peer().open(container_id="client").begin()
 

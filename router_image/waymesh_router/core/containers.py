@@ -19,7 +19,7 @@ LINKS_A_SESSION = 128
 """A peer's limits are for sessions and for links of a session; both are rarely below some hundreds."""
 
 Place = tuple[str, str]
-"""("connection", name of connector or listener) or ("containerId", id)."""
+"""("connection", name of connector or listener), ("containerId", id), or ("id", number of one connection)."""
 
 
 def place_of(attrs: Mapping[str, Any]) -> Place | None:
@@ -33,7 +33,7 @@ def place_of(attrs: Mapping[str, Any]) -> Place | None:
 def places_of(conn: RouterConnection) -> tuple[Place, ...]:
     """What entities may call an open connection."""
     container = "" if conn.remote is None else str(conn.remote.container_id)
-    return ("connection", conn.origin), ("containerId", container)
+    return ("connection", conn.origin), ("containerId", container), ("id", str(conn.id))
 
 
 class Containers:

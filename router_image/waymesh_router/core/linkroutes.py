@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
-from waymesh_amqp.performatives import Attach, ErrorInfo
+from waymesh_amqp.performatives import Attach, ErrorInfo, Open
 from waymesh_router.core import linknames, rewriting
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.containers import place_of, places_of
 from waymesh_router.core.keys import link_route_key, link_route_pattern, outgoing_route
 from waymesh_router.core.model import LINK_BALANCED, ROUTED, Target
-from waymesh_router.core.patterns import PatternTree
+from waymesh_router.core.patterns import PatternTree, split_words
 from waymesh_router.core.sessions import MirrorSessions
 
 if TYPE_CHECKING:
@@ -45,10 +45,12 @@ class LinkRoute:
 
 @dataclass(slots=True)
 class Onward:
-    """Of the link that leads on to the container: the entity where that is the next hop, and how far it is."""
+    """Of the link that leads on to the container: the entity where that is the next hop. `dynamic`: it asks for a node
+    to be made; `made`: the address of that."""
 
     entity: LinkRoute | None
-    coordinator: bool
+    dynamic: bool
+    made: str = ""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class LinkRoutes:
         self._advertised: set[str] = set()
         self._trees: dict[bool, PatternTree[list[str]]] = {False: PatternTree(), True: PatternTree()}
         self._loads: dict[int, int] = {}
+        self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}
         self._mirrors = MirrorSessions()
 
     def __len__(self) -> int:
@@ -77,16 +80,22 @@ class LinkRoutes:
     # ---- entities
     def add(self, attrs: Mapping[str, Any]) -> None:
         """A `linkRoute` entity."""
-        entity = LinkRoute(attrs)
-        self._entities[attrs["identity"]] = entity
+        entity = self._entities[attrs["identity"]] = LinkRoute(attrs)
+        self._place(entity)
+
+    def remove(self, identity: str) -> None:
+        """A `linkRoute` entity goes; its links stay."""
+        self._displace(self._entities.pop(identity))
+
+    def _place(self, entity: LinkRoute) -> None:
+        """Route by it from now on."""
         for key in entity.keys:
             self._own.setdefault(key, []).append(entity)
             self._core.get_address(key)
             self._advertise(key)
 
-    def remove(self, identity: str) -> None:
-        """A `linkRoute` entity goes; its links stay."""
-        entity = self._entities.pop(identity)
+    def _displace(self, entity: LinkRoute) -> None:
+        """Route by it no longer."""
         for key in entity.keys:
             self._own[key].remove(entity)
             if not self._own[key]:
@@ -144,21 +153,42 @@ class LinkRoutes:
     # ---- attach
     def attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Pass on an attach; False where no link route is meant. Raises Refusal."""
-        text = rewriting.route_address(attach)
-        keys = None if text is None else self._trees[attach.role].match(text)
-        if keys is None:
+        ways, told = self._ways_of(conn, lk, attach)
+        if ways is None:
             if conn.role == INTER_ROUTER:
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
             return False
         refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
-        for way in self._ways(conn, lk, keys):
+        for way in ways:
             try:
-                self._pass_on(way, conn, lk, attach)
+                self._pass_on(way, lk, attach, told if way.conn.role == INTER_ROUTER else None)
             except AmqpError as e:
                 refusal = Refusal(RESOURCE_LIMIT_EXCEEDED, e.description)
             else:
                 return True
         raise refusal
+
+    def _ways_of(
+        self, conn: RouterConnection, lk: RouterLink, attach: Attach
+    ) -> tuple[Iterable[Way] | None, str | None]:
+        """Where an attach may go, None where nowhere; and the address that routes it where it has none itself."""
+        text = rewriting.route_address(attach)
+        if text is None:
+            return None, None
+        told = rewriting.told_address(attach) if conn.role == INTER_ROUTER else conn.route_address
+        if text in self._made:
+            maker, _ = self._made[text]
+            way: RouterConnection = maker.connection  # type: ignore[assignment]
+            return [Way(way, None if maker.route is None else maker.route.entity)], None
+        tree = self._trees[attach.role]
+        keys = tree.match(text) if text or not told else None
+        if keys is not None:
+            return self._ways(conn, lk, keys), None
+        if told and text in ("", rewriting.COORDINATOR):
+            return self._ways(conn, lk, tree.match(told) or []), told
+        # of a transaction everything goes where its coordinator is
+        coordinators = self._mirrors.connections(lk.session) if not text else {}
+        return [Way(there, None) for there in coordinators.values()] or None, None
 
     def tick(self) -> None:
         """To be called several times a second."""
@@ -188,22 +218,24 @@ class LinkRoutes:
         for _, there in sorted(remote.values(), key=lambda w: (w[1].id not in used, w[0], self._loads.get(w[1].id, 0))):
             yield Way(there, None)
 
-    def _pass_on(self, way: Way, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
+    def _pass_on(self, way: Way, lk: RouterLink, attach: Attach, told: str | None) -> None:
         """Attach a link of ours in place of the peer's. Raises AmqpError."""
         core = self._core
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, way.conn)
         onward = core.new_link(session)
         try:
-            name = linknames.onward_name(conn, way.conn, attach)
-            session.open_link(onward, rewriting.onward_attach(attach, name, way.entity))
+            name = linknames.onward_name(conn, way.conn, attach, core.router_id)
+            session.open_link(onward, rewriting.onward_attach(attach, name, way.entity, told))
         except AmqpError:
             core.links.pop(onward.id, None)
             self._mirrors.link_gone(session)
             raise
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[way.conn.id] = self._loads.get(way.conn.id, 0) + 1
-        onward.route = Onward(way.entity, coordinator)
+        terminus = attach.source if attach.role else attach.target
+        onward.route = Onward(way.entity, terminus is not None and terminus.dynamic)
         for one, other in ((lk, onward), (onward, lk)):
             one.kind = ROUTED
             one.passing = True
@@ -219,6 +251,8 @@ class LinkRoutes:
         answer.handle = lk.handle
         if lk.is_sender:
             answer.initial_delivery_count = lk.delivery_count
+        if onward.route is not None and onward.route.dynamic:
+            self._node_made(onward, rewriting.made_address(answer))
         lk.send_attach(answer)
         self._core.on_credit(lk if lk.is_sender else onward)
 
@@ -227,6 +261,7 @@ class LinkRoutes:
         other = lk.partner
         self._core.part(lk)
         if lk.route is not None:
+            self._node_gone(lk)
             there = lk.connection.id  # type: ignore[attr-defined]
             self._loads[there] = self._loads.get(there, 1) - 1
             if not self._loads[there]:
@@ -245,3 +280,34 @@ class LinkRoutes:
             other.send_attach(other.bare_answer())
             closed = True
         other.detach_with(error, closed)
+
+    # ---- nodes that containers made for dynamic termini
+    def _node_made(self, onward: RouterLink, address: str) -> None:
+        """Links to the node go the way of the link that it was made for, as long as that is there.
+
+        The router at the container tells the mesh, unless the address is one that is routed anyway.
+        """
+        if not address or address in self._made or any(word in ("*", "#") for word in split_words(address)):
+            return
+        entity: LinkRoute | None = None
+        there: RouterConnection = onward.connection  # type: ignore[assignment]
+        onward.route.made = address
+        if there.role != INTER_ROUTER and not all(tree.match(address) for tree in self._trees.values()):
+            entity = LinkRoute({"direction": "both", "prefix": address})
+            entity.place = ("id", str(there.id))
+            self._place(entity)
+        self._made[address] = onward, entity
+
+    def _node_gone(self, onward: RouterLink) -> None:
+        """The link is gone, and with it the node."""
+        _, entity = self._made.pop(onward.route.made, (None, None)) if onward.route.made else (None, None)
+        if entity is not None:
+            self._displace(entity)
+
+    # ---- what containers offer
+    def opens(self, address: str) -> list[Open]:
+        """What the containers of this router said in their opens to which link routes for an address lead."""
+        keys = {key for tree in self._trees.values() for key in tree.match(address) or ()}
+        entities = [entity for key in keys for entity in self._own.get(key, ())]
+        conns = {conn.id: conn for entity in entities for conn in self._core.containers.at(entity.place)}
+        return [conn.remote for conn in conns.values() if conn.remote is not None]

@@ -16,6 +16,7 @@ cdef class RouterConnection(Connection):
     cdef public long long id
     cdef public str role
     cdef public str origin
+    cdef public str route_address
     cdef public object peer
     cdef public int cost
     cdef public bint strip_in

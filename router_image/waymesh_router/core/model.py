@@ -42,12 +42,16 @@ PRIORITIES = 10
 
 
 class RouterConnection(Connection):
-    """A connection with its role in the mesh. `origin`: name of the listener or connector it came from."""
+    """A connection with its role in the mesh. `origin`: name of the listener or connector it came from.
+
+    `route_address`: the address by which the attaches of a client are routed that name none; "" for none.
+    """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
         self.id = 0
         self.role = "normal"
         self.origin = ""
+        self.route_address = ""
         self.peer: Any = None
         self.cost = 1
         self.strip_in = True

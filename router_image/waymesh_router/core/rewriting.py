@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.performatives import Attach
+from waymesh_amqp.types import Symbol
 from waymesh_router.core.keys import bare_address
 
 if TYPE_CHECKING:
@@ -23,14 +24,19 @@ _OWN = ("_local/", "_topo/")
 _MANAGEMENT = "$management"
 
 
+ROUTE_ADDRESS = Symbol("x-opt-waymesh.route-address")
+"""Link property between routers: the address by which an attach is routed that names none."""
+
+
 def route_address(attach: Attach) -> str | None:
     """The address by which an attach is routed; None for what never is.
 
-    A terminus that names no address (null, or dynamic) has the empty one, which only the pattern `#` matches.
+    What names no address (a null one, a dynamic terminus, a subscription that is looked up by its link's name) has the
+    empty one, which only the pattern `#` matches.
     """
     terminus = attach.source if attach.role else attach.target
     if terminus is None:
-        return None
+        return "" if attach.role else None
     if terminus.kind == "coordinator":
         return COORDINATOR
     text = terminus.address
@@ -44,15 +50,35 @@ def route_address(attach: Attach) -> str | None:
     return None if text.startswith(_OWN) or text == _MANAGEMENT else text
 
 
-def onward_attach(attach: Attach, name: str, entity: LinkRoute | None) -> Attach:
-    """The attach to the next hop."""
+def told_address(attach: Attach) -> str | None:
+    """What the router before us says of an attach without an address."""
+    text = attach.properties.get(ROUTE_ADDRESS) if isinstance(attach.properties, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def onward_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:
+    """The attach to the next hop. `told`: what to say to a router of an attach without an address."""
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
         if attach.role:
             source = _readdressed(source, entity.removes, entity.adds)
         else:
             target = _readdressed(target, entity.removes, entity.adds)
-    return _copy(attach, name, source, target)
+    onward = _copy(attach, name, source, target)
+    if told is not None or told_address(attach) is not None:
+        properties = dict(attach.properties) if isinstance(attach.properties, dict) else {}
+        properties.pop(ROUTE_ADDRESS, None)
+        if told is not None:
+            properties[ROUTE_ADDRESS] = told
+        onward.properties = properties or None
+    return onward
+
+
+def made_address(attach: Attach) -> str:
+    """The address of the node that was made for a dynamic terminus, out of the answer to the attach; "" for none."""
+    terminus = attach.target if attach.role else attach.source
+    text = None if terminus is None else terminus.address
+    return bare_address(text) if isinstance(text, str) else ""
 
 
 def backward_attach(attach: Attach, name: str, entity: LinkRoute | None) -> Attach:

@@ -85,9 +85,10 @@ class MirrorSessions:
                 session.end()
         self._idle.clear()
 
-    def connections(self, origin: Session) -> set[int]:
-        """Connections to which coordinator links of a session lead."""
-        return {session.connection.id for session in self._coordinated.get(origin, ())}  # type: ignore[attr-defined]
+    def connections(self, origin: Session) -> dict[int, RouterConnection]:
+        """Connections, by id, to which coordinator links of a session lead."""
+        found = [session.connection for session in self._coordinated.get(origin, ())]
+        return {conn.id: conn for conn in found}  # type: ignore[attr-defined, misc]
 
 
 def has_room(session: Session) -> bool:

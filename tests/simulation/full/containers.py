@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.full.network import CLIENT_PORT, MESH_PORT, Network, SimRouter
@@ -74,6 +74,8 @@ class Party(Station, Handler):
         Handler.__init__(self)
         self.network = network
         self.name = name
+        self.said: dict[str, Any] = {}
+        """Further fields of its opens."""
         self.links: list[PartyLink] = []
         self.conns: list[Connection] = []
         self._by_link: dict[Link, PartyLink] = {}
@@ -81,7 +83,7 @@ class Party(Station, Handler):
 
     # ---- connections
     def settings(self, client: bool) -> ConnectionSettings:
-        settings = ConnectionSettings(self.name, client=client, idle_timeout_s=0.0)
+        settings = ConnectionSettings(self.name, client=client, idle_timeout_s=0.0, **self.said)
         settings.sasl = SaslClient(["ANONYMOUS"]) if client else SaslServer(["ANONYMOUS"], None)
         return settings
 
@@ -222,13 +224,17 @@ class Broker(Party):
         self.outcome: bytes | None = ACCEPTED
         self.refuse: dict[str, tuple[str, str]] = {}
         self.queues: dict[str, deque[bytes]] = {}
+        self.nodes_made = 0
         self.states: list[bytes] = []
         """Outcomes of what its consumers got."""
         network.ports[MESH_PORT + self.number] = (self, "amqp")  # type: ignore[assignment]
 
-    def connector(self, router: SimRouter, name: str = "broker") -> None:
-        """Have the connector `name`, of role route-container, of a router lead here; before it starts."""
-        router.cables[name] = BrokerCable(self, name)  # type: ignore[assignment]
+    def connector(self, router: SimRouter, name: str = "broker", extra: str = "") -> None:
+        """Have the connector `name`, of role route-container, of a router lead here; before it starts.
+
+        `extra`: further lines of its configuration.
+        """
+        router.cables[name] = BrokerCable(self, name, extra)  # type: ignore[assignment]
 
     def answer(self, party: PartyLink, attach: Attach) -> None:
         link = party.link
@@ -236,11 +242,24 @@ class Broker(Party):
         if address in self.refuse:
             link.refuse(*self.refuse[address])
             return
+        if attach.source is None and link.is_sender:
+            link.refuse("amqp:not-found", "no such subscription")
+            return
+        self.make_node(attach)
+        address = party.address
         self.queues.setdefault(address, deque())
         link.accept(attach, attach.source, attach.target)
         if not link.is_sender:
             link.capacity = self.credit
             link.grant()
+
+    def make_node(self, attach: Attach) -> None:
+        """Give a dynamic terminus an address. Spec: 3.5.3."""
+        for name in ("source", "target"):
+            terminus = getattr(attach, name)
+            if terminus is not None and terminus.kind != "coordinator" and terminus.dynamic:
+                self.nodes_made += 1
+                setattr(attach, name, replace(terminus, address=f"temp-{self.nodes_made}"))
 
     def take(self, party: PartyLink, got: Got) -> None:
         if self.outcome is None:
@@ -284,8 +303,9 @@ class BrokerCable:
 
     role = "route-container"
 
-    def __init__(self, other: Broker, name: str) -> None:
+    def __init__(self, other: Broker, name: str, extra: str) -> None:
         self.other = other
+        self.extra = extra
         self.name = name
         self.latency = LATENCY_S
         self.cost = 1

@@ -61,6 +61,7 @@ class Cable:
     """The way of the connector `name` of `one` to `other`. `up`: it can be dialled; `silent`: it swallows all bytes."""
 
     role = "inter-router"
+    extra = ""
 
     def __init__(self, one: SimRouter, other: SimRouter, latency: float, cost: int) -> None:
         self.one = one
@@ -130,7 +131,7 @@ class SimRouter(Station):
         ]
         for cable in self.cables.values():
             where = f"host: {cable.other.name}\nport: {MESH_PORT + cable.other.number}\ncost: {cable.cost}"
-            how = f"role: {cable.role}\nsaslMechanisms: ANONYMOUS"
+            how = f"role: {cable.role}\nsaslMechanisms: ANONYMOUS\n{cable.extra}"
             parts.append(f"connector {{\nname: {cable.name}\n{where}\n{how}\n}}\n")
         return "".join(parts) + self.extra
 

@@ -163,14 +163,6 @@ def test_two_clients_with_equal_link_names(scene: Scene) -> None:
     assert names == ["client.same", "other.same"]
 
 
-def test_global_subscriptions_keep_their_name_up_to_the_bar(scene: Scene) -> None:
-    shared = [Symbol("topic"), Symbol("shared"), Symbol("global")]
-    scene.receiver(name="sub|global", source=Terminus("source", address="b2.topic", capabilities=shared))
-    scene.receiver(name="own|2", source=Terminus("source", address="b2.topic", capabilities=shared[:2]))
-    names = [party.link.name for party in scene.broker.of("b2.topic")]
-    assert names == ["sub|global@client", "client.own|2"]
-
-
 def test_more_than_256_links(scene: Scene) -> None:
     links = [scene.client.receiver(scene.session, "b2.queue", name=f"r{n}") for n in range(300)]
     scene.until(lambda: all(link.attach is not None for link in links))
