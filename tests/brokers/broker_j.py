@@ -84,6 +84,10 @@ class BrokerJ(BrokerProcess):
         """A `queue`, an `exchange` … of the virtual host."""
         self.rest("PUT", _path(kind, name), {"name": name, **attributes})
 
+    def create_queue(self, name: str) -> None:
+        """A queue that keeps durable messages as long as the broker's store lasts."""
+        self.create("queue", name, durable=True)
+
     def update(self, kind: str, name: str, **attributes: Any) -> None:
         """Change attributes of what `create` made."""
         self.rest("POST", _path(kind, name), attributes)
@@ -98,7 +102,7 @@ class BrokerJ(BrokerProcess):
         self.rest("POST", f"{_path('exchange', exchange)}/bind", body)
 
     def depth(self, queue: str) -> int:
-        """How many messages the queue has, those that consumers have acquired included."""
+        """How many messages the queue has, those under way to consumers included."""
         return int(self.rest("GET", _path("queue", queue))["statistics"]["queueDepthMessages"])
 
     def consumers(self, queue: str) -> int:

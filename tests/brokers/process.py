@@ -37,6 +37,19 @@ class BrokerProcess:
         """The command line."""
         raise NotImplementedError
 
+    @property
+    def port(self) -> int:
+        """The port that takes user and password (PLAIN)."""
+        raise NotImplementedError
+
+    def create_queue(self, name: str) -> None:
+        """A queue that keeps durable messages as long as the broker's store lasts."""
+        raise NotImplementedError
+
+    def depth(self, queue: str) -> int:
+        """How many messages the queue has, those under way to consumers included."""
+        raise NotImplementedError
+
     def environment(self) -> dict[str, str]:
         """What to add to our own environment."""
         return {}
@@ -106,7 +119,7 @@ class BrokerProcess:
 
     def restart(self) -> None:
         """Stop in order and start again: same store, same ports."""
-        self.stop()
+        self.kill()
         self.start()
 
     def __enter__(self) -> Self:
@@ -115,4 +128,4 @@ class BrokerProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.kill()
