@@ -230,6 +230,7 @@ class Router:
             self.drain.tick(now)
             self.core.autolinks.tick(now)
             self.core.linkroutes.tick()
+            self.core.relays.tick()
             self.sampler.tick(now)
             for conn in list(self.core.connections.values()):
                 conn.tick(now)

@@ -151,8 +151,7 @@ class AutoLinks:
         auto.status, auto.retry_at = ATTACHING, math.inf
         try:
             session = core.containers.session(there[0], auto.incoming)
-            link = core.new_link(session)
-            session.open_link(link, auto.terms(core.router_id))
+            link = core.open_link(session, auto.terms(core.router_id))
         except AmqpError as e:
             self._fail(auto, e.condition, e.description)
             return

@@ -21,9 +21,11 @@ cdef class Core(Addressing):
     cdef public Annotations bare
     cdef public object containers
     cdef public object autolinks
+    cdef public object relays
 
     cpdef on_open(self, Connection connection, performative)
     cpdef on_close(self, Connection connection, error)
     cpdef Link new_link(self, Session session)
+    cpdef Address relayed(self, RouterLink lk, str text)
     cpdef on_attach(self, Link link, performative)
     cpdef on_detach(self, Link link, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_FOUND
+from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_FOUND, AmqpError
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
 from waymesh_router.core.addressing import Addressing
@@ -27,6 +27,7 @@ from waymesh_router.core.model import (
     RouterConnection,
     RouterLink,
 )
+from waymesh_router.core.relays import Relays
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -63,6 +64,7 @@ class Core(Addressing):
         self.containers = Containers()
         self.autolinks = AutoLinks(self)
         self.linkroutes = LinkRoutes(self)
+        self.relays = Relays(self)
 
     # ---- connections
     def add_connection(self, connection: RouterConnection) -> None:
@@ -96,9 +98,8 @@ class Core(Addressing):
 
     def open_mesh_link(self, session: Session, kind: int, incoming: bool) -> None:
         """Attach one control or data link."""
-        link = self.new_link(session)
-        link.kind = kind
-        session.open_link(link, attaching.mesh_attach(f"qdlink.{self.router_id}.{link.id}", kind, incoming))
+        name = f"qdlink.{self.router_id}.{self.next_link_id}"
+        self.open_link(session, attaching.mesh_attach(name, kind, incoming)).kind = kind
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
@@ -108,6 +109,7 @@ class Core(Addressing):
         if error is not None and error.condition:
             self.log("SERVER", "info", f"[C{conn.id}] closed: {error.condition}: {error.description}")
         if conn.role == "inter-router":
+            self.containers.closed(conn)
             self.mesh.control_lost(conn)
         elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
             self.containers.closed(conn)
@@ -123,12 +125,23 @@ class Core(Addressing):
         self.links[link.id] = link
         return link
 
+    def open_link(self, session: Session, attach: Attach) -> RouterLink:
+        """Attach a link of ours. Raises AmqpError where the peer takes no further one."""
+        link = self.new_link(session)
+        try:
+            session.open_link(link, attach)
+        except AmqpError:
+            del self.links[link.id]
+            raise
+        return link
+
     def on_attach(self, link: Link, performative: Attach) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if lk.state == "ATTACHED":
             if lk.kind == ENDPOINT:
                 self.autolinks.attached(lk, performative)
+                self.relays.attached(lk, performative)
             elif lk.kind == ROUTED:
                 self.linkroutes.answered(lk, performative)
             elif performative.source is not None and performative.target is not None:
@@ -272,6 +285,11 @@ class Core(Addressing):
         if address is not None:
             self.refresh(address)
         self.autolinks.lost(lk, error)
+        self.relays.lost(lk, error)
+
+    def relayed(self, lk: RouterLink, text: str) -> Address | None:
+        found: Address | None = self.relays.address(lk, text)
+        return found
 
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Take a link off its address."""

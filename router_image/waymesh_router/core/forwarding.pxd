@@ -33,6 +33,7 @@ cdef class Forwarding(Handler):
     cdef Address address_of(self, RouterLink lk, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef Address address_by_to(self, RouterLink lk, Annotations annotations, const unsigned char[::1] b, Py_ssize_t at, Py_ssize_t end)
     cpdef Address lookup(self, str text, str phase)
+    cpdef Address relayed(self, RouterLink lk, str text)
     cdef RouterLink pick(self, Address address, Annotations annotations, RouterLink lk)
     cdef RouterLink pick_closest(self, Address address, Annotations annotations)
     cdef RouterLink pick_balanced(self, Address address, Annotations annotations)

@@ -12,6 +12,7 @@ import cython
 from waymesh_amqp.errors import INVALID_FIELD, DecodeError
 from waymesh_amqp.handler import Handler
 from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations, redirected
+from waymesh_router.core.keys import RELAYED
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.sections import Sections
 
@@ -249,15 +250,22 @@ class Forwarding(Handler):
             return lk.seen_address
         raw = bytes(b[body : body + size])
         try:
-            found = self.lookup(raw.decode(), annotations.phase)
+            text = raw.decode()
         except UnicodeDecodeError:
             return None
+        found = self.lookup(text, annotations.phase)
+        if found is None and lk.kind == ENDPOINT:
+            found = self.relayed(lk, text)
         lk.seen_to = raw
         lk.seen_address = found
         return found
 
     def lookup(self, text: str, phase: str) -> Address | None:
         """The address of a text that a message carries; None where nothing of that name is known. See core.py."""
+        return None
+
+    def relayed(self, lk: RouterLink, text: str) -> Address | None:
+        """Where messages of an anonymous sender go whose address is link-routed; None if it is not. See relays.py."""
         return None
 
     # ---- choosing
@@ -354,7 +362,7 @@ class Forwarding(Handler):
 
     def has_way(self, address: Address, annotations: Annotations) -> cython.bint:
         """Whether `pick` can find a link for the delivery, now or when somebody has credit."""
-        if address.consumers:
+        if address.consumers or address.key.startswith(RELAYED):
             return True
         targets = list(address.targets.values())
         if address.treatment == CLOSEST:

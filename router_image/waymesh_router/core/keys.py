@@ -1,7 +1,8 @@
 """Address texts of clients and messages, and the keys under which the core and the mesh know them.
 
 A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological.
-`C` and `D` are prefixes of link routes in and out, `E` and `F` patterns.
+`C` and `D` are prefixes of link routes in and out, `E` and `F` patterns. `A`, which only this router knows: messages of
+anonymous senders to a link-routed address.
 Source: inter-router.md "Address keys", seed 002 "Addresses and Address Formats".
 """
 
@@ -13,6 +14,7 @@ MOBILE = "M"
 LOCAL = "L"
 ROUTER = "R"
 TOPOLOGICAL = "T"
+RELAYED = "A"
 LINK_ROUTES = ("C", "D", "E", "F")
 _PREFIX = {"in": "C", "out": "D"}
 _PATTERN = {"in": "E", "out": "F"}

@@ -224,12 +224,10 @@ class LinkRoutes:
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, way.conn)
-        onward = core.new_link(session)
+        name = linknames.onward_name(conn, way.conn, attach, core.router_id)
         try:
-            name = linknames.onward_name(conn, way.conn, attach, core.router_id)
-            session.open_link(onward, rewriting.onward_attach(attach, name, way.entity, told))
+            onward = core.open_link(session, rewriting.onward_attach(attach, name, way.entity, told))
         except AmqpError:
-            core.links.pop(onward.id, None)
             self._mirrors.link_gone(session)
             raise
         self._mirrors.link_opened(lk.session, session, coordinator)
@@ -240,6 +238,19 @@ class LinkRoutes:
             one.kind = ROUTED
             one.passing = True
             one.partner = other
+
+    def open(self, lk: RouterLink, attach: Attach) -> RouterLink | None:
+        """Attach a link of the router itself for what an anonymous sender sends; None where nothing leads there."""
+        core, text = self._core, rewriting.route_address(attach)
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        keys = self._trees[False].match(text or "")
+        for way in () if keys is None else self._ways(conn, lk, keys):
+            try:
+                session = core.containers.session(way.conn, False)
+                return core.open_link(session, rewriting.onward_attach(attach, attach.name, way.entity, None))
+            except AmqpError as e:
+                core.log("ROUTER_CORE", "warning", f"link for anonymous senders to {text}: {e.description}")
+        return None
 
     def answered(self, onward: RouterLink, attach: Attach) -> None:
         """The next hop answered our attach: so do we."""

@@ -16,4 +16,5 @@ cdef class Settlement(Queueing):
     cdef branch_lost(self, Branch branch)
     cpdef producer_lost(self, RouterLink lk)
     cpdef release_pending(self, Address address)
+    cpdef refuse_pending(self, Address address, bytes state)
     cdef release_queued(self, Queued q)

@@ -207,6 +207,15 @@ class Settlement(Queueing):
             q = e
             self.release_queued(q)
 
+    def refuse_pending(self, address: Address, state: bytes) -> None:
+        """No consumer comes: what waits for one has this outcome."""
+        q: Queued
+        for e in address.pending or ():
+            q = e
+            if q.delivery is not None:
+                self.settle_incoming(q.delivery, state)
+        self.release_pending(address)
+
     def release_queued(self, q: Queued) -> None:
         lk: RouterLink | None = q.link
         if q.settled:

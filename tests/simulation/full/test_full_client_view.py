@@ -1,4 +1,4 @@
-"""What clients of a broker see through link routes: as if the broker were there. Seed 003 "Configuring Link Routing"."""
+"""What a broker's clients see through link routes: as if it were there. Seed 003 "Configuring Link Routing"."""
 
 from __future__ import annotations
 
