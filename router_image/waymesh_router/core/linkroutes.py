@@ -184,7 +184,7 @@ class LinkRoutes:
         keys = tree.match(text) if text or not told else None
         if keys is not None:
             return self._ways(conn, lk, keys), None
-        if told and text in ("", rewriting.COORDINATOR):
+        if told and (text in ("", rewriting.COORDINATOR) or rewriting.is_temporary(attach)):
             return self._ways(conn, lk, tree.match(told) or []), told
         # of a transaction everything goes where its coordinator is
         coordinators = self._mirrors.connections(lk.session) if not text else {}

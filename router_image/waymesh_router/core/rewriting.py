@@ -20,6 +20,8 @@ COORDINATOR = "$coordinator"
 """Address under which transaction coordinators are routed. Seed 003 "Creating a Link Route"."""
 DYNAMIC_ADDRESS = "x-opt-qd.address"
 """Dynamic-node property that says under which address a dynamic terminus is routed."""
+TEMPORARY = ("temporary-queue", "temporary-topic")
+"""Capabilities of a terminus: a node that a container made for somebody."""
 _OWN = ("_local/", "_topo/")
 _MANAGEMENT = "$management"
 
@@ -54,6 +56,12 @@ def told_address(attach: Attach) -> str | None:
     """What the router before us says of an attach without an address."""
     text = attach.properties.get(ROUTE_ADDRESS) if isinstance(attach.properties, dict) else None
     return text if isinstance(text, str) else None
+
+
+def is_temporary(attach: Attach) -> bool:
+    """Whether the terminus says that a container made its node. That may be gone, or not known here yet."""
+    terminus = attach.source if attach.role else attach.target
+    return terminus is not None and any(str(c) in TEMPORARY for c in terminus.capabilities or ())
 
 
 def onward_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:

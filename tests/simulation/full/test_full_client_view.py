@@ -162,6 +162,15 @@ def test_temporary_queues_and_who_answers_to_them(scene: Leading) -> None:
     assert not scene.last.core.linkroutes._made
 
 
+def test_a_temporary_queue_that_is_gone_is_the_containers_to_refuse(scene: Leading) -> None:
+    scene.broker.refuse["temp-9"] = ("amqp:not-found", "no such queue")
+    client, session = scene.jms()
+    target = Terminus("target", address="temp-9", capabilities=[Symbol("temporary-queue")])
+    sender = client.sender(session, "temp-9", target=target)
+    scene.until(lambda: sender.gone)
+    assert sender.condition == "amqp:not-found"
+
+
 def test_dynamic_sources_go_to_the_container(scene: Leading) -> None:
     client, session = scene.jms()
     receiver = client.receiver(session, "", source=Terminus("source", **TEMPORARY))  # type: ignore[arg-type]

@@ -1,0 +1,81 @@
+"""The checks of a JMS client (tests/interop/qpid_jms): built once, and all of them run in one JVM against one URL."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.brokers.broker_j import BrokerJ
+from tests.kit.built import cached, call, java_libraries, need
+
+SOURCES = Path(__file__).parent.parent / "interop" / "qpid_jms"
+LIBRARIES = Path(__file__).parent.parent / "brokers" / "java" / "qpid_jms_client"
+RUN_S = 110.0
+_NAME = re.compile(r'checks\.put\("(\w+)"')
+
+QUEUES: dict[str, dict[str, object]] = {
+    "groups": {"messageGroupType": "STANDARD"},
+    "priority": {"type": "priority", "priorities": 10},
+    "delayed_delivery": {"holdOnPublishEnabled": True},
+    "dead_letter": {"maximumDeliveryAttempts": 3},
+}
+"""What is special about the queues of some checks; these, too, have the name of the check behind the run's prefix."""
+PARTS = {
+    "dead_letter": ("dead",),
+    "anonymous_producer": ("even", "odd"),
+    "two_queues": ("from", "to"),
+}
+"""Further queues of some checks; messages that come back too often go to `dead`."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a check. `seen` has to be the same with and without routers; `wrong`: why it failed."""
+
+    ok: bool
+    seen: str
+    wrong: str
+
+
+def names() -> list[str]:
+    """The names of all checks, from their sources: tests are named after them, before anything is built."""
+    return [name for path in sorted(SOURCES.glob("*Checks.java")) for name in _NAME.findall(path.read_text("utf-8"))]
+
+
+def make_queues(broker: BrokerJ, prefix: str) -> None:
+    """The queues of one run."""
+    for check in names():
+        for part in PARTS.get(check, ()):
+            broker.create("queue", f"{prefix}.{check}.{part}")
+        alternate = {"alternateBinding": {"destination": f"{prefix}.{check}.dead"}}
+        more = alternate if "dead" in PARTS.get(check, ()) else {}
+        broker.create("queue", f"{prefix}.{check}", **QUEUES.get(check, {}), **more)
+
+
+def run(url: str, elsewhere: str, prefix: str) -> dict[str, Verdict]:
+    """Run all checks; `elsewhere`: another way to the same broker."""
+    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), "Main"]
+    done = subprocess.run(
+        [*command, url, elsewhere, prefix],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_S,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return {row["check"]: Verdict(row["ok"], row["seen"].replace(prefix, "PREFIX"), row["wrong"]) for row in rows}
+
+
+@cache
+def _class_path() -> str:
+    need("javac", "openjdk-17-jdk-headless")
+    jars = f"{java_libraries(LIBRARIES)}/*"
+    sources = [str(path) for path in sorted(SOURCES.iterdir())]
+    classes = cached(SOURCES, lambda folder: call(["javac", "-cp", jars, "-d", str(folder), *sources], folder))
+    return f"{classes}:{jars}"
