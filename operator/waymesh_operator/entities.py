@@ -1,14 +1,14 @@
 """Router entities that stand for resources: their names, their attributes, and when two values mean the same.
 
 Names of ours are `k8s/<namespace>/<kind>/<name>`, with a further part where a resource needs several entities. A
-replacement that is made while its predecessor still exists gets the suffix `~1`, which no resource name can have; its
-own replacement gets the name without suffix again.
+replacement that is made while its predecessor still exists gets a suffix like `~1`, which no resource name can have.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,11 @@ from .specs import Address, AutoLink, Broker, LinkRoute, Ref
 OWNED_PREFIX = "k8s/"
 IMMEDIATE = "immediate"
 """Last part of the name of an autolink that goes at once; the others let deliveries under way end first."""
-ALTERNATE_SUFFIX = "~1"
+_PLAIN = 3
+"""Slashes in the name of an entity that has no further part."""
+_ALTERNATE = re.compile(r"~\d+$")
+QUIESCING = "quiescing"
+"""Attribute of an autolink that is on its way out: the router removes it when nothing of it is under way."""
 
 ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
 AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
@@ -50,7 +54,7 @@ class Entity:
     @property
     def base_name(self) -> str:
         """The name without the suffix of a replacement."""
-        return self.name.removesuffix(ALTERNATE_SUFFIX)
+        return _ALTERNATE.sub("", self.name)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -68,10 +72,10 @@ def entity_name(ref: Ref, kind: str, *parts: str) -> str:
     return OWNED_PREFIX + "/".join((ref.namespace, kind, ref.name, *parts))
 
 
-def alternate_name(taken: str) -> str:
-    """The name for a replacement of the entity called `taken`."""
-    base = taken.removesuffix(ALTERNATE_SUFFIX)
-    return base + ALTERNATE_SUFFIX if taken == base else base
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name for one more entity with this base name."""
+    names = (name, *(f"{name}~{number}" for number in range(1, len(taken) + 1)))
+    return next(candidate for candidate in names if candidate not in taken)
 
 
 def router_entity(router_id: str, mode: str) -> Entity:
@@ -173,12 +177,13 @@ def broker_name(ref: Ref) -> str:
     return entity_name(ref, "Broker")
 
 
-def broker_entities(broker: Broker, username: str = "") -> tuple[Entity, ...]:
-    """The connector of a Broker and, with TLS, its profile. `username` is what its Secret says.
+def broker_entities(broker: Broker, username: str = "", credentials: str = CREDENTIALS) -> tuple[Entity, ...]:
+    """The connector of a Broker and, with TLS, its profile. `username` is what its Secret says; what else it says is in
+    files in the folder `credentials`.
 
     The name of the profile tells its contents, so that another one is made beside it and the connector moves over.
     """
-    profile = _broker_profile(broker)
+    profile = _broker_profile(broker, credentials)
     (host, port), *others = broker.endpoints
     attributes: dict[str, Any] = {"host": host, "port": str(port), "role": "route-container"}
     attributes["saslMechanisms"] = broker.mechanism or "ANONYMOUS"
@@ -189,7 +194,7 @@ def broker_entities(broker: Broker, username: str = "") -> tuple[Entity, ...]:
     if profile is not None and broker.tls is not None:
         attributes |= {"sslProfile": profile.name, "verifyHostname": broker.tls.verify_hostname}
     if username:
-        password = f"file:{CREDENTIALS}/{credential_file(broker.ref, 'password')}"
+        password = f"file:{credentials}/{credential_file(broker.ref, 'password')}"
         attributes |= {"saslUsername": username, "saslPassword": password}
     connector = Entity(CONNECTOR, broker_name(broker.ref), attributes)
     return (connector,) if profile is None else (profile, connector)
@@ -200,15 +205,15 @@ def credential_file(broker: Ref, part: str) -> str:
     return f"broker.{broker.name}.{part}"
 
 
-def _broker_profile(broker: Broker) -> Entity | None:
+def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
     if broker.tls is None:
         return None
     files = {"caCertFile": SYSTEM_AUTHORITIES}
     if broker.tls.ca_secret:
-        files["caCertFile"] = f"{CREDENTIALS}/{credential_file(broker.ref, 'ca.crt')}"
+        files["caCertFile"] = f"{credentials}/{credential_file(broker.ref, 'ca.crt')}"
     if broker.mechanism == "EXTERNAL":
-        files["certFile"] = f"{CREDENTIALS}/{credential_file(broker.ref, 'tls.crt')}"
-        files["privateKeyFile"] = f"{CREDENTIALS}/{credential_file(broker.ref, 'tls.key')}"
+        files["certFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.crt')}"
+        files["privateKeyFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.key')}"
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:8]
     return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest}"), files)
 
@@ -269,6 +274,8 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
         )
         if is_ != should and not (_phase_default(wanted, name, is_, should)):
             changed[name] = (is_, should)
+    if live.attributes.get(QUIESCING):
+        changed[QUIESCING] = (True, False)
     return changed
 
 
@@ -296,9 +303,15 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
     if entity.type == LINKROUTE:
         kind = "prefix" if attributes.get("prefix") is not None else "pattern"
         return (entity.type, kind, str(attributes.get(kind)), str(attributes.get("direction")), _target(entity))
+    if entity.type == AUTOLINK:
+        return (entity.type, entity.name, *(str(attributes.get(name)) for name in _OF_AUTOLINK))
     if entity.type == CONNECTOR and not keeps_name(entity):
         return (entity.type, str(attributes.get("host")), str(attributes.get("port")))
     return (entity.type, entity.name)
+
+
+_OF_AUTOLINK = ("address", "direction", "phase", "externalAddress", "fallback", "connection", "containerId")
+"""With another value of one of these it is another link, for which there is room beside the former."""
 
 
 def _target(entity: Entity) -> str:
@@ -307,7 +320,17 @@ def _target(entity: Entity) -> str:
 
 def keeps_name(entity: Entity) -> bool:
     """Whether others refer to the entity by name, so that a replacement must have the very same one."""
-    return entity.type == SSL_PROFILE or entity.attributes.get("role") == "route-container"
+    return entity.type == SSL_PROFILE or of_broker(entity)
+
+
+def of_broker(entity: Entity) -> bool:
+    """Whether it is the connector of a Broker."""
+    return entity.type == CONNECTOR and entity.attributes.get("role") == "route-container"
+
+
+def quiesces(entity: Entity) -> bool:
+    """Whether an entity is to end what is under way before it goes."""
+    return entity.type == AUTOLINK and entity.owned and entity.base_name.count("/") == _PLAIN
 
 
 def creatable(entity: Entity) -> bool:

@@ -71,7 +71,7 @@ class Drain:
         core = self._core
         core.drain_from = 0
         for link in self._senders():
-            if not link.accepting and (link.address is None or link.address.reachable()):
+            if not (link.accepting or link.retiring) and (link.address is None or link.address.reachable()):
                 link.grant()
         if self._mesh is not None:
             self._mesh.come_back()

@@ -75,6 +75,7 @@ class Router:
         self.authenticator: Authenticator | None = None
         self.listeners: dict[str, Mapping[str, Any]] = {}
         self.connectors: dict[str, ConnectorState] = {}
+        self._parting: set[str] = set()
         self.routing: RoutingEngine | None = None
         self.mesh: Mesh | None = None
         self.next_tick = now
@@ -229,6 +230,7 @@ class Router:
             self.next_tick = now + TICK_S
             self.drain.tick(now)
             self.core.autolinks.tick(now)
+            self._part_at_rest()
             self.core.linkroutes.tick()
             self.core.relays.tick()
             self.sampler.tick(now)
@@ -261,6 +263,8 @@ class Router:
         self.listeners.pop(attrs["name"], None)
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
+        if attrs["name"] in self._parting:
+            self._part(attrs["name"])
         self.connectors[attrs["name"]] = ConnectorState(attrs)
         try:
             self.host.connect(attrs)
@@ -269,8 +273,18 @@ class Router:
             raise
 
     def remove_connector(self, attrs: Mapping[str, Any]) -> None:
-        self.host.disconnect(attrs["name"])
-        self.connectors.pop(attrs["name"], None)
+        self._parting.add(attrs["name"])
+        self._part_at_rest()
+
+    def _part_at_rest(self) -> None:
+        """Close the connections of removed connectors whose quiescing autolinks, if any, have come to rest."""
+        for name in [name for name in self._parting if not self.core.autolinks.quiescing_at(("connection", name))]:
+            self._part(name)
+
+    def _part(self, name: str) -> None:
+        self._parting.discard(name)
+        self.host.disconnect(name)
+        self.connectors.pop(name, None)
 
     def add_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         self.host.ssl_profile(attrs)
@@ -278,7 +292,8 @@ class Router:
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         name = attrs["name"]
         users = [f"listener {used}" for used, by in self.listeners.items() if by.get("sslProfile") == name]
-        users += [f"connector {used}" for used, by in self.connectors.items() if by.attrs.get("sslProfile") == name]
+        ours = {used: by.attrs for used, by in self.connectors.items() if used not in self._parting}
+        users += [f"connector {used}" for used, by in ours.items() if by.get("sslProfile") == name]
         if users:
             raise ValueError(f"sslProfile {name} is in use: {', '.join(users)}")
         self.host.remove_ssl_profile(attrs["name"])
@@ -314,6 +329,12 @@ class Router:
 
     def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
         self.core.autolinks.remove(attrs["identity"])
+
+    def update_auto_link(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        if changed.get("quiescing"):
+            self.core.autolinks.quiesce(attrs["identity"])
+        elif "quiescing" in changed:
+            self.core.autolinks.resume(attrs["identity"])
 
     def add_link_route(self, attrs: Mapping[str, Any]) -> None:
         self.core.linkroutes.add(attrs)

@@ -218,6 +218,7 @@ LINK_ROUTE = configuration(
         deprecated_name="dir",
     ),
     reported("operStatus", ("inactive", "active"), "active while the remote container is connected."),
+    count("linkCount", "Links that go to the remote container now."),
     operations=("CREATE", "DELETE"),
     aliases=("linkRoute",),
 )
@@ -250,7 +251,13 @@ AUTO_LINK = configuration(
         "inactive: not connected; attaching; failed: refused; active: attached; quiescing, idle: running down.",
     ),
     reported("lastError", STRING, "Why the last attach failed."),
-    operations=("CREATE", "DELETE"),
+    changeable(
+        "quiescing",
+        BOOLEAN,
+        "Take no more messages, and be removed when all under way are settled; false before that takes it back.",
+        default=False,
+    ),
+    operations=("CREATE", "UPDATE", "DELETE"),
     aliases=("autoLink",),
 )
 

@@ -68,6 +68,9 @@ class FakeRouter:
             draining = bool(self.router.get("draining"))
             status = "none" if not draining else "draining" if self.unsettled else "drained"
             self.router.update(drainStatus=status, unsettledDeliveries=self.unsettled)
+        if entity_type == AUTOLINK and not self.unsettled:
+            links = self.rows.get(AUTOLINK, {})
+            self.rows[AUTOLINK] = {name: row for name, row in links.items() if not row.get("quiescing")}
         return copy.deepcopy(list(self.rows.get(str(entity_type), {}).values()))
 
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> Row:

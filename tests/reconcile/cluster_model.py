@@ -24,6 +24,7 @@ from waymesh_operator.plan import (
     ObservedCluster,
     ObservedMesh,
     ObservedRouter,
+    QuiesceEntity,
     RouterFacts,
     RouterState,
     Scale,
@@ -61,6 +62,7 @@ class ModelCluster:
         self.refuses: set[str] = set()
         self.secrets: dict[str, Mapping[str, bytes] | None] = {}
         self.restarts = 0
+        self.busy = False
 
     # what the operator sees
 
@@ -121,6 +123,11 @@ class ModelCluster:
                     action.router_id,
                     [Entity(e.type, e.name, {**e.attributes, **new}) if e is action.entity else e for e in live],
                 )
+            case QuiesceEntity():
+                assert not action.entity.attributes.get("quiescing")
+                live = self.routers[action.router_id].entities
+                gone = Entity(action.entity.type, action.entity.name, {**action.entity.attributes, "quiescing": True})
+                self._set(action.router_id, [gone if e is action.entity else e for e in live])
             case DeleteEntity():
                 live = self.routers[action.router_id].entities
                 kept = [e for e in live if (e.type, e.name) != (action.entity.type, action.entity.name)]
@@ -156,7 +163,11 @@ class ModelCluster:
     # what the cluster does
 
     def settle(self) -> None:
-        """The StatefulSet has its pods, and what drains gets on."""
+        """The StatefulSet has its pods, and what drains or quiesces gets on."""
+        for router in list(self.routers.values()):
+            at_rest = [e for e in router.entities if not e.attributes.get("quiescing")]
+            if not self.busy and len(at_rest) < len(router.entities):
+                self._set(router.id, at_rest)
         for name, state in self.draining.items():
             if state == "draining":
                 self.draining[name] = "drained"

@@ -16,7 +16,8 @@ from waymesh_operator.local.supervisor import Supervisor
 from waymesh_schema.config import read_config
 from waymesh_schema.loglevels import LOG_MODULES
 
-SHORT = {"router.config.address", "connector", "listener"}
+LINKS = ("router.config.autoLink", "router.config.linkRoute")
+SHORT = {"router.config.address", "connector", "listener", "sslProfile", *LINKS}
 
 
 class FakeRouter:
@@ -82,7 +83,9 @@ class FakeRouter:
             return [{"id": name, "nextHop": None if name in self.neighbours() else "x"} for name in known]
         if kind == "router.link":
             return [{"linkType": "endpoint", "unsettledCount": self.unsettled, "undeliveredCount": 0}]
-        return [dict(e) for e in self.entities.get(kind, {}).values()]
+        links = self.entities["router.config.autoLink"]
+        self.entities["router.config.autoLink"] = {n: e for n, e in links.items() if not e.get("quiescing")}
+        return [{**e, **self.network.state_of(kind, e)} for e in self.entities.get(kind, {}).values()]
 
 
 class FakeClient:
@@ -117,9 +120,12 @@ class FakeClient:
         self, attributes: Mapping[str, Any], entity_type: str | None = None, *, name: str | None = None
     ) -> dict[str, Any]:
         router = self._router()
-        assert entity_type == "log"
         assert name is not None
         self.network.changes.append((router.id, "update", name))
+        if entity_type == "router.config.autoLink":
+            router.entities[entity_type][name].update(attributes)
+            return dict(router.entities[entity_type][name])
+        assert entity_type == "log"
         router.levels[name.removeprefix("log/")] = attributes["enable"]
         return {}
 
@@ -144,6 +150,17 @@ class FakeNetwork:
         self.changes: list[tuple[str, str, str]] = []
         self.signals: list[tuple[str, int]] = []
         self.cut: set[frozenset[str]] = set()
+        self.trouble: dict[str, str] = {}
+        """What is wrong with links, and with connections to brokers, by the name of the entity."""
+
+    def state_of(self, kind: str, entity: Mapping[str, Any]) -> dict[str, str]:
+        """How a link, or a connection to a broker, stands."""
+        error = self.trouble.get(entity["name"], "")
+        if kind in LINKS:
+            return {"operStatus": "failed", "lastError": error} if error else {"operStatus": "active"}
+        if entity.get("role") == "route-container":
+            return {"connectionStatus": "FAILED" if error else "SUCCESS", "connectionMsg": error}
+        return {}
 
     def world(self, events: Sink) -> World:
         """A world with this network in it."""

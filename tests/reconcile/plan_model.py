@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from waymesh_operator.desired import DesiredMesh, Place, desired_mesh
+from waymesh_operator.desired import DesiredMesh, LocalContext, Place, desired_local
 from waymesh_operator.entities import LOG, Entity, exclusive_key
 from waymesh_operator.plan import (
     Action,
@@ -20,7 +20,7 @@ from waymesh_operator.plan import (
     WriteSeed,
     plan,
 )
-from waymesh_operator.specs import Address, Ref, Router
+from waymesh_operator.specs import Address, Ref, Resources, Router
 
 MESH = Ref("default", "mesh")
 
@@ -35,7 +35,7 @@ def places(router: Router) -> list[Place]:
 
 def desire(router: Router, *addresses: Address) -> DesiredMesh:
     """The desired mesh of a Router with made-up places."""
-    return desired_mesh(router, addresses, places(router))
+    return desired_local(Resources(router, addresses), LocalContext(places(router))).mesh
 
 
 def address(name: str, **spec: object) -> Address:

@@ -264,10 +264,87 @@ def test_a_paused_mesh_is_left_alone(stage: Stage) -> None:
     assert len(stage.ids()) == 3
 
 
-def test_other_kinds_are_told_once(stage: Stage) -> None:
-    link = ADDRESS.replace("Address", "AutoLink").replace("NAME", "q")
-    link = link.replace("prefix: q, distribution: multicast", "address: q, direction: in, containerId: broker")
-    stage.write(manifest() + link)
+BROKER = """---
+apiVersion: waymesh.io/v1alpha1
+kind: Broker
+metadata: {name: store}
+spec:
+  routerRef: {name: mesh}
+  endpoints: [{host: 127.0.0.1, port: 5772}, {host: 127.0.0.1, port: 5773}]
+  auth: {mechanism: SCRAM-SHA-256, secretRef: {name: login}}
+  placement: {routers: List, ordinals: [1]}
+---
+apiVersion: waymesh.io/v1alpha1
+kind: AutoLink
+metadata: {name: orders-in}
+spec: {routerRef: {name: mesh}, brokerRef: {name: store}, address: orders, direction: in}
+---
+apiVersion: waymesh.io/v1alpha1
+kind: LinkRoute
+metadata: {name: archive}
+spec: {routerRef: {name: mesh}, brokerRef: {name: store}, prefix: archive, direction: both}
+"""
+SECRET = """---
+apiVersion: v1
+kind: Secret
+metadata: {name: login}
+stringData: {username: router, password: PASSWORD}
+"""
+
+
+def names(stage: Stage, router: str) -> set[str]:
+    kinds = stage.network.router(router).entities
+    return {name for entities in kinds.values() for name in entities if "/Router/" not in name}
+
+
+def test_a_broker_and_its_links_are_on_its_routers_and_tell_how_they_stand(stage: Stage) -> None:
+    stage.network.trouble = {"k8s/default/AutoLink/orders-in": "Node not found: orders"}
+    stage.write(manifest() + BROKER + SECRET)
     stage.settle()
-    said = [text for text in stage.network.said if "AutoLink/q" in text]
-    assert said == ["AutoLink/q is valid, but this version does not act on it yet"]
+    stage.step(5, seconds=1)
+    ours = {"Broker/store", "AutoLink/orders-in", "LinkRoute/archive/in", "LinkRoute/archive/out"}
+    assert names(stage, "mesh-1") == {f"k8s/default/{name}" for name in ours}
+    assert names(stage, "mesh-0") == set()
+    connector = stage.network.router("mesh-1").entities["connector"]["k8s/default/Broker/store"]
+    password = stage.folder / "state" / "mesh" / "credentials" / "broker.store.password"
+    assert (connector["saslUsername"], connector["saslPassword"]) == ("router", f"file:{password}")
+    assert (password.read_text(), password.stat().st_mode & 0o777) == ("PASSWORD", 0o600)
+    assert "Broker/store is active on 1/1" in stage.network.said
+    assert "LinkRoute/archive is active on 1/1" in stage.network.said
+    assert stage.network.said.count("AutoLink/orders-in: mesh-1: Node not found: orders") == 1
+    stage.network.trouble = {"k8s/default/Broker/store": "Connection refused"}
+    stage.step(5, seconds=1)
+    told = ["Broker/store: mesh-1: Connection refused", "AutoLink/orders-in is active on 1/1"]
+    assert stage.network.said[-2:] == told
+
+
+def test_another_password_is_there_for_the_next_connection_and_touches_no_router(stage: Stage) -> None:
+    stage.write(manifest() + BROKER + SECRET)
+    stage.settle()
+    stage.network.changes.clear()
+    stage.write(manifest() + BROKER + SECRET.replace("PASSWORD", "another"))
+    stage.step(5)
+    assert (stage.folder / "state/mesh/credentials/broker.store.password").read_text() == "another"
+    assert stage.network.changes == []
+
+
+def test_a_broker_without_its_secret_is_told_and_stops_nothing_else(stage: Stage) -> None:
+    stage.write(manifest(3, "news") + BROKER)
+    stage.settle()
+    assert "Broker/store: Secret login does not exist" in stage.network.said
+    assert "AutoLink/orders-in: Broker store: Secret login does not exist" in stage.network.said
+    assert names(stage, "mesh-1") == {"k8s/default/Address/news"}
+
+
+def test_an_autolink_taken_out_of_the_file_quiesces(stage: Stage) -> None:
+    stage.write(manifest() + BROKER + SECRET)
+    stage.settle()
+    stage.network.changes.clear()
+    stage.write(manifest())
+    stage.step(5, seconds=1)
+    assert names(stage, "mesh-1") == set()
+    assert [(what, name.split("/", 2)[2]) for _, what, name in stage.network.changes] == [
+        ("delete", "LinkRoute/archive/in"), ("delete", "LinkRoute/archive/out"),
+        ("update", "AutoLink/orders-in"), ("delete", "Broker/store"),
+    ]  # fmt: skip
+    assert not list((stage.folder / "state/mesh/credentials").iterdir())

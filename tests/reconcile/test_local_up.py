@@ -18,7 +18,7 @@ from waymesh_operator.cli.up import Screen, Up, UpOptions
 from waymesh_operator.live import AddressView
 from waymesh_operator.local.events import GOOD, Event
 from waymesh_operator.local.supervisor import Supervisor, shifted_ports
-from waymesh_operator.local.tables import address_table, event_text, link_table, plan_table, screen
+from waymesh_operator.local.tables import Shown, address_table, event_text, link_table, plan_table, screen
 from waymesh_operator.plan import StopRouter
 from waymesh_operator.specs import Ref
 
@@ -128,7 +128,7 @@ def test_the_screen_of_a_terminal(stage: Stage) -> None:
     events = deque([event_text(Event(GOOD, "something happened"), "12:00:00")])
     console = Console(file=io.StringIO(), width=160)
     with console.capture() as capture:
-        console.print(screen(stage.supervisor.meshes, addresses, events, 160))
+        console.print(screen(stage.supervisor.meshes, Shown(addresses), events, 160))
     shown = capture.get()
     for expected in ("mesh-0", "running", "mesh-1 mesh-2", "2 of 2", "orders", "3,000", "12:00:00 something happened"):
         assert expected in shown

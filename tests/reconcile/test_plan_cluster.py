@@ -18,6 +18,7 @@ from waymesh_operator.plan import (
     DeleteEntity,
     DeleteObject,
     DrainRouter,
+    QuiesceEntity,
     RouterState,
     Scale,
     UpdateEntity,
@@ -182,8 +183,51 @@ def test_live_changes_restart_nothing_and_reach_the_seeds_last() -> None:
 
 def test_what_others_refer_to_goes_last() -> None:
     model = running(mesh(brokers=(replace(BROKER, tls=BrokerTls()),), autolinks=(LINK,)))
-    actions = [a for a in model.reconcile(mesh()) if isinstance(a, DeleteEntity) and a.router_id == "mesh-0"]
-    assert [a.entity.type for a in actions] == [AUTOLINK, CONNECTOR, SSL_PROFILE]
+    removals = (a for a in model.reconcile(mesh()) if isinstance(a, DeleteEntity | QuiesceEntity))
+    assert [a.entity.type for a in removals if a.router_id == "mesh-0"] == [AUTOLINK, CONNECTOR, SSL_PROFILE]
+
+
+def test_an_autolink_quiesces_once_and_goes_by_itself_and_no_seed_has_it() -> None:
+    with_link = mesh(brokers=(BROKER,), autolinks=(LINK,))
+    model = running(with_link)
+    model.busy = True
+    actions = model.reconcile(mesh(brokers=(BROKER,)))
+    assert [type(a) for a in actions] == [QuiesceEntity] * 3 + [ApplyObject]
+    assert model.entities("mesh-0")["k8s/ns/AutoLink/l"].attributes["quiescing"]
+    assert model.reconcile(mesh(brokers=(BROKER,))) == ()
+    model.boot(0)
+    assert "k8s/ns/AutoLink/l" not in model.entities("mesh-0")
+    model.busy = False
+    model.settle()
+    assert all("k8s/ns/AutoLink/l" not in model.entities(name) for name in model.routers)
+
+
+def test_an_autolink_that_is_wanted_again_while_it_quiesces_is_taken_back() -> None:
+    with_link = mesh(brokers=(BROKER,), autolinks=(LINK,))
+    model = running(with_link)
+    model.busy = True
+    model.reconcile(mesh(brokers=(BROKER,)))
+    actions = [a for a in model.reconcile(with_link) if isinstance(a, UpdateEntity)]
+    assert [a.changes for a in actions] == [{"quiescing": (True, False)}] * 3
+    assert model.reconcile(with_link) == ()
+
+
+def test_an_autolink_that_goes_at_once_is_deleted() -> None:
+    model = running(mesh(brokers=(BROKER,), autolinks=(replace(LINK, deletion_policy="Immediate"),)))
+    model.busy = True
+    model.reconcile(mesh(brokers=(BROKER,)))
+    assert not any(e.type == AUTOLINK for e in model.entities("mesh-0").values())
+
+
+def test_autolinks_changed_again_while_former_ones_quiesce_stand_beside_them() -> None:
+    model = running(mesh(brokers=(BROKER,), autolinks=(LINK,)))
+    model.busy = True
+    for queue in ("q1", "q2"):
+        model.reconcile(mesh(brokers=(BROKER,), autolinks=(replace(LINK, address=queue),)))
+    links = [e for e in model.entities("mesh-0").values() if e.type == AUTOLINK]
+    assert sorted((e.name[-2:], e.attributes["address"], bool(e.attributes.get("quiescing"))) for e in links) == [
+        ("/l", LINK.address, True), ("~1", "q1", True), ("~2", "q2", False),
+    ]  # fmt: skip
 
 
 def test_another_authority_of_a_broker_is_a_profile_beside_the_old_one() -> None:

@@ -23,7 +23,7 @@ from waymesh_operator.local.mesh import World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
-from waymesh_operator.local.tables import event_text, make_console, router_table, screen
+from waymesh_operator.local.tables import Shown, event_text, make_console, resource_table, router_table, screen
 
 EVENTS_SHOWN = 12
 REFRESH_S = 0.5
@@ -90,15 +90,16 @@ class Screen:
         """Bring the table up to date, not too often."""
         if self._live is not None and now - self._shown_at >= REFRESH_S:
             self._shown_at = now
-            self._live.update(
-                screen(supervisor.meshes, supervisor.addresses(), self._events, self._console.width), refresh=True
-            )
+            shown = Shown(supervisor.addresses(), supervisor.resources)
+            self._live.update(screen(supervisor.meshes, shown, self._events, self._console.width), refresh=True)
 
     def ready(self, supervisor: Supervisor) -> None:
         """All is as the manifests say: without a terminal this is the moment for a table."""
         if not self._console.is_terminal:
             for mesh in supervisor.meshes:
                 self._console.print(router_table(mesh))
+                if supervisor.resources[mesh.ref]:
+                    self._console.print(resource_table(mesh.ref, supervisor.resources[mesh.ref]))
 
 
 class Up:

@@ -18,15 +18,8 @@ from .context import (
     referenced_secrets,
     tls_request,
 )
-from .mesh import (
-    DesiredConnector,
-    DesiredListener,
-    DesiredMesh,
-    DesiredRouter,
-    Place,
-    desired_mesh,
-    router_id,
-)
+from .local import DesiredLocal, LocalContext, desired_local
+from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, Place, router_id
 from .objects import LEAVING_ANNOTATION, MANIFEST_ANNOTATION, ROUTER_LABEL, Manifest, labels_of, with_replicas
 from .seeds import seed_text
 from .topology import lower_neighbours
@@ -43,8 +36,10 @@ __all__ = [
     "DesiredCluster",
     "DesiredConnector",
     "DesiredListener",
+    "DesiredLocal",
     "DesiredMesh",
     "DesiredRouter",
+    "LocalContext",
     "Manifest",
     "OperatorSettings",
     "Place",
@@ -52,7 +47,7 @@ __all__ = [
     "autolink_conflicts",
     "conflicts",
     "desired_cluster",
-    "desired_mesh",
+    "desired_local",
     "labels_of",
     "linkroute_conflicts",
     "lower_neighbours",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from waymesh_operator.entities import (
     CREDENTIALS,
@@ -14,27 +12,23 @@ from waymesh_operator.entities import (
     USERS_NAME,
     Entity,
     Security,
-    address_entity,
-    autolink_entities,
-    broker_entities,
     connector_entity,
     entity_name,
     http_entity,
-    linkroute_entities,
     listener_entity,
     log_entities,
     mesh_profile,
 )
-from waymesh_operator.specs import AutoLink, Broker, LinkRoute, Ref, Resources, Router
+from waymesh_operator.specs import Ref, Resources, Router
 
 from .cert_manager import cert_manager_objects
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext, Verdict
+from .dependents import Spread, credential_files, spread
 from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, peers_below, router_id
 from .network import client_service, disruption_budget, mesh_service, metrics_service, network_policy
 from .objects import Manifest
 from .secrets import (
     LIMIT_BYTES,
-    broker_files,
     credentials_secret,
     seed_bytes,
     seed_config_map,
@@ -45,20 +39,17 @@ from .seeds import own_seed, shared_seed
 from .verdicts import Verdicts, judge, judge_router
 from .workload import image_of, stateful_set
 
-Placed = list[tuple[Entity, frozenset[int] | None]]
-"""Entities, each with the ordinals of its routers; None: all."""
-
 
 @dataclass(frozen=True, slots=True)
 class DesiredCluster:
     """All that should be for one Router.
 
     `objects` are full manifests in the order in which to apply them: the seed ConfigMap and then the StatefulSet come
-    last. `verdicts` has an entry for the Router and each resource that refers to it. `placements` holds, for each
-    entity name that is not on all routers, the ids of the routers that have it. Entities whose names begin with one
-    of `held` belong to a resource that refers to something missing: they stay as they are. With `stalled` (the
-    reason) nothing can be done and nothing is. `restart_pending` says what waits for a restart that only a person can
-    ask for.
+    last; there are none in local mode. `verdicts` has an entry for each resource that refers to the Router, and in a
+    cluster for the Router. `placements` holds, for each entity name that is not on all routers, the ids of the routers
+    that have it. Entities whose names begin with one of `held` belong to a resource that refers to something missing:
+    they stay as they are. With `stalled` (the reason) nothing can be done and nothing is. `restart_pending` says what
+    waits for a restart that only a person can ask for.
     """
 
     mesh: DesiredMesh
@@ -75,10 +66,12 @@ class DesiredCluster:
 def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredCluster:
     """What should be, from the resources and what is outside our hands."""
     router = resources.router
-    verdicts = judge(resources, context)
-    shared, placed = _entities(resources, context, verdicts)
+    verdicts = judge(resources, context.secrets)
+    found = spread(resources, context.secrets, verdicts)
+    logs = log_entities(router.log_level, dict(router.log_levels))
+    shared = (mesh_profile(), *_listener_entities(router), *logs, *found.shared)
     count = max(router.size, context.size_now or 0)
-    routers = tuple(_desired_router(router, ordinal, placed, shared, context) for ordinal in range(count))
+    routers = tuple(_desired_router(router, ordinal, found, shared, context) for ordinal in range(count))
     config_map, stalled = _seeds(router, routers, shared)
     if router.tls.issuer == "CertManager" and not context.cert_manager:
         stalled = "tls.issuer is CertManager, but this cluster does not have the API of cert-manager"
@@ -96,51 +89,9 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredClu
         size=router.size,
         stalled=stalled,
         restart_pending=_restart_pending(router, context),
-        placements=_placements(router, placed),
+        placements=found.placements(router),
         held=tuple(_held(verdicts)),
     )
-
-
-def _entities(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> tuple[tuple[Entity, ...], Placed]:
-    """The entities that all routers have, and those that only some have."""
-    router = resources.router
-    shared = [mesh_profile(), *_listener_entities(router)]
-    shared += log_entities(router.log_level, dict(router.log_levels))
-    shared += [address_entity(a) for a in _good("Address", resources.addresses, verdicts)]
-    placed: Placed = []
-    brokers = {broker.ref: broker for broker in _good("Broker", resources.brokers, verdicts)}
-    for broker in brokers.values():
-        username = (context.secrets.get(broker.secret) or {}).get("username", b"") if broker.secret else b""
-        told = username.decode().strip() if broker.mechanism not in ("", "ANONYMOUS", "EXTERNAL") else ""
-        _place(broker_entities(broker, told), _ordinals(broker, router), shared, placed)
-    links: list[AutoLink | LinkRoute] = [*_good("AutoLink", resources.autolinks, verdicts)]
-    links += _good("LinkRoute", resources.linkroutes, verdicts)
-    for link in links:
-        made = autolink_entities(link) if isinstance(link, AutoLink) else linkroute_entities(link)
-        _place(made, _ordinals(brokers[link.broker], router) if link.broker else None, shared, placed)
-    return tuple(shared), placed
-
-
-def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
-    """Those that are to be carried out, in an order that does not depend on how they came."""
-    return [item for item in sorted(resources, key=lambda r: r.ref) if verdicts[kind, item.ref].good]
-
-
-def _place(entities: Iterable[Entity], ordinals: frozenset[int] | None, shared: list[Entity], placed: Placed) -> None:
-    if ordinals is None:
-        shared.extend(entities)
-    else:
-        placed.extend((entity, ordinals) for entity in entities)
-
-
-def _ordinals(broker: Broker, router: Router) -> frozenset[int] | None:
-    """Where a Broker's connector is. One router is chosen so that few Brokers move when the size changes."""
-    if broker.placement == "All":
-        return None
-    if broker.placement == "List":
-        return frozenset(k for k in broker.ordinals if k < router.size)
-    weights = {k: hashlib.sha256(f"{broker.ref.name}/{k}".encode()).digest() for k in range(router.size)}
-    return frozenset([max(weights, key=lambda k: weights[k])] if weights else [])
 
 
 def _listener_entities(router: Router) -> list[Entity]:
@@ -158,7 +109,7 @@ def _listener_entities(router: Router) -> list[Entity]:
 
 
 def _desired_router(
-    router: Router, ordinal: int, placed: Placed, shared: tuple[Entity, ...], context: ClusterContext
+    router: Router, ordinal: int, found: Spread, shared: tuple[Entity, ...], context: ClusterContext
 ) -> DesiredRouter:
     own_id = router_id(router.ref, ordinal)
     domain = f"{router.ref.name}-mesh.{router.ref.namespace}.svc.{context.settings.cluster_domain}"
@@ -167,7 +118,7 @@ def _desired_router(
     own = (
         Entity(ROUTER, own_id, {"drainTimeoutSeconds": router.drain_timeout_s}),
         *(connector_entity(router.ref, item.peer, (item.host, item.port), MUTUAL) for item in connectors),
-        *(entity for entity, ordinals in placed if ordinals is None or ordinal in ordinals),
+        *found.only_on(ordinal),
     )
     listeners = tuple(
         DesiredListener(f"listener/{item.name}", "", item.port, security=Security(item.tls, item.auth))
@@ -209,18 +160,7 @@ def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdic
     users = next((item.users for item in resources.router.listeners if item.users), "")
     if users:
         data |= users_file(context.secrets.get(users) or {})[0]
-    for broker in _good("Broker", resources.brokers, verdicts):
-        authorities = broker.tls.ca_secret if broker.tls else ""
-        data |= broker_files(broker, context.secrets.get(broker.secret) or {}, context.secrets.get(authorities) or {})
-    return data
-
-
-def _placements(router: Router, placed: Placed) -> dict[str, tuple[str, ...]]:
-    return {
-        entity.name: tuple(router_id(router.ref, k) for k in sorted(ordinals))
-        for entity, ordinals in placed
-        if ordinals is not None
-    }
+    return data | credential_files(resources, context.secrets, verdicts)
 
 
 def _held(verdicts: Verdicts) -> Iterable[str]:

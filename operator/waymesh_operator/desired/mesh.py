@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waymesh_operator.entities import (
-    OPEN,
-    Entity,
-    Security,
-    address_entity,
-    connector_entity,
-    listener_entity,
-    log_entities,
-)
-from waymesh_operator.specs import Address, Ref, Router
+from waymesh_operator.entities import OPEN, Entity, Security
+from waymesh_operator.specs import Ref, Router
 
-from .conflicts import conflicts
 from .topology import lower_neighbours
 
 
@@ -98,41 +89,6 @@ def router_id(ref: Ref, ordinal: int) -> str:
     return f"{ref.name}-{ordinal}"
 
 
-def desired_mesh(router: Router, addresses: Iterable[Address], places: Sequence[Place]) -> DesiredMesh:
-    """The mesh of a Router. `places` has one Place for each ordinal; addresses of other Routers are left out."""
-    own = [address for address in addresses if address.router == router.ref]
-    lost = conflicts(own)
-    shared = (
-        *log_entities(router.log_level, dict(router.log_levels)),
-        *(address_entity(a) for a in sorted(own, key=lambda a: a.ref) if a.ref not in lost),
-    )
-    routers = tuple(_desired_router(router, ordinal, places, shared) for ordinal in range(router.size))
-    return DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
-
-
-def _desired_router(router: Router, ordinal: int, places: Sequence[Place], shared: tuple[Entity, ...]) -> DesiredRouter:
-    listeners = tuple(_listeners(router, places[ordinal]))
-    connectors = tuple(
-        DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)
-        for peer in peers_below(router, ordinal)
-    )
-    own = (
-        *(listener_entity(router.ref, item.part, (item.host, item.port), item.role) for item in listeners),
-        *(connector_entity(router.ref, item.peer, (item.host, item.port)) for item in connectors),
-    )
-    return DesiredRouter(
-        router.ref, router_id(router.ref, ordinal), ordinal, router.role, listeners, connectors, own, shared
-    )
-
-
 def peers_below(router: Router, ordinal: int) -> tuple[int, ...]:
     """Ordinals that a router connects to."""
     return lower_neighbours(ordinal, router.size, router.topology) if router.role == "interior" else ()
-
-
-def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
-    for listener in router.listeners:
-        yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name])
-    yield DesiredListener("management", place.bind, place.management_port)
-    if router.role == "interior":
-        yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")

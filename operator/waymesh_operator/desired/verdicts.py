@@ -14,11 +14,11 @@ GOOD = Verdict()
 Verdicts = dict[tuple[str, Ref], Verdict]
 
 
-def judge(resources: Resources, context: ClusterContext) -> Verdicts:
+def judge(resources: Resources, secrets: Mapping[str, SecretData | None]) -> Verdicts:
     """The verdict on every resource but the Router."""
     verdicts: Verdicts = {}
     for broker in resources.brokers:
-        verdicts["Broker", broker.ref] = _broker(broker, resources.router, context)
+        verdicts["Broker", broker.ref] = _broker(broker, resources.router, secrets)
     for kind, ref, winner in _conflicts(resources):
         message = f"{kind} {winner.ref} is older and has it already: {_what(winner)}"
         verdicts[kind, ref] = Verdict(conflicted=True, reason="Conflicted", message=message)
@@ -47,7 +47,7 @@ def judge_router(router: Router, context: ClusterContext, stalled: str) -> Verdi
     return GOOD
 
 
-def _broker(broker: Broker, router: Router, context: ClusterContext) -> Verdict:
+def _broker(broker: Broker, router: Router, secrets: Mapping[str, SecretData | None]) -> Verdict:
     if broker.placement == "List" and router.size and not any(k < router.size for k in broker.ordinals):
         message = f"no router has one of the ordinals in placement: the highest is {router.size - 1}"
         return Verdict(accepted=False, reason="NoSuchRouter", message=message)
@@ -55,7 +55,7 @@ def _broker(broker: Broker, router: Router, context: ClusterContext) -> Verdict:
     if broker.tls and broker.tls.ca_secret:
         wanted[broker.tls.ca_secret] = (*wanted.get(broker.tls.ca_secret, ()), "ca.crt")
     for name, keys in sorted(wanted.items()):
-        verdict = _secret(name, context.secrets.get(name), keys)
+        verdict = _secret(name, secrets.get(name), keys)
         if not verdict.good:
             return verdict
     return GOOD

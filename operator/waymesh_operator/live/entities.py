@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from waymesh_client.errors import ClientError, ManagementError
-from waymesh_operator.entities import LOG, MANAGED_TYPES, ROUTER, Entity
+from waymesh_operator.entities import LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
 from waymesh_operator.errors import LiveError
-from waymesh_operator.plan import CreateEntity, DeleteEntity, EntityAction, UpdateEntity
+from waymesh_operator.plan import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
 
 from .client import LiveClient
 
@@ -45,17 +45,22 @@ def apply_entity(client: LiveClient, action: EntityAction) -> Entity | None:
                     entity.type, {"name": entity.name, **client.create(entity.type, given, name=entity.name)}
                 )
             case UpdateEntity():
-                wanted = {name: new for name, (_, new) in action.changes.items()}
-                name = str(entity.attributes.get("name") or entity.name)
-                return _entity(entity.type, {"name": name, **client.update(wanted, entity.type, name=name)})
+                return _updated(client, entity, {name: new for name, (_, new) in action.changes.items()})
+            case QuiesceEntity():
+                return _updated(client, entity, {QUIESCING: True})
             case DeleteEntity():
                 client.delete(entity.type, name=entity.name)
     except ManagementError as error:
-        if not (isinstance(action, DeleteEntity) and error.status == NOT_FOUND):
+        if not (isinstance(action, DeleteEntity | QuiesceEntity) and error.status == NOT_FOUND):
             raise LiveError(f"{action.describe()}: {error}", refused=str(error)) from error
     except ClientError as error:
         raise LiveError(f"{action.describe()}: {error}") from error
     return None
+
+
+def _updated(client: LiveClient, entity: Entity, wanted: Mapping[str, Any]) -> Entity:
+    name = str(entity.attributes.get("name") or entity.name)
+    return _entity(entity.type, {"name": name, **client.update(wanted, entity.type, name=name)})
 
 
 def set_draining(client: LiveClient, name: str, timeout_s: int | None) -> None:

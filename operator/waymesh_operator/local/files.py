@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from waymesh_operator.errors import ManifestError, Problem
-from waymesh_operator.manifests import Crd, Document, Resources, check, load_crds, read_files
+from waymesh_operator.manifests import Checked, Crd, Document, check, load_crds, read_files
 from waymesh_operator.manifests.source import manifest_files
 
 
@@ -17,26 +17,26 @@ class ManifestFiles:
         self._paths = paths
         self._crds = load_crds() if crds is None else crds
         self._seen: object = None
-        self.resources = Resources()
+        self.checked = Checked()
 
     def changed(self) -> bool:
         """Whether anything differs on disk from what was last read."""
         return self._fingerprint() != self._seen
 
-    def read(self) -> Resources:
+    def read(self) -> Checked:
         """Read and check all; raises ManifestError, and then the last good state stays."""
         self._seen = self._fingerprint()
         documents, problems = read_files(self._paths)
-        resources = None
+        checked = None
         try:
-            resources = check(documents, self._crds, self.resources)
+            checked = check(documents, self._crds, self.checked)
         except ManifestError as error:
             problems.extend(error.problems)
         problems.extend(_local_problems(documents))
-        if problems or resources is None:
+        if problems or checked is None:
             raise ManifestError(problems)
-        self.resources = resources
-        return resources
+        self.checked = checked
+        return checked
 
     def _fingerprint(self) -> object:
         files, _ = manifest_files(self._paths)

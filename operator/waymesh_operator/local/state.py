@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +20,8 @@ def default_root() -> Path:
 
 
 class StateFolder:
-    """`<root>/<mesh>`: `state.json`, and `<router>.json` (configuration) and `<router>.log` of each router."""
+    """`<root>/<mesh>`: `state.json`, `<router>.json` (configuration) and `<router>.log` of each router, and the folder
+    `credentials` with what routers read passwords and keys from."""
 
     def __init__(self, root: Path, ref: Ref) -> None:
         self.path = (root / (ref.name if ref.namespace == "default" else f"{ref.namespace}.{ref.name}")).absolute()
@@ -27,6 +29,7 @@ class StateFolder:
         self._lock: IO[str] | None = None
         self.ports: dict[str, dict[str, list[int]]] = {}
         self.pids: dict[str, int] = {}
+        self._credentials: dict[str, bytes] | None = None
 
     def lock(self) -> None:
         """Claim the folder for this process and read what is remembered; raises LocalError when another one has it."""
@@ -80,6 +83,26 @@ class StateFolder:
     def write_seed(self, router: str, text: str) -> None:
         """Change what the router would boot with."""
         replace_text(self.config(router), text)
+
+    @property
+    def credentials(self) -> Path:
+        """The folder of passwords and keys."""
+        return self.path / "credentials"
+
+    def write_credentials(self, files: Mapping[str, bytes]) -> None:
+        """Have just these files in the folder of passwords and keys, for the user's eyes only."""
+        if files == self._credentials:
+            return
+        self.credentials.mkdir(mode=0o700, exist_ok=True)
+        for name, data in files.items():
+            temporary = self.credentials / f".{name}.new"
+            with open(temporary, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(data)
+            temporary.replace(self.credentials / name)
+        for path in self.credentials.iterdir():
+            if path.name not in files:
+                path.unlink()
+        self._credentials = dict(files)
 
     def last_words(self, router: str, size: int = 4096) -> str:
         """The last line of a router's log that is not blank."""

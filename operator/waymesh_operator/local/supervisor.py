@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from waymesh_operator.desired import DesiredMesh, desired_mesh
+from waymesh_operator.desired import DesiredCluster, DesiredLocal, DesiredMesh, LocalContext, desired_local
 from waymesh_operator.errors import LiveError, LocalError, ManifestError
 from waymesh_operator.live import AddressView
-from waymesh_operator.manifests import Resources
 from waymesh_operator.plan import Action, RouterState, plan
-from waymesh_operator.specs import Ref, Router
+from waymesh_operator.specs import Ref, Resources
 
 from .events import BAD, GOOD, NOTE, WARN, Event
 from .files import ManifestFiles
 from .mesh import LocalMesh, World
 from .ports import PortTable, is_free
+from .resources import ResourceStates, ResourceView
 from .state import StateFolder
 
 BUSY_S, STEADY_S = 0.05, 0.1
@@ -27,11 +27,12 @@ BUSY_S, STEADY_S = 0.05, 0.1
 
 @dataclasses.dataclass
 class _Entry:
-    """One mesh that is, or was, asked for, and the Router resource as it was last accepted."""
+    """One mesh that is, or was, asked for, and its resources as they were last accepted."""
 
     mesh: LocalMesh
     ports: PortTable
-    router: Router
+    resources: Resources
+    states: ResourceStates
     converged: bool = False
 
 
@@ -44,9 +45,8 @@ class Supervisor:
         self._world = world
         self._any_port = any_port
         self._entries: dict[Ref, _Entry] = {}
-        self._wanted: dict[Ref, Router] = {}
+        self._wanted: frozenset[Ref] = frozenset()
         self._leaving = False
-        self._idle_told: set[object] = set()
 
     @property
     def meshes(self) -> list[LocalMesh]:
@@ -54,30 +54,27 @@ class Supervisor:
         return [entry.mesh for _, entry in sorted(self._entries.items())]
 
     @property
-    def resources(self) -> Resources:
-        """The manifests as last accepted."""
-        return self._files.resources
+    def resources(self) -> dict[Ref, tuple[ResourceView, ...]]:
+        """How what refers to each Router stands."""
+        return {ref: entry.states.views for ref, entry in self._entries.items()}
 
     def load(self, *, lock: bool = True) -> None:
         """Read the manifests. Raises ManifestError (the routers stay as they are) and LocalError.
 
         Without `lock` state is only looked at, as a plan does while another process runs the mesh.
         """
-        resources = self._files.read()
-        self._wanted = {router.ref: router for router in resources.routers}
-        for ref, router in self._wanted.items():
+        checked = self._files.read()
+        self._wanted = frozenset(checked.meshes)
+        for ref, resources in checked.meshes.items():
             if ref not in self._entries:
                 folder = StateFolder(self._root, ref)
                 if lock:
                     folder.lock()
                 else:
                     folder.load()
-                self._entries[ref] = _Entry(LocalMesh(ref, folder, self._world), self._port_table(folder), router)
-            self._entries[ref].router = router
-        for kind, ref in resources.idle:
-            if (kind, ref) not in self._idle_told:
-                self._tell(WARN, f"{kind}/{ref} is valid, but this version does not act on it yet")
-                self._idle_told.add((kind, ref))
+                mesh, states = LocalMesh(ref, folder, self._world), ResourceStates(self._world.events)
+                self._entries[ref] = _Entry(mesh, self._port_table(folder), resources, states)
+            self._entries[ref].resources = resources
 
     def adopt(self, now: float) -> None:
         """Take over routers that an earlier run left behind."""
@@ -98,7 +95,9 @@ class Supervisor:
 
     def plans(self, now: float) -> dict[Ref, tuple[Action, ...]]:
         """What a step would do to each mesh, without doing it."""
-        return {ref: plan(self._desired(ref, entry), entry.mesh.observe(now)) for ref, entry in self._entries.items()}
+        return {
+            ref: plan(self._desired(ref, entry).mesh, entry.mesh.observe(now)) for ref, entry in self._entries.items()
+        }
 
     @property
     def converged(self) -> bool:
@@ -113,7 +112,7 @@ class Supervisor:
     def leave(self) -> None:
         """From now on drain and stop all, highest ordinals first."""
         self._leaving = True
-        self._wanted = {}
+        self._wanted = frozenset()
 
     def hurry(self, now: float) -> None:
         """Wait no longer for deliveries that are unsettled."""
@@ -138,7 +137,11 @@ class Supervisor:
 
     def _reconcile(self, ref: Ref, entry: _Entry, now: float) -> None:
         observed = entry.mesh.observe(now)
-        desired = self._desired(ref, entry)
+        local = self._desired(ref, entry)
+        desired = local.mesh
+        entry.mesh.folder.write_credentials(local.files)
+        if ref in self._wanted:
+            entry.states.look(entry.resources, local.whole, observed)
         actions = plan(desired, observed)
         waiting: set[str] = set()
         for action in actions:
@@ -153,15 +156,16 @@ class Supervisor:
             )
             self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}{together}")
 
-    def _desired(self, ref: Ref, entry: _Entry) -> DesiredMesh:
-        router = self._wanted.get(ref)
-        if router is None:
-            return DesiredMesh(ref, (), entry.router.drain_timeout_s)
+    def _desired(self, ref: Ref, entry: _Entry) -> DesiredLocal:
+        router = entry.resources.router
+        if ref not in self._wanted:
+            return DesiredLocal(DesiredCluster(DesiredMesh(ref, (), router.drain_timeout_s), (), {}), {})
         alive = {
             name: r for name, r in entry.mesh.routers.items() if r.state in (RouterState.RUNNING, RouterState.STARTING)
         }
-        places = entry.ports.places(router, alive)
-        return desired_mesh(router, self.resources.addresses, places)
+        secrets = self._files.checked.secrets_of(ref.namespace)
+        context = LocalContext(entry.ports.places(router, alive), secrets, str(entry.mesh.folder.credentials))
+        return desired_local(entry.resources, context)
 
     def _reload(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rich.box import SIMPLE_HEAD
@@ -13,10 +14,11 @@ from rich.text import Text
 
 from waymesh_operator.live import AddressView
 from waymesh_operator.plan import Action, ClusterAction, RouterState
-from waymesh_operator.specs import Ref
+from waymesh_operator.specs import AutoLink, Broker, LinkRoute, Ref
 
 from .events import BAD, GOOD, NOTE, WARN, Event
 from .mesh import LocalMesh
+from .resources import ResourceView
 from .router import LocalRouter
 
 STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
@@ -100,6 +102,31 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
     return table
 
 
+def resource_table(ref: Ref, views: Iterable[ResourceView]) -> Table:
+    """Brokers, AutoLinks and LinkRoutes of a mesh: on how many routers each works, and why not on the others."""
+    table = _table(f"Brokers and links of {ref}")
+    for heading in ("Kind", "Name", "What", "Dir", "Active", "State", "Last error"):
+        table.add_column(heading, overflow="fold")
+    for view in views:
+        what, direction = _what(view)
+        style = "green" if view.ready else "yellow"
+        name = view.resource.ref.name
+        table.add_row(view.kind, name, what, direction, view.share, Text(view.state, style), view.error)
+    return table
+
+
+def _what(view: ResourceView) -> tuple[str, str]:
+    """What a resource is about, and its direction."""
+    resource = view.resource
+    if isinstance(resource, AutoLink):
+        return resource.address, resource.direction
+    if isinstance(resource, LinkRoute):
+        return resource.match, resource.direction
+    if isinstance(resource, Broker):
+        return " ".join(f"{host}:{port}" for host, port in resource.endpoints), ""
+    return resource.match, ""
+
+
 def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
     """Links of clients, by router, as the routers' `router.link` entities say. Those of management are left out."""
     table = _table("Links of clients")
@@ -132,13 +159,22 @@ def plan_table(ref: Ref, actions: Iterable[Action | ClusterAction]) -> Table:
     return table
 
 
-def screen(
-    meshes: Iterable[LocalMesh], addresses: Mapping[Ref, tuple[AddressView, ...]], events: deque[Text], width: int
-) -> RenderableType:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What there is to show besides the routers, by mesh."""
+
+    addresses: Mapping[Ref, tuple[AddressView, ...]] = field(default_factory=dict)
+    resources: Mapping[Ref, tuple[ResourceView, ...]] = field(default_factory=dict)
+
+
+def screen(meshes: Iterable[LocalMesh], shown: Shown, events: deque[Text], width: int) -> RenderableType:
     """All tables and the latest events, for a terminal so wide."""
     parts: list[RenderableType] = []
+    addresses = shown.addresses
     for mesh in meshes:
         parts.append(router_table(mesh, width))
+        if shown.resources.get(mesh.ref):
+            parts.append(resource_table(mesh.ref, shown.resources[mesh.ref]))
         if addresses.get(mesh.ref):
             parts.append(address_table(mesh.ref, addresses[mesh.ref]))
     return Group(*parts, *events)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .check import Resources, check
+from .check import Checked, check
 from .crds import Crd, load_crds
 from .source import Document, read_files
 
-__all__ = ["Crd", "Document", "Resources", "check", "load_crds", "read_files"]
+__all__ = ["Checked", "Crd", "Document", "check", "load_crds", "read_files"]

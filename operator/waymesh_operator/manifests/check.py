@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from waymesh_operator.desired import conflicts
+from waymesh_operator.desired import autolink_conflicts, conflicts, linkroute_conflicts
 from waymesh_operator.errors import ManifestError, Problem
-from waymesh_operator.specs import Address, Ref, Router, parse_address, parse_router, ref_of
+from waymesh_operator.specs import (
+    Address,
+    AutoLink,
+    Dependent,
+    LinkRoute,
+    Ref,
+    Resources,
+    Router,
+    parse_address,
+    parse_autolink,
+    parse_broker,
+    parse_linkroute,
+    parse_router,
+    ref_of,
+)
 
 from .crds import GROUP, Crd
 from .rules import rule_findings
+from .secrets import SECRET, secret_data, secret_findings
 from .source import Document, Path_, show_path
 from .structural import findings, with_defaults, without_nulls
 
@@ -34,33 +49,43 @@ _METADATA: Mapping[str, Any] = {
 _ANYTHING: Mapping[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 
 Identity = tuple[str, Ref]
+_R = TypeVar("_R")
+_D = TypeVar("_D", bound=Dependent)
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """What a set of manifests asks for. `manifests` are the validated ones by kind and name; `idle` are valid resources
-    of kinds that nothing acts on yet."""
+class Checked:
+    """What a set of manifests asks for: each Router with what refers to it, and Secrets by their names. `manifests` are
+    the validated ones by kind and name."""
 
-    routers: tuple[Router, ...] = ()
-    addresses: tuple[Address, ...] = ()
+    meshes: Mapping[Ref, Resources] = field(default_factory=dict)
+    secrets: Mapping[Ref, Mapping[str, bytes]] = field(default_factory=dict)
     manifests: Mapping[Identity, Mapping[str, Any]] = field(default_factory=dict)
-    idle: tuple[Identity, ...] = ()
+
+    @property
+    def routers(self) -> tuple[Router, ...]:
+        """The Routers."""
+        return tuple(resources.router for resources in self.meshes.values())
+
+    def secrets_of(self, namespace: str) -> dict[str, Mapping[str, bytes]]:
+        """The Secrets of a namespace by name."""
+        return {ref.name: data for ref, data in self.secrets.items() if ref.namespace == namespace}
 
 
-def check(documents: Iterable[Document], crds: Mapping[str, Crd], before: Resources | None = None) -> Resources:
+def check(documents: Iterable[Document], crds: Mapping[str, Crd], before: Checked | None = None) -> Checked:
     """Resources of the documents; raises ManifestError with all that is wrong.
 
     `before` is what was there until now, for rules about changes.
     """
-    checker = _Checker(crds, before or Resources())
+    checker = _Checker(crds, before or Checked())
     for document in documents:
         checker.add(document)
     return checker.finish()
 
 
 class _Checker:
-    def __init__(self, crds: Mapping[str, Crd], before: Resources) -> None:
-        self._crds = crds
+    def __init__(self, crds: Mapping[str, Crd], before: Checked) -> None:
+        self._crds = {**crds, SECRET.kind: SECRET}
         self._before = before.manifests
         self._found: dict[Identity, tuple[Document, Mapping[str, Any]]] = {}
         self._names: dict[Identity, tuple[str, int]] = {}
@@ -79,24 +104,41 @@ class _Checker:
         if not wrong:
             identity = (crd.kind, ref_of(full))
             wrong += rule_findings(crd.schema, full, self._before.get(identity))
+            wrong += secret_findings(full) if crd is SECRET else ()
             self._found[identity] = (document, full)
         self._report(document, subject, wrong)
 
-    def finish(self) -> Resources:
+    def finish(self) -> Checked:
         """What follows from all documents together, then the result or the error."""
-        routers = [parse_router(full) for (kind, _), (_, full) in self._found.items() if kind == "Router"]
-        addresses = [parse_address(full) for (kind, _), (_, full) in self._found.items() if kind == "Address"]
+        routers = self._parsed("Router", parse_router)
+        addresses = self._parsed("Address", parse_address)
+        brokers = self._parsed("Broker", parse_broker)
+        autolinks = self._parsed("AutoLink", parse_autolink)
+        linkroutes = self._parsed("LinkRoute", parse_linkroute)
         self._check_references()
-        for loser, winner in conflicts(addresses).items():
-            document, _ = self._found["Address", loser]
-            path = ("spec", "prefix" if winner.prefix is not None else "pattern")
-            message = f"{winner.match} is taken already by Address/{winner.ref}"
-            self._report(document, f"Address/{loser}", [(path, message)])
+        self._report_conflicts("Address", conflicts(addresses))
+        self._report_conflicts("AutoLink", autolink_conflicts(autolinks))
+        self._report_conflicts("LinkRoute", linkroute_conflicts(linkroutes))
         if self._problems:
             raise ManifestError(self._problems)
-        idle = tuple(identity for identity in self._found if identity[0] not in ("Router", "Address"))
+        meshes = {
+            r.ref: Resources(r, _at(r, addresses), _at(r, brokers), _at(r, autolinks), _at(r, linkroutes))
+            for r in routers
+        }
         manifests = {identity: full for identity, (_, full) in self._found.items()}
-        return Resources(tuple(routers), tuple(addresses), manifests, idle)
+        secrets = {ref: secret_data(full) for (kind, ref), full in manifests.items() if kind == SECRET.kind}
+        return Checked(meshes, secrets, manifests)
+
+    def _parsed(self, kind: str, parse: Callable[[Mapping[str, Any]], _R]) -> list[_R]:
+        return [parse(full) for (found, _), (_, full) in self._found.items() if found == kind]
+
+    def _report_conflicts(self, kind: str, lost: Mapping[Ref, Address | AutoLink | LinkRoute]) -> None:
+        for loser, winner in lost.items():
+            document, _ = self._found[kind, loser]
+            name = "address" if isinstance(winner, AutoLink) else "prefix" if winner.prefix is not None else "pattern"
+            taken = winner.address if isinstance(winner, AutoLink) else winner.match
+            message = f"{taken} is taken already by {kind}/{winner.ref}"
+            self._report(document, f"{kind}/{loser}", [(("spec", name), message)])
 
     def _crd(self, document: Document) -> Crd | None:
         data = document.data
@@ -134,7 +176,7 @@ class _Checker:
 
     def _check_references(self) -> None:
         for (kind, ref), (document, full) in self._found.items():
-            reference = full["spec"].get("routerRef")
+            reference = full.get("spec", {}).get("routerRef")
             if not reference:
                 continue
             target = Ref(ref.namespace, reference["name"])
@@ -145,6 +187,10 @@ class _Checker:
     def _report(self, document: Document, subject: str, wrong: Iterable[tuple[Path_, str]]) -> None:
         for path, message in wrong:
             self._problems.append(Problem(document.file, document.line(path), subject, show_path(path), message))
+
+
+def _at(router: Router, resources: Iterable[_D]) -> tuple[_D, ...]:
+    return tuple(resource for resource in resources if resource.router == router.ref)
 
 
 def _metadata_findings(crd: Crd, value: Mapping[str, Any]) -> Iterator[tuple[Path_, str]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from waymesh_client.channel import Tls
 from waymesh_operator.certificates import TlsView
-from waymesh_operator.entities import ROUTER, Entity
+from waymesh_operator.entities import AUTOLINK, LINKROUTE, ROUTER, Entity, of_broker
 from waymesh_operator.errors import LiveError
 from waymesh_operator.live import (
     Reach,
@@ -22,12 +22,14 @@ from waymesh_operator.live import (
     read_known,
     set_draining,
 )
-from waymesh_operator.plan import DeleteEntity, DrainRouter, EntityAction, RouterFacts, UndrainRouter
+from waymesh_operator.plan import DrainRouter, EntityAction, RouterFacts, UndrainRouter
 
 from .pods import PodView
 
 ENTITIES_S = 30.0
 """How old what we know of a router's entities may become while nobody but us changes them."""
+STATES_S = 2.0
+"""How old what we know of the state of connections to brokers, and of links to them, may become."""
 FACTS_S = 1.0
 TLS_S = 300.0
 
@@ -65,7 +67,7 @@ class LiveRouter:
         self._facts = RouterFacts()
         self._drain = "none"
         self._consumers: Mapping[str, int] = {}
-        self._entities_at = self._facts_at = self._tls_at = float("-inf")
+        self._entities_at = self._states_at = self._facts_at = self._tls_at = float("-inf")
         self._busy = threading.Lock()
         self._ended = False
 
@@ -106,7 +108,9 @@ class LiveRouter:
             if self._entities is None or now - self._entities_at >= ENTITIES_S:
                 self._entities = {(e.type, e.name): e for e in read_entities(self._client)}
                 self._consumers = read_consumers(self._client) if addresses else {}
-                self._entities_at = now
+                self._entities_at = self._states_at = now
+            elif now - self._states_at >= STATES_S:
+                self._read_states(now)
             if now - self._facts_at >= FACTS_S:
                 self._read_facts(now)
         except LiveError:
@@ -141,10 +145,19 @@ class LiveRouter:
     def _note(self, action: EntityAction, result: Entity | None) -> None:
         """What we know of the router's entities after a step that it took."""
         assert self._entities is not None
-        if isinstance(action, DeleteEntity):
+        if result is None:
             self._entities.pop((action.entity.type, action.entity.name), None)
-        elif result is not None:
+        else:
             self._entities[result.type, result.name] = result
+
+    def _read_states(self, now: float) -> None:
+        """Read anew what changes without us: all types of which there is anything to do with brokers."""
+        assert self._entities is not None
+        types = {e.type for e in self._entities.values() if e.type in (AUTOLINK, LINKROUTE) or of_broker(e)}
+        fresh = read_entities(self._client, sorted(types))
+        kept = {key: entity for key, entity in self._entities.items() if key[0] not in types}
+        self._entities = kept | {(entity.type, entity.name): entity for entity in fresh}
+        self._states_at = now
 
     def _read_facts(self, now: float) -> None:
         assert self._entities is not None

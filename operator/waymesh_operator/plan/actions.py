@@ -122,6 +122,21 @@ class DeleteEntity:
 
 
 @dataclass(frozen=True)
+class QuiesceEntity:
+    """Have an entity take no more messages and remove itself when none is under way."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    entity: Entity
+    replaced: bool = False
+
+    def describe(self) -> str:
+        """What the step does."""
+        what = "the former " if self.replaced else ""
+        return f"{self.router_id}: quiesce and remove {what}{describe_entity(self.entity)}"
+
+
+@dataclass(frozen=True)
 class ApplyObject:
     """Server-side apply of a full manifest, with our field manager and force. `new` says that nothing of this name was
     seen under our label: what stands there all the same belongs to somebody else, and must be left alone."""
@@ -191,7 +206,7 @@ class Scale:
         return f"scale {self.manifest['metadata']['name']} to {self.replicas}"
 
 
-EntityAction = CreateEntity | UpdateEntity | DeleteEntity
+EntityAction = CreateEntity | UpdateEntity | DeleteEntity | QuiesceEntity
 Action = CreateRouter | RestartRouter | StopRouter | WriteSeed | EntityAction
 """A step of local mode."""
 ClusterAction = ApplyObject | DeleteObject | DrainRouter | UndrainRouter | Scale | EntityAction

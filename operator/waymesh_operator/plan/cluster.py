@@ -26,6 +26,7 @@ from .actions import (
     DeleteObject,
     DrainRouter,
     EntityAction,
+    QuiesceEntity,
     Scale,
     UndrainRouter,
 )
@@ -112,7 +113,7 @@ def _entity_actions(desired: DesiredCluster, observed: ObservedCluster) -> list[
 
 def _stays(action: EntityAction, desired: DesiredCluster, running: dict[str, set[str]]) -> bool:
     """Whether an entity that is wanted here no more has to stay for now."""
-    if not isinstance(action, DeleteEntity) or action.replaced:
+    if not isinstance(action, DeleteEntity | QuiesceEntity) or action.replaced:
         return False
     name = action.entity.base_name
     if any(name == held or name.startswith(f"{held}/") for held in desired.held):

@@ -6,16 +6,18 @@ from collections.abc import Collection, Iterable
 
 from waymesh_operator.entities import (
     MANAGED_TYPES,
+    QUIESCING,
     Entity,
-    alternate_name,
     changed_attributes,
     creatable,
     exclusive_key,
+    free_name,
     keeps_name,
+    quiesces,
     updatable,
 )
 
-from .actions import CreateEntity, DeleteEntity, EntityAction, UpdateEntity
+from .actions import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
 
 _RANK = {kind: rank for rank, kind in enumerate(MANAGED_TYPES)}
 Name = tuple[str, str]
@@ -25,7 +27,7 @@ Name = tuple[str, str]
 def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Entity]) -> list[EntityAction]:
     """What stands in the way goes, then the new comes, then updates, then the rest goes.
 
-    What others refer to comes before them, and goes after them.
+    What others refer to comes before them, and goes after them. What is to end its work first is only told to go.
     """
     updates: list[EntityAction] = []
     creates: list[CreateEntity] = []
@@ -46,7 +48,16 @@ def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Ent
     needed = {exclusive_key(create.entity) for create in creates} | {_name(create.entity) for create in creates}
     first = [d for d in deletes if exclusive_key(d.entity) in needed or _name(d.entity) in needed]
     early = {_name(d.entity) for d in first}
-    return [*first, *creates, *updates, *(d for d in deletes if _name(d.entity) not in early)]
+    removals = (_removal(delete) for delete in deletes if _name(delete.entity) not in early)
+    return [*first, *creates, *updates, *(removal for removal in removals if removal is not None)]
+
+
+def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
+    """How an entity goes; None for one that is on its way."""
+    if not quiesces(delete.entity):
+        return delete
+    told = delete.entity.attributes.get(QUIESCING)
+    return None if told else QuiesceEntity(delete.router_id, delete.entity, delete.replaced)
 
 
 def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEntity]) -> list[DeleteEntity]:
@@ -71,12 +82,12 @@ def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[En
 
 
 def _create(router_id: str, wanted: Entity, same_key: list[Entity]) -> CreateEntity:
-    """Make an entity under a name that is free; if none is, its bearer goes first."""
+    """Make an entity beside its predecessors under a name that is free; where they must go first, under its own."""
     if not same_key:
         return CreateEntity(router_id, wanted)
     key = exclusive_key(wanted)
     coexists = not keeps_name(wanted) and all(exclusive_key(live) != key for live in same_key)
-    name = alternate_name(same_key[0].name) if coexists and len(same_key) == 1 else wanted.name
+    name = free_name(wanted.name, {live.name for live in same_key}) if coexists else wanted.name
     return CreateEntity(router_id, Entity(wanted.type, name, wanted.attributes), replaces=True)
 
 

@@ -156,7 +156,7 @@ class AutoLink:
     phase: int | None = None
     external_address: str | None = None
     fallback: bool = False
-    deletion_policy: str = "Drain"
+    deletion_policy: str = "Quiesce"
     created: str = ""
     uid: str = ""
     generation: int = 0

@@ -10,6 +10,7 @@ from typing import Any
 from waymesh_operator.desired import DesiredRouter, Verdict
 from waymesh_operator.entities import (
     CONNECTOR,
+    QUIESCING,
     Entity,
     address_entity,
     autolink_entities,
@@ -56,8 +57,7 @@ def address_status(address: Address, seen: Seen | None, before: Mapping[str, Any
 def autolink_status(autolink: AutoLink, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """`.status` of an AutoLink."""
     rows = _rows("AutoLink", autolink, autolink_entities(autolink), seen)
-    told = {"active": _share(rows), "state": _worst(rows), "lastError": _last_error(rows)}
-    return _status(_Case("AutoLink", autolink, seen, rows), before, now) | told
+    return _status(_Case("AutoLink", autolink, seen, rows), before, now) | {"active": _share(rows)} | _state(rows)
 
 
 def linkroute_status(
@@ -65,15 +65,21 @@ def linkroute_status(
 ) -> dict[str, Any]:
     """`.status` of a LinkRoute."""
     rows = _rows("LinkRoute", linkroute, linkroute_entities(linkroute), seen)
-    links = seen.links.get(linkroute.ref, 0) if seen else 0
+    links = sum(_count(entity, seen) for entity in linkroute_entities(linkroute)) if seen else 0
     told = {"match": linkroute.match, "active": _share(rows), "links": links}
-    return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | told
+    return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | told | _state(rows)
 
 
 def broker_status(broker: Broker, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """`.status` of a Broker."""
     rows = _rows("Broker", broker, [Entity(CONNECTOR, broker_name(broker.ref))], seen)
-    return _status(_Case("Broker", broker, seen, rows), before, now) | {"connected": _share(rows)}
+    return _status(_Case("Broker", broker, seen, rows), before, now) | {"connected": _share(rows)} | _state(rows)
+
+
+def _count(entity: Entity, seen: Seen) -> int:
+    """How many links go by a link route's entity, over all routers."""
+    live = (one for by_key in seen.live.values() for one in by_key.get(entity.key, ()))
+    return sum(int(one.attributes.get("linkCount") or 0) for one in live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,20 @@ def _row(entity: Entity, router: DesiredRouter, seen: Seen) -> Row:
         return Row(router.id, REFUSED, refused)
     if not live:
         return Row(router.id, MISSING, "the router does not have it yet")
-    return _told(router.id, live[-1])
+    # Beside one that is on its way out there may be its replacement.
+    chosen = min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
+    return _inactive(_told(router.id, chosen), chosen, seen)
+
+
+def _inactive(row: Row, live: Entity, seen: Seen) -> Row:
+    """The row, with the reason for which the Broker that a link goes to is not connected."""
+    name = str(live.attributes.get("connection") or "")
+    if row.state != "inactive" or row.error or not name:
+        return row
+    for connector in seen.live[row.id].get((CONNECTOR, name), ()):
+        told = _told(row.id, connector)
+        return Row(row.id, row.state, f"the broker is not connected: {told.error or told.state}")
+    return row
 
 
 def _told(router_id: str, live: Entity) -> Row:
@@ -184,9 +203,8 @@ def _share(rows: Sequence[Row]) -> str:
     return f"{sum(row.state == 'active' for row in rows)}/{len(rows)}"
 
 
-def _worst(rows: Sequence[Row]) -> str:
-    return min((row.state for row in rows), key=WORST_FIRST.index, default="")
-
-
-def _last_error(rows: Sequence[Row]) -> str:
-    return next((f"{row.id}: {row.error}" for row in rows if row.error), "")
+def _state(rows: Sequence[Row]) -> dict[str, str]:
+    """The worst state on any router, and the error there."""
+    worst = min(rows, key=lambda row: (WORST_FIRST.index(row.state), not row.error), default=None)
+    error = next((f"{row.id}: {row.error}" for row in (worst, *rows) if row and row.error), "")
+    return {"state": worst.state if worst else "", "lastError": error}

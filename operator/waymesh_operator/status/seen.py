@@ -24,8 +24,8 @@ class Seen:
 
     `refused` holds the router's reason for each entity that it would not take, by (router id, `Entity.key`); it is to
     be kept until the entity is taken or wanted no more. `errors` are steps on objects that failed, in words. `pending`
-    are the steps of the last plan that are still to be done. `consumers` is the result of `consumers_by_address`,
-    `links` the number of routed links of each LinkRoute. `repaired` counts what was put right, over all time.
+    are the steps of the last plan that are still to be done. `consumers` is the result of `consumers_by_address`.
+    `repaired` counts what was put right, over all time.
     """
 
     desired: DesiredCluster
@@ -35,7 +35,6 @@ class Seen:
     errors: tuple[str, ...] = ()
     pending: tuple[ClusterAction, ...] = ()
     consumers: Mapping[Ref, int] = field(default_factory=dict)
-    links: Mapping[Ref, int] = field(default_factory=dict)
     drift: Drift = field(default_factory=Drift)
     repaired: int = 0
     tls: MeshTls | None = None

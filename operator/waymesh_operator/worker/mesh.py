@@ -22,18 +22,18 @@ from waymesh_operator.desired import (
     referenced_secrets,
     tls_request,
 )
+from waymesh_operator.entities import of_broker
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, RESOURCES, SELECTOR
 from waymesh_operator.plan import (
     ApplyObject,
     ClusterAction,
-    CreateEntity,
-    DeleteEntity,
     DrainRouter,
     Drift,
+    EntityAction,
     ObservedCluster,
+    ObservedMesh,
     Scale,
-    UpdateEntity,
     drift,
     plan_cluster,
 )
@@ -128,7 +128,7 @@ class MeshWorker:
         self._measure(thought, status)
         if result.errors:
             raise WaymeshError("; ".join(result.errors))
-        return "busy" if busy or not _settled(status) else "done"
+        return "busy" if busy or not _settled(status) or _is_moving(thought.observed.mesh) else "done"
 
     async def _pass(self, resources: Resources, objects: dict[Key, Object], body: Object) -> tuple[Thought, Result]:
         """Observe, plan, act. What we changed ourselves is known without asking again: a second pass is cheap."""
@@ -246,7 +246,7 @@ def _think(resources: Resources, context: ClusterContext, objects: Mapping[Key, 
 
 def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
     """Whether a step puts right what no change of a resource explains. `router` is the Router as it was before."""
-    if isinstance(action, CreateEntity | UpdateEntity | DeleteEntity):
+    if isinstance(action, EntityAction):
         return thought.drift.current > 0
     if not isinstance(action, ApplyObject):
         return False
@@ -284,6 +284,16 @@ def _settled(status: Mapping[str, Any]) -> bool:
     rolling = (status.get("tls") or {}).get("phase", "Stable") != "Stable"
     moving = rolling or _holds(status, "Draining") or not _holds(status, "Converged")
     return _holds(status, "Paused") or _holds(status, "Stalled") or not moving
+
+
+def _is_moving(mesh: ObservedMesh) -> bool:
+    """Whether a connection to a broker or a link there is about to come or to go: no watch tells of that either."""
+    entities = (entity for router in mesh.routers.values() for entity in router.entities)
+    return any(
+        entity.attributes.get("operStatus") in ("attaching", "failed", "quiescing")
+        or (of_broker(entity) and entity.attributes.get("connectionStatus") in ("CONNECTING", "FAILED"))
+        for entity in entities
+    )
 
 
 def _holds(status: Mapping[str, Any], condition: str) -> bool:

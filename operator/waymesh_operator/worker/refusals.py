@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from waymesh_operator.apply import Result
-from waymesh_operator.plan import ClusterAction, CreateEntity, DeleteEntity, DrainRouter, UndrainRouter, UpdateEntity
+from waymesh_operator.plan import ClusterAction, DrainRouter, EntityAction, UndrainRouter
 
 Which = tuple[str, tuple[str, str]]
 """A router's id and an `Entity.key`."""
@@ -43,7 +43,7 @@ class Refusals:
 
 
 def _which(action: ClusterAction) -> Which:
-    if isinstance(action, CreateEntity | UpdateEntity | DeleteEntity):
+    if isinstance(action, EntityAction):
         return action.router_id, action.entity.key
     if isinstance(action, DrainRouter | UndrainRouter):
         return action.router_id, _DRAIN

@@ -116,7 +116,7 @@ class Addressing(Linked):
         address.nearest = None
         if address.reachable():
             for producer in address.producers:
-                if producer.stored and not address.direct():
+                if producer.retiring or (producer.stored and not address.direct()):
                     producer.withdraw()
                 elif not producer.accepting and (not self.drain_from or address.subscriber is not None):
                     producer.grant()

@@ -6,7 +6,7 @@ Seed 001 "Indirect Waypoints and Auto-Links", seed 003 "Connecting a Router to t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS, AmqpError
@@ -16,18 +16,21 @@ from waymesh_router.core.annotations import FALLBACK, local_annotations
 from waymesh_router.core.containers import Place, place_of, places_of
 from waymesh_router.core.keys import MOBILE, bare_address
 from waymesh_router.core.model import RouterLink
+from waymesh_router.core.unsettled import nothing_under_way
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
     from waymesh_router.core.core import Core
     from waymesh_router.core.model import RouterConnection
 
-INACTIVE, ATTACHING, FAILED, ACTIVE = "inactive", "attaching", "failed", "active"
+INACTIVE, ATTACHING, FAILED, ACTIVE, QUIESCING = "inactive", "attaching", "failed", "active", "quiescing"
 FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 30.0
 FIRST_FORBIDDEN_S = 10.0
 LAST_FORBIDDEN_S = 300.0
 """Where the container forbids the link, somebody has to change something there first."""
+CREDIT_S = 2.0
+"""A container gets so long to give the credit of a quiescing link back. What it sends later goes back to it."""
 STABLE_S = 10.0
 """A link that was active for so long and is lost begins with the shortest delay again."""
 OUTCOMES: list[str] = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
@@ -55,6 +58,12 @@ class AutoLink:
         self.forbidden_s = 0.0
         self.retry_at = math.inf
         self.active_at = math.inf
+        self.quiescing_since = math.inf
+
+    @property
+    def quiescing(self) -> bool:
+        """Whether it is on its way out."""
+        return self.quiescing_since < math.inf
 
     def terms(self, router_id: str) -> Attach:
         """Our attach."""
@@ -89,7 +98,10 @@ class AutoLink:
 
 
 class AutoLinks:
-    """All autolinks of a router, by the identities of their entities."""
+    """All autolinks of a router, by the identities of their entities.
+
+    `quiesced` is called with the identity of one that was quiesced and has come to rest: it is to be removed.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -97,6 +109,8 @@ class AutoLinks:
         self._by_place: dict[Place, dict[str, AutoLink]] = {}
         self._by_link: dict[int, AutoLink] = {}
         self._failed: dict[str, AutoLink] = {}
+        self._quiescing: dict[str, AutoLink] = {}
+        self.quiesced: Callable[[str], None] = self.remove
 
     def __len__(self) -> int:
         return len(self._all)
@@ -119,11 +133,41 @@ class AutoLinks:
         """An `autoLink` entity goes, and its link."""
         auto = self._all.pop(identity)
         self._failed.pop(identity, None)
+        self._quiescing.pop(identity, None)
         if auto.place is not None:
             self._by_place[auto.place].pop(identity, None)
         if auto.link is not None:
             self._by_link.pop(auto.link.id, None)
             auto.link.detach()
+
+    def quiesce(self, identity: str) -> None:
+        """Take no more messages, neither from the container nor for it. What is under way goes on to its end."""
+        auto = self._all[identity]
+        self._failed.pop(identity, None)
+        self._quiescing[identity] = auto
+        auto.quiescing_since = self._core.now
+        if auto.status == ACTIVE and auto.link is not None:
+            self._core.retire(auto.link)
+        auto.status = QUIESCING
+
+    def resume(self, identity: str) -> None:
+        """It is wanted again before it has gone."""
+        auto = self._quiescing.pop(identity)
+        auto.quiescing_since = math.inf
+        link = auto.link
+        if link is None or not link.retiring:
+            auto.status = ATTACHING
+            if link is None:
+                self._attach(auto)
+            return
+        link.retiring = False
+        if link.address is not None:
+            self._core.leave(link.address, link)
+        self._join(auto, link)
+
+    def quiescing_at(self, place: Place) -> bool:
+        """Whether links of quiescing autolinks are attached to a container."""
+        return any(auto.link is not None and auto.place == place for auto in self._quiescing.values())
 
     # ---- connections
     def opened(self, conn: RouterConnection) -> None:
@@ -143,6 +187,8 @@ class AutoLinks:
     def _attach(self, auto: AutoLink) -> None:
         """Attach the link if its container is connected."""
         core = self._core
+        if auto.quiescing:
+            return
         self._failed.pop(auto.attrs["identity"], None)
         there = core.containers.at(auto.place)
         if not there:
@@ -170,6 +216,13 @@ class AutoLinks:
         auto = self._by_link.get(link.id)
         if auto is None or (answer.source if auto.incoming else answer.target) is None:
             return
+        if auto.quiescing:
+            link.retiring = True
+            return
+        self._join(auto, link)
+
+    def _join(self, auto: AutoLink, link: RouterLink) -> None:
+        """An attached link serves its address."""
         auto.status, auto.last_error, auto.active_at = ACTIVE, None, self._core.now
         conn: RouterConnection = link.connection  # type: ignore[assignment]
         address = link.address = self._core.get_address(auto.key)
@@ -191,6 +244,8 @@ class AutoLinks:
         if auto is None:
             return
         auto.link = None
+        if auto.quiescing:
+            return
         if link.connection.over:
             auto.idle()
             return
@@ -203,3 +258,13 @@ class AutoLinks:
         """Try again what failed a while ago; to be called several times a second."""
         for auto in [auto for auto in self._failed.values() if now >= auto.retry_at]:
             self._attach(auto)
+        for identity in [identity for identity, auto in self._quiescing.items() if self._at_rest(auto)]:
+            self.quiesced(identity)
+
+    def _at_rest(self, auto: AutoLink) -> bool:
+        """Whether nothing of a quiescing autolink is under way any more."""
+        link = auto.link
+        if link is None:
+            return True
+        owed = auto.incoming and link.credit > 0 and self._core.now - auto.quiescing_since < CREDIT_S
+        return not owed and nothing_under_way(link)

@@ -291,6 +291,16 @@ class Core(Addressing):
         found: Address | None = self.relays.address(lk, text)
         return found
 
+    def retire(self, lk: RouterLink) -> None:
+        """A link is to take no further message. It stays on its address until it is detached if messages come on it."""
+        lk.retiring = True
+        address = lk.address
+        if not lk.is_sender:
+            lk.withdraw()
+        elif address is not None:
+            self.leave(address, lk)
+            self.refresh(address)
+
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Take a link off its address."""
         if not lk.is_sender:

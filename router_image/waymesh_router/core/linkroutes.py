@@ -32,13 +32,14 @@ BOTH = ("in", "out")
 
 
 class LinkRoute:
-    """One linkRoute entity. `keys`: its addresses in the mesh, one for each direction."""
+    """One linkRoute entity. `keys`: its addresses in the mesh, one for each direction; `links`: how many there are."""
 
     def __init__(self, attrs: Mapping[str, Any]) -> None:
         self.attrs = attrs
         directions = BOTH if attrs["direction"] == "both" else (attrs["direction"],)
         self.keys = [link_route_key(d, attrs.get("prefix"), attrs.get("pattern")) for d in directions]
         self.place = place_of(attrs)
+        self.links = 0
         self.adds = str(attrs.get("addExternalPrefix") or "")
         self.removes = str(attrs.get("delExternalPrefix") or "")
 
@@ -103,10 +104,10 @@ class LinkRoutes:
             self._advertise(key)
             self._core.drop_if_unused(self._core.get_address(key))
 
-    def active(self, identity: str) -> bool:
-        """Whether the container of an entity is connected."""
+    def stands(self, identity: str) -> tuple[bool, int]:
+        """Whether the container of an entity is connected, and how many links go to it by the entity."""
         entity = self._entities.get(identity)
-        return entity is not None and bool(self._core.containers.at(entity.place))
+        return (False, 0) if entity is None else (bool(self._core.containers.at(entity.place)), entity.links)
 
     def advertised(self) -> Iterable[str]:
         """Keys of the link routes that the mesh is told of."""
@@ -234,6 +235,8 @@ class LinkRoutes:
         self._loads[way.conn.id] = self._loads.get(way.conn.id, 0) + 1
         terminus = attach.source if attach.role else attach.target
         onward.route = Onward(way.entity, terminus is not None and terminus.dynamic)
+        if way.entity is not None:
+            way.entity.links += 1
         for one, other in ((lk, onward), (onward, lk)):
             one.kind = ROUTED
             one.passing = True
@@ -278,6 +281,8 @@ class LinkRoutes:
             if not self._loads[there]:
                 del self._loads[there]
             self._mirrors.link_gone(lk.session)
+            if lk.route.entity is not None:
+                lk.route.entity.links -= 1
         if other is None:
             return
         closed = lk.closed

@@ -58,6 +58,7 @@ cdef class RouterLink(Link):
     cdef public object route
     cdef public Py_ssize_t held
     cdef public bint stored
+    cdef public bint retiring
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled

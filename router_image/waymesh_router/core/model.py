@@ -85,7 +85,7 @@ class RouterLink(Link):
     `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
     Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
     container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
-    `stored`: it brings back what went to a fallback destination.
+    `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
     """
 
     def __init__(self, session: Session) -> None:
@@ -113,6 +113,7 @@ class RouterLink(Link):
         self.route: Any = None
         self.held = 0
         self.stored = False
+        self.retiring = False
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0

@@ -71,6 +71,15 @@ def _presettled(link: RouterLink) -> int:
     return int(link.mid_delivery and link.transfer_settled)
 
 
+def nothing_under_way(link: RouterLink) -> bool:
+    """Whether a client's or container's link could go without a delivery that ends for it."""
+    if link.unsettled:
+        return False
+    if link.is_sender:
+        return link.backlog is None and link.feeder is None and not link.undelivered()
+    return not link.mid_delivery
+
+
 def client_senders(links: Iterable[RouterLink]) -> list[RouterLink]:
     """Incoming links of clients that lead to others, and not to the router itself."""
     return [k for k in links if k.kind == ENDPOINT and not k.is_sender and k.attached and not serves_router(k)]

@@ -81,7 +81,8 @@ def _connector(view: RouterView) -> EntityAdapter:
 
 def _link_route(view: RouterView) -> EntityAdapter:
     def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
-        return {"operStatus": "active" if view.core.linkroutes.active(attributes["identity"]) else "inactive"}
+        active, links = view.core.linkroutes.stands(attributes["identity"])
+        return {"operStatus": "active" if active else "inactive", "linkCount": links}
 
     return ConfiguredEntities(
         entity_type("router.config.linkRoute"),
@@ -97,14 +98,18 @@ def _auto_link(view: RouterView) -> EntityAdapter:
         if auto is None:
             return {}
         link = None if auto.link is None else str(auto.link.id)
-        return {"phase": auto.phase, "linkRef": link, "operStatus": auto.status, "lastError": auto.last_error}
+        told = {"linkRef": link, "operStatus": auto.status, "lastError": auto.last_error}
+        return {"phase": auto.phase, "quiescing": auto.quiescing, **told}
 
-    return ConfiguredEntities(
+    adapter = ConfiguredEntities(
         entity_type("router.config.autoLink"),
         on_create=_asked(view.add_auto_link),
+        on_update=view.update_auto_link,
         on_delete=_asked(view.remove_auto_link),
         live=live,
     )
+    view.core.autolinks.quiesced = adapter.delete
+    return adapter
 
 
 def _log(view: RouterView) -> EntityAdapter:

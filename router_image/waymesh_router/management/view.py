@@ -94,6 +94,9 @@ class RouterView(Protocol):
     def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
         """Detach it for good."""
 
+    def update_auto_link(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Quiesce it, or not any more."""
+
     def add_link_route(self, attrs: Mapping[str, Any]) -> None:
         """Pass attaches with matching addresses on to a container."""
 

@@ -220,3 +220,137 @@ def test_waypoints_across_routers() -> None:
     network.run(0.1)
     assert sender.outcomes == [(True, ACCEPTED)]
     assert broker.states == [REJECTED]
+
+
+def set_quiescing(router: SimRouter, on: bool) -> None:
+    adapter = router.router.agent.adapters["router.config.autoLink"]
+    for row in rows(router):
+        if row["quiescing"] != on:
+            adapter.update(row["identity"], {"quiescing": on})
+    router.wake()
+
+
+def test_a_quiescing_autolink_takes_no_more_and_goes_when_all_is_settled() -> None:
+    incoming, _ = BOTH.split("}\n", 1)
+    network, router, broker = one_router(WAYPOINT + incoming + "}\n")
+    network.until(lambda: states(router) == ["active"], 1.0)
+    client, session = client_session(network, router)
+    receiver = client.receiver(session, "queue.first", credit=10)
+    network.run(0.1)
+    broker.queues["queue.first"].extend([message(b"one"), message(b"two")])
+    broker.pump()
+    network.until(lambda: len(receiver.got) == 2, 1.0)
+    client.settle(receiver.got[0])
+    set_quiescing(router, True)
+    network.run(5.0)
+    broker.queues["queue.first"].append(message(b"three"))
+    broker.pump()
+    client.receiver(session, "queue.first", credit=10, name="another")  # a consumer more brings no credit back
+    network.run(5.0)
+    assert states(router) == ["quiescing"]
+    assert len(receiver.got) == 2
+    assert broker.of("queue.first", is_sender=True)
+    client.settle(receiver.got[1])
+    network.until(lambda: not rows(router), 2.0)
+    network.run(0.1)
+    assert broker.states == [ACCEPTED] * 2
+    assert not broker.of("queue.first", is_sender=True)
+    assert list(broker.queues["queue.first"]) == [message(b"three")]
+    assert not router.core.autolinks
+
+
+def test_a_quiescing_autolink_towards_the_broker_waits_for_its_outcomes() -> None:
+    network, router, broker = one_router(WAYPOINT + BOTH.split("}\n", 1)[1])
+    broker.outcome = None
+    network.until(lambda: states(router) == ["active"], 1.0)
+    client, session = client_session(network, router)
+    sender = client.sender(session, "queue.first")
+    network.until(lambda: sender.link.credit > 0, 1.0)
+    client.send(sender, message())
+    network.run(0.1)
+    (queue,) = broker.of("queue.first", is_sender=False)
+    set_quiescing(router, True)
+    network.run(5.0)
+    assert sender.link.credit == 0
+    assert states(router) == ["quiescing"]
+    broker.settle(queue.got[0])
+    network.until(lambda: not rows(router), 2.0)
+    assert sender.outcomes == [(True, ACCEPTED)]
+
+
+def test_a_quiescing_autolink_that_is_wanted_again_goes_on() -> None:
+    network, router, broker = one_router(WAYPOINT + BOTH)
+    network.until(lambda: states(router) == ["active", "active"], 1.0)
+    broker.outcome = None
+    client, session = client_session(network, router)
+    sender = client.sender(session, "queue.first")
+    receiver = client.receiver(session, "queue.first", credit=10)
+    network.until(lambda: sender.link.credit > 0, 1.0)
+    client.send(sender, message())
+    broker.queues["queue.first"].append(message())
+    broker.pump()
+    network.until(lambda: len(receiver.got) == 1, 1.0)
+    set_quiescing(router, True)
+    network.run(3.0)
+    assert states(router) == ["quiescing", "quiescing"]
+    links = len(broker.links)
+    set_quiescing(router, False)
+    network.run(0.1)
+    assert states(router) == ["active", "active"]
+    assert len(broker.links) == links
+    client.send(sender, message())
+    broker.queues["queue.first"].append(message())
+    broker.pump()
+    network.run(0.1)
+    assert len(receiver.got) == 2
+    assert len(broker.of("queue.first", is_sender=False)[0].got) == 2
+
+
+def test_a_quiescing_autolink_without_a_broker_goes_at_once() -> None:
+    network, router, broker = one_router(WAYPOINT + BOTH)
+    broker.refuse["queue.first"] = ("amqp:not-found", "Node not found: queue.first")
+    network.until(lambda: states(router) == ["failed", "failed"], 1.0)
+    set_quiescing(router, True)
+    network.until(lambda: not rows(router), 1.0)
+    tries = len(broker.links)
+    network.run(30.0)
+    assert len(broker.links) == tries
+
+
+def test_a_quiescing_autolink_goes_with_the_broker_s_connection() -> None:
+    network, router, broker = one_router(WAYPOINT + BOTH.split("}\n", 1)[1])
+    broker.outcome = None
+    network.until(lambda: states(router) == ["active"], 1.0)
+    client, session = client_session(network, router)
+    sender = client.sender(session, "queue.first")
+    network.until(lambda: sender.link.credit > 0, 1.0)
+    client.send(sender, message())
+    network.run(0.1)
+    set_quiescing(router, True)
+    network.run(1.0)
+    broker.drop()
+    network.until(lambda: not rows(router), 2.0)
+    network.run(2.0)
+    assert not broker.of("queue.first")
+
+
+def test_a_connector_that_is_deleted_waits_for_its_quiescing_autolinks() -> None:
+    network, router, broker = one_router(WAYPOINT + BOTH.split("}\n", 1)[1])
+    broker.outcome = None
+    network.until(lambda: states(router) == ["active"], 1.0)
+    client, session = client_session(network, router)
+    sender = client.sender(session, "queue.first")
+    network.until(lambda: sender.link.credit > 0, 1.0)
+    client.send(sender, message())
+    network.run(0.1)
+    set_quiescing(router, True)
+    connectors = router.router.agent.adapters["connector"]
+    (connector,) = connectors.rows(router.world.now)
+    connectors.delete(connector["identity"])
+    network.run(5.0)
+    (queue,) = broker.of("queue.first", is_sender=False)
+    broker.settle(queue.got[0])
+    network.until(lambda: not rows(router), 2.0)
+    network.run(1.0)
+    assert sender.outcomes == [(True, ACCEPTED)]
+    assert not router.router.connectors

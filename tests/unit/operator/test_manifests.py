@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waymesh_operator.errors import ManifestError
-from waymesh_operator.manifests import Resources, check, load_crds, read_files
+from waymesh_operator.manifests import Checked, check, load_crds, read_files
 from waymesh_operator.manifests.source import parse_text
 from waymesh_operator.specs import Listener, Ref
 
@@ -20,13 +20,13 @@ ROUTER = "apiVersion: waymesh.io/v1alpha1\nkind: Router\nmetadata: {name: mesh}\
 ADDRESS = "apiVersion: waymesh.io/v1alpha1\nkind: Address\nmetadata: {name: orders}\n"
 
 
-def accept(text: str, before: Resources | None = None) -> Resources:
+def accept(text: str, before: Checked | None = None) -> Checked:
     documents, problems = parse_text(text, "m.yaml")
     assert problems == []
     return check(documents, CRDS, before)
 
 
-def refuse(text: str, before: Resources | None = None) -> list[str]:
+def refuse(text: str, before: Checked | None = None) -> list[str]:
     documents, problems = parse_text(text, "m.yaml")
     try:
         check(documents, CRDS, before)
@@ -62,17 +62,51 @@ def test_nested_defaults_and_lists() -> None:
 
 def test_an_address() -> None:
     spec = "spec: {routerRef: {name: mesh}, pattern: 'a.*.#', distribution: multicast, waypoint: true, priority: 7}\n"
-    (address,) = accept(ROUTER + "spec: {}\n---\n" + ADDRESS + spec).addresses
+    (mesh,) = accept(ROUTER + "spec: {}\n---\n" + ADDRESS + spec).meshes.values()
+    (address,) = mesh.addresses
     assert (address.pattern, address.prefix, address.distribution) == ("a.*.#", None, "multicast")
     assert (address.waypoint, address.priority, address.ingress_phase) == (True, 7, None)
 
 
-def test_other_kinds_are_validated_and_idle() -> None:
-    spec = "spec: {routerRef: {name: mesh}, containerId: broker, address: q, direction: in}\n"
-    text = ROUTER + "spec: {}\n---\n" + ADDRESS.replace("Address", "AutoLink") + spec
-    assert accept(text).idle == (("AutoLink", Ref("default", "orders")),)
+LINK = ROUTER + "spec: {}\n---\n" + ADDRESS.replace("Address", "AutoLink")
+
+
+def test_what_refers_to_a_router_is_with_it() -> None:
+    text = LINK + "spec: {routerRef: {name: mesh}, containerId: broker, address: q, direction: in}\n"
+    (mesh,) = accept(text).meshes.values()
+    assert [(link.address, link.container_id, link.deletion_policy) for link in mesh.autolinks] == [
+        ("q", "broker", "Quiesce")
+    ]
     bad = text.replace("containerId: broker", "containerId: broker, brokerRef: {name: b}")
     assert refuse(bad) == ["m.yaml:9: AutoLink/orders spec: give exactly one of brokerRef and containerId"]
+
+
+def test_the_same_link_twice() -> None:
+    text = LINK + "spec: {routerRef: {name: mesh}, containerId: broker, address: q, direction: in}\n"
+    again = text + "---\n" + text.partition("---\n")[2].replace("orders", "other")
+    assert refuse(again) == ["m.yaml:14: AutoLink/other spec.address: q is taken already by AutoLink/orders"]
+
+
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: n}\n"
+
+
+def test_a_secret() -> None:
+    checked = accept(SECRET + "type: Opaque\ndata: {a: YQ==, b: YQ==}\nstringData: {b: bee}\n")
+    assert checked.secrets == {Ref("n", "login"): {"a": b"a", "b": b"bee"}}
+    assert checked.secrets_of("n") == {"login": {"a": b"a", "b": b"bee"}}
+    assert checked.secrets_of("default") == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("data: {password: a secret}", "data.password: must be base64; plain text belongs into stringData"),
+        ("stringData: {password: 12345}", "stringData.password: must be text (got 12345)"),
+        ("Data: {}", "Data: unknown field; did you mean data?"),
+    ],
+)
+def test_a_wrong_secret(fields: str, expected: str) -> None:
+    assert refuse(SECRET + fields + "\n") == [f"m.yaml:4: Secret/login {expected}"]
 
 
 SPEC_ERRORS = [
@@ -135,8 +169,8 @@ def test_a_wrong_address(spec: str, expected: str) -> None:
         ("kind: Router\n", "m.yaml:1: apiVersion: is required"),
         (ROUTER.replace("Router", "Rooter"), "m.yaml:2: kind: unknown kind Rooter; did you mean Router?"),
         (ROUTER.replace("Router", "Pizza"),
-         "m.yaml:2: kind: unknown kind Pizza; known are Address, AutoLink, Broker, LinkRoute, Router"),
-        ("apiVersion: v1\nkind: Secret\n", "m.yaml:2: kind: Secret of v1 is no Waymesh resource; leave it out here"),
+         "m.yaml:2: kind: unknown kind Pizza; known are Address, AutoLink, Broker, LinkRoute, Router, Secret"),
+        ("apiVersion: v1\nkind: Pod\n", "m.yaml:2: kind: Pod of v1 is no Waymesh resource; leave it out here"),
         (ROUTER.replace("v1alpha1", "v1"),
          "m.yaml:1: Router/mesh apiVersion: must be waymesh.io/v1alpha1 for a Router (got waymesh.io/v1)"),
         (ROUTER, "m.yaml:1: Router/mesh spec: is required"),

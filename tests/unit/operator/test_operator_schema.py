@@ -121,7 +121,7 @@ def entities() -> Iterable[Entity]:
     yield address_entity(Address(REF, MESH, pattern="a.#", enable_fallback=True))
     for broker in brokers():
         yield from broker_entities(broker, "user" if broker.mechanism == "PLAIN" else "")
-    for ref, policy in itertools.product((REF, None), ("Drain", "Immediate")):
+    for ref, policy in itertools.product((REF, None), ("Quiesce", "Immediate")):
         link = AutoLink(REF, MESH, "q", "in", broker=ref, container_id=None if ref else "c", phase=1, fallback=True)
         yield from autolink_entities(dataclasses.replace(link, external_address="e", deletion_policy=policy))
     route = LinkRoute(REF, MESH, "both", pattern="p.#", container_id="c", add_external_prefix="a")

@@ -47,7 +47,7 @@ LINK = AutoLink(Ref("ns", "l"), MESH, "q", "in", broker=BROKER.ref)
 ROUTE = LinkRoute(Ref("ns", "r"), MESH, "both", prefix="p", container_id="c")
 ADDRESS = Address(Ref("ns", "a"), MESH, prefix="p")
 ALL = Resources(ROUTER, (ADDRESS,), (BROKER,), (LINK,), (ROUTE,))
-GOOD = {"connectionStatus": "SUCCESS", "operStatus": "active"}
+GOOD = {"connectionStatus": "SUCCESS", "operStatus": "active", "linkCount": 2}
 
 
 def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields: Any) -> Seen:
@@ -95,7 +95,7 @@ def all_statuses(mesh: Seen | None) -> dict[str, dict[str, Any]]:
 
 
 def test_when_all_is_well_everything_says_so() -> None:
-    mesh = seen(consumers={ADDRESS.ref: 7}, links={ROUTE.ref: 5})
+    mesh = seen(consumers={ADDRESS.ref: 7})
     statuses = {"Router": router_status(ROUTER, mesh, {}), **all_statuses(mesh)}
     for kind, status in statuses.items():
         assert fits(kind, status)
@@ -104,7 +104,7 @@ def test_when_all_is_well_everything_says_so() -> None:
             assert (value, message) == (good, ""), (kind, name, reason)
     assert statuses["Address"]["consumers"] == 7
     assert (statuses["AutoLink"]["active"], statuses["AutoLink"]["state"]) == ("3/3", "active")
-    assert (statuses["LinkRoute"]["match"], statuses["LinkRoute"]["links"]) == ("p", 5)
+    assert (statuses["LinkRoute"]["match"], statuses["LinkRoute"]["links"]) == ("p", 2 * 2 * 3)
     assert statuses["Broker"]["connected"] == "3/3"
     assert statuses["Broker"]["observedGeneration"] == 1
     router = statuses["Router"]
@@ -132,6 +132,32 @@ def test_printer_columns_find_what_they_show() -> None:
     for kind, names in (shown | {"Broker": ["connected"], "Address": ["match", "consumers"]}).items():
         for name in names:
             assert name in statuses[kind], (kind, name)
+
+
+def test_a_link_without_its_broker_says_why() -> None:
+    away = {"connectionStatus": "FAILED", "connectionMsg": "Connection refused"}
+    idle = {"operStatus": "inactive", "lastError": None}
+    mesh = seen(live={("mesh-1", "k8s/ns/Broker/b"): away, ("mesh-1", "k8s/ns/AutoLink/l"): idle})
+    link, broker = autolink_status(LINK, mesh, {}, NOW), broker_status(BROKER, mesh, {}, NOW)
+    assert fits("AutoLink", link)
+    assert fits("Broker", broker)
+    said = "mesh-1: the broker is not connected: Connection refused"
+    assert (link["active"], link["state"], link["lastError"]) == ("2/3", "inactive", said)
+    assert conditions(link)["Ready"] == ("False", "NotActive", said)
+    assert conditions(link)["Programmed"][0] == "True"
+    assert (broker["connected"], broker["state"], broker["lastError"]) == (
+        "2/3", "failed", "mesh-1: Connection refused",
+    )  # fmt: skip
+
+
+def test_a_link_beside_its_quiescing_predecessor_is_what_counts() -> None:
+    mesh = seen()
+    name = "k8s/ns/AutoLink/l"
+    for router_id, router in mesh.observed.mesh.routers.items():
+        former = Entity("router.config.autoLink", f"{name}~1", {"operStatus": "quiescing", "quiescing": True})
+        changed = replace(router, entities=(former, *router.entities, replace(former, name=f"{name}~2")))
+        mesh.observed.mesh.routers[router_id] = changed  # type: ignore[index]
+    assert autolink_status(LINK, mesh, {}, NOW)["active"] == "3/3"
 
 
 def test_while_nothing_happens_nothing_changes_and_a_change_has_its_time() -> None:
