@@ -266,5 +266,7 @@ class AutoLinks:
         link = auto.link
         if link is None:
             return True
+        if auto.incoming:
+            self._core.hand_back(link)
         owed = auto.incoming and link.credit > 0 and self._core.now - auto.quiescing_since < CREDIT_S
         return not owed and nothing_under_way(link)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -297,9 +298,23 @@ class Core(Addressing):
         address = lk.address
         if not lk.is_sender:
             lk.withdraw()
+            self.hand_back(lk)
         elif address is not None:
             self.leave(address, lk)
             self.refresh(address)
+
+    def hand_back(self, lk: RouterLink) -> None:
+        """What has come on a link and waits for a consumer goes back where it came from, unless it is settled."""
+        address = lk.address
+        waiting = address.pending if address is not None else None
+        if address is None or waiting is None:
+            return
+        back = [queued for queued in waiting if queued.link is lk and queued.delivery is not None]
+        if back:
+            kept = deque(queued for queued in waiting if queued.link is not lk or queued.delivery is None)
+            address.pending = kept or None
+        for queued in back:
+            self.release_queued(queued)
 
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Take a link off its address."""

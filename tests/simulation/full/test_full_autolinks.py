@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.kit.frames import message
-from tests.simulation.full.containers import ACCEPTED, REJECTED, Broker, Party
+from tests.simulation.full.containers import ACCEPTED, REJECTED, RELEASED, Broker, Party
 from tests.simulation.full.network import Network, SimRouter
 from waymesh_amqp.outcomes import modified
 from waymesh_amqp.types import encode
@@ -257,6 +257,25 @@ def test_a_quiescing_autolink_takes_no_more_and_goes_when_all_is_settled() -> No
     assert not broker.of("queue.first", is_sender=True)
     assert list(broker.queues["queue.first"]) == [message(b"three")]
     assert not router.core.autolinks
+
+
+def test_a_quiescing_autolink_hands_back_what_no_consumer_has_taken() -> None:
+    network, router, broker = one_router(WAYPOINT + BOTH.split("}\n", 1)[0] + "}\n")
+    network.until(lambda: states(router) == ["active"], 1.0)
+    client, session = client_session(network, router)
+    receiver = client.receiver(session, "queue.first", credit=1)
+    network.run(0.1)
+    broker.queues["queue.first"].extend(message(body) for body in (b"one", b"two", b"three"))
+    broker.pump()
+    network.until(lambda: len(receiver.got) == 1, 1.0)
+    network.run(0.1)
+    assert not broker.states
+    set_quiescing(router, True)
+    network.run(0.1)
+    assert broker.states == [RELEASED] * 2
+    client.settle(receiver.got[0])
+    network.until(lambda: not rows(router), 2.0)
+    assert broker.states == [RELEASED] * 2 + [ACCEPTED]
 
 
 def test_a_quiescing_autolink_towards_the_broker_waits_for_its_outcomes() -> None:

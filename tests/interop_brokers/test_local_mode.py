@@ -1,0 +1,92 @@
+"""`waymesh up` with a real Broker-J behind it: the example, as a person changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import proton
+import pytest
+
+from tests.brokers.broker_j import BrokerJ
+from tests.brokers.process import PASSWORD
+from tests.kit.clients import Client
+from tests.kit.local_mode import ROOT, Up
+from tests.kit.waiting import wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.brokers, pytest.mark.engine_independent]
+
+EXAMPLE = ROOT / "examples" / "local-broker.yaml"
+QUEUE, ARCHIVE = "orders.new", "archive.2026"
+LINKS = ("AutoLink/new-orders-in", "AutoLink/new-orders-out", "LinkRoute/archive")
+COUNT = 300
+
+
+@pytest.fixture
+def up(tmp_path: Path, brokerj_durable: BrokerJ) -> Iterator[Up]:
+    """The example's mesh, which has a wrong password for the broker."""
+    for queue in (QUEUE, ARCHIVE):
+        brokerj_durable.create_queue(queue)
+    running = Up(tmp_path, EXAMPLE.read_text().replace("port: 5772", f"port: {brokerj_durable.ports.scram}"))
+    try:
+        running.wait_for("edge is ready: 2 routers")
+        yield running
+    finally:
+        running.stop()
+        running.end_routers()
+        for queue in (QUEUE, ARCHIVE):
+            brokerj_durable.delete("queue", queue)
+
+
+def wait_active(up: Up, times: int) -> None:
+    """Until the Broker and all links have been told to be active so many times."""
+    for subject in ("Broker/store", *LINKS):
+        up.wait_for(f"{subject} is active on 2/2", times)
+
+
+def names(up: Up, kind: str) -> list[str]:
+    """What the second router has of a type."""
+    with up.client("edge-1") as client:
+        return [str(row["name"]) for row in client.query(kind, ["name"])]
+
+
+def test_a_broker_s_links_come_fail_and_go_without_loss(up: Up, brokerj_durable: BrokerJ) -> None:
+    pids = up.pids()
+    up.wait_for("Broker/store: edge-")
+    assert "is active" not in up.text
+    up.edit("password: router-password", f"password: {PASSWORD}")
+    wait_active(up, 1)
+
+    with Client(up.url("edge-0")) as near, Client(up.url("edge-1")) as far:
+        for address in (QUEUE, ARCHIVE):
+            sent = near.sender(address).send(proton.Message(body=address, durable=True))
+            assert sent.outcome() == "accepted"
+            received = far.receiver(address, credit=1).next()
+            assert received.message.body == address
+            received.accept()
+
+    brokerj_durable.kill()
+    for subject in LINKS:
+        up.wait_for(f"{subject}: edge-0: the broker is not connected: ")
+    brokerj_durable.start()
+    wait_active(up, 2)
+    assert up.pids() == pids
+
+
+def test_autolinks_that_are_taken_away_under_load_lose_nothing(up: Up, brokerj_durable: BrokerJ) -> None:
+    up.edit("password: router-password", f"password: {PASSWORD}")
+    wait_active(up, 1)
+    with Client(up.url("edge-0")) as near, Client(up.url("edge-1")) as far:
+        sender, receiver = near.sender(QUEUE), far.receiver(QUEUE, credit=20)
+        sent = [sender.send(proton.Message(body=number, durable=True)) for number in range(COUNT)]
+        held = receiver.take(20, accept=False)
+        text = up.file.read_text()
+        up.file.write_text("---\n".join(part for part in text.split("---\n") if "kind: AutoLink" not in part))
+        up.wait_for("quiesce and remove router.config.autoLink new-orders-in", times=2)
+        assert "k8s/default/AutoLink/new-orders-in" in names(up, "router.config.autoLink")
+        for received in held:
+            received.accept()
+        wait_until(lambda: not names(up, "router.config.autoLink"), 10, "the autolinks gone")
+        accepted = sum(one.outcome() == "accepted" for one in sent)
+        wait_until(lambda: brokerj_durable.depth(QUEUE) == accepted - len(held), 10, "what was received has left")
+    assert brokerj_durable.consumers(QUEUE) == 0
