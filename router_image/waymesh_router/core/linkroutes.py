@@ -177,15 +177,17 @@ class LinkRoutes:
         if text is None:
             return None, None
         told = rewriting.told_address(attach) if conn.role == INTER_ROUTER else conn.route_address
+        temporary = rewriting.is_temporary(attach)
+        further = told if temporary else None  # it may be gone at the next router, while this one still knows it
         if text in self._made:
             maker, _ = self._made[text]
             way: RouterConnection = maker.connection  # type: ignore[assignment]
-            return [Way(way, None if maker.route is None else maker.route.entity)], None
+            return [Way(way, None if maker.route is None else maker.route.entity)], further
         tree = self._trees[attach.role]
         keys = tree.match(text) if text or not told else None
         if keys is not None:
-            return self._ways(conn, lk, keys), None
-        if told and (text in ("", rewriting.COORDINATOR) or rewriting.is_temporary(attach)):
+            return self._ways(conn, lk, keys), further
+        if told and (temporary or text in ("", rewriting.COORDINATOR)):
             return self._ways(conn, lk, tree.match(told) or []), told
         # of a transaction everything goes where its coordinator is
         coordinators = self._mirrors.connections(lk.session) if not text else {}
