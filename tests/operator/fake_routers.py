@@ -86,6 +86,8 @@ class FakeRouter:
         self._called("update", str(name))
         row = self.rows[str(entity_type)][str(name)]
         row.update(attributes)
+        if "quiescing" in attributes:
+            row["operStatus"] = "quiescing" if row["quiescing"] else "active"
         return dict(row)
 
     def delete(self, entity_type: str | None = None, *, name: str | None = None) -> None:
@@ -109,6 +111,7 @@ class FakeMesh:
     def __init__(self) -> None:
         self.routers: dict[str, FakeRouter] = {}
         self.unknown_types: set[str] = set()
+        self.state: Row = {"operStatus": "active"}
         self.consumers: dict[str, int] = {}
         self.refuse: Callable[[str, str], str] = lambda kind, name: ""
         self.fail: Callable[[str, str, str], None] = lambda router, verb, what: None
@@ -126,7 +129,7 @@ class FakeMesh:
         return next(router for router in self.routers.values() if router.name == name)
 
     def state_of(self, kind: str) -> Row:
-        return {"operStatus": "active"} if kind in (AUTOLINK, LINKROUTE) else {}
+        return dict(self.state) if kind in (AUTOLINK, LINKROUTE) else {}
 
     # --- Reach ---
 

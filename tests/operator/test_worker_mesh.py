@@ -191,6 +191,48 @@ def test_worker_waits_for_a_missing_secret_and_goes_on_when_it_comes() -> None:
         await lab.settle()
         assert lab.condition("ResolvedRefs", "Broker", "b")[0] == "True"
         assert "k8s/ns/Broker/b" in lab.live("mesh-0").names("connector")
+        data = {**data, "password": "bmV3"}
+        lab.kube.edit("Secret", NAMESPACE, "pw", lambda body: body.update(data=data))
+        lab.later(60)
+        await lab.settle()
+        assert lab.kube.objects["Secret", NAMESPACE, "mesh-credentials"]["data"]["broker.b.password"] == "bmV3"
+        assert lab.status()["drift"]["repaired"] == 0
+
+    run(story)
+
+
+def test_worker_quiesces_an_autolink_and_looks_at_it_until_it_is_gone() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        await lab.settle()
+        lab.live("mesh-0").unsettled = 2
+        lab.kube.remove("AutoLink", NAMESPACE, "in")
+        for _ in range(4):
+            assert await lab.turn() == "busy"
+            lab.later(5)
+        (row,) = lab.live("mesh-0").rows["router.config.autoLink"].values()
+        assert row["quiescing"]
+        lab.live("mesh-0").unsettled = 0
+        await lab.settle()
+        assert lab.live("mesh-0").names("router.config.autoLink") == []
+        assert lab.status()["drift"] == {"state": "None", "current": 0, "repaired": 0, "unmanaged": 0}
+
+    run(story)
+
+
+def test_worker_sees_a_link_come_without_waiting_for_a_resync() -> None:
+    async def story(lab: Lab) -> None:
+        lab.mesh.state = {"operStatus": "failed", "lastError": "Node not found: q"}
+        lab.router(1)
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        await lab.until(lambda: "Node not found: q" in lab.status("AutoLink", "in").get("lastError", ""))
+        assert await lab.turn() == "busy"
+        for row in lab.live("mesh-0").rows["router.config.autoLink"].values():
+            row.update(operStatus="active", lastError=None)
+        lab.later(3)
+        await lab.turn()
+        assert lab.condition("Ready", "AutoLink", "in")[0] == "True"
 
     run(story)
 

@@ -59,7 +59,7 @@ _RESOURCES = frozenset(kind.kind for kind in RESOURCES)
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What a pass found and means to do."""
+    """What a pass found and means to do. `news` are Secrets whose contents were meant to be others at the last pass."""
 
     context: ClusterContext
     live: LiveMesh
@@ -67,6 +67,7 @@ class Thought:
     observed: ObservedCluster
     actions: tuple[ClusterAction, ...]
     drift: Drift
+    news: frozenset[str] = frozenset()
 
 
 class MeshWorker:
@@ -81,6 +82,7 @@ class MeshWorker:
         self._statuses = Statuses(mesh, world)
         self._refusals = Refusals(world.clock, world.pace.resync_s)
         self._repaired: int | None = None
+        self._meant: dict[str, Any] = {}
 
     async def close(self) -> None:
         """End all connections to routers."""
@@ -135,7 +137,8 @@ class MeshWorker:
         thought = await self._think(resources, objects)
         # What a router has refused is no drift: nobody has changed it.
         current = max(0, thought.drift.current - len(self._refusals.reasons))
-        thought = dataclasses.replace(thought, drift=dataclasses.replace(thought.drift, current=current))
+        drift_ = dataclasses.replace(thought.drift, current=current)
+        thought = dataclasses.replace(thought, drift=drift_, news=self._news(thought.desired))
         writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._world.inventory.see)
         steps = self._refusals.due(thought.actions)
         result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
@@ -143,6 +146,12 @@ class MeshWorker:
         self._count(thought, result, body)
         await self._tell(thought, result, body)
         return thought, result
+
+    def _news(self, desired: DesiredCluster) -> frozenset[str]:
+        """Secrets of ours that others have changed by theirs, or that time has: to write them repairs nothing."""
+        meant = {item["metadata"]["name"]: item["data"] for item in desired.objects if item["kind"] == "Secret"}
+        former, self._meant = self._meant, meant
+        return frozenset(name for name, data in meant.items() if former.get(name) != data)
 
     async def _think(self, resources: Resources, objects: dict[Key, Object]) -> Thought:
         live = await self._routers.observe(objects, bool(resources.addresses))
@@ -251,6 +260,8 @@ def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
     if not isinstance(action, ApplyObject):
         return False
     metadata = action.manifest["metadata"]
+    if action.manifest["kind"] == "Secret" and metadata["name"] in thought.news:
+        return False
     live = thought.observed.objects.get((action.manifest["kind"], metadata["name"]))
     wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
     if live is None:

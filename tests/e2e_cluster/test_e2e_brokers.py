@@ -1,0 +1,114 @@
+"""Broker, AutoLink and LinkRoute with a real Broker-J, which runs beside the cluster as brokers often do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.brokers.broker_j import BrokerJ
+from tests.brokers.process import PASSWORD, USER
+from tests.cluster.api import Object
+from tests.cluster.lifecycle import Cluster
+from tests.cluster.namespace import Namespace, condition_status
+from tests.e2e_cluster.scene import Mesh, Traffic, resource
+from tests.kit.waiting import wait_until
+
+HERE, THERE = {"name": "mesh"}, {"name": "store"}
+QUEUE, ARCHIVE = "orders", "archive.2026"
+LINKS = (("AutoLink", "orders-in"), ("AutoLink", "orders-out"), ("LinkRoute", "archive"))
+SEEN_S = 60.0
+"""The operator looks at a mesh at rest every half minute."""
+
+
+@pytest.fixture
+def broker(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerJ]:
+    """A Broker-J at an address that pods can reach."""
+    folder = tmp_path_factory.mktemp("brokerj-of-cluster")
+    with BrokerJ(folder, durable=True, host=cluster.network.gateway(1)) as made:
+        for queue in (QUEUE, ARCHIVE):
+            made.create_queue(queue)
+        yield made
+
+
+def login(password: str) -> Object:
+    """The Secret that the Broker names."""
+    data = {"username": USER, "password": password}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": data}
+
+
+def autolinks() -> list[Object]:
+    """To the queue and from it."""
+    return [
+        resource("AutoLink", f"orders-{way}", routerRef=HERE, brokerRef=THERE, address=QUEUE, direction=way)
+        for way in ("in", "out")
+    ]
+
+
+def manifests(broker: BrokerJ) -> list[Object]:
+    """The broker, a queue of it as a waypoint, another one by a link route."""
+    place = {"host": broker.host, "port": broker.ports.scram}
+    auth = {"mechanism": "SCRAM-SHA-256", "secretRef": {"name": "login"}}
+    return [
+        resource("Broker", "store", routerRef=HERE, endpoints=[place], auth=auth),
+        resource("Address", QUEUE, routerRef=HERE, prefix=QUEUE, waypoint=True),
+        *autolinks(),
+        resource("LinkRoute", "archive", routerRef=HERE, brokerRef=THERE, prefix="archive", direction="both"),
+    ]
+
+
+def wait_state(namespace: Namespace, state: str, error: str) -> None:
+    """Until the Broker says so."""
+
+    def holds(found: Object) -> bool:
+        status = found.get("status", {})
+        return bool(status.get("state") == state and error in status.get("lastError", ""))
+
+    namespace.wait("Broker", "store", holds, SEEN_S, f"state {state}")
+
+
+def wait_ready(namespace: Namespace) -> None:
+    """Until the Broker is connected and all links work on both routers."""
+    for kind, name in (("Broker", "store"), *LINKS):
+        found = namespace.wait_condition(kind, name, "Ready", "True", SEEN_S)
+        status = found["status"]
+        assert status["state"] == "active"
+        assert status["connected" if kind == "Broker" else "active"] == "2/2"
+        assert {row["id"]: row["operStatus"] for row in status["routers"]} == {"mesh-0": "active", "mesh-1": "active"}
+
+
+def test_links_to_a_broker_come_fail_and_go_without_loss(
+    operator: Namespace, namespace: Namespace, broker: BrokerJ, router_image: str
+) -> None:
+    mesh = Mesh(namespace).apply(2)
+    namespace.apply([login("wrong"), *manifests(broker)])
+    mesh.converged(2)
+    wait_state(namespace, "failed", "mesh-")
+    before = mesh.lives()
+    namespace.apply(login(PASSWORD))
+    wait_ready(namespace)
+
+    queue, archive = (Traffic(namespace, router_image, address) for address in (QUEUE, ARCHIVE))
+    queue.receive("receiver")
+    archive.receive("reader")
+    queue.send("sender")
+    archive.send("writer")
+    wait_until(lambda: broker.consumers(QUEUE) == 2, 10, "the queue's consumers")
+    for kind, name in LINKS[:2]:
+        namespace.delete(kind, name)
+    wait_until(lambda: broker.consumers(QUEUE) == 0, SEEN_S, "the autolinks gone from the routers")
+    namespace.apply(autolinks())
+    wait_ready(namespace)
+    queue.end().check()
+    archive.end().check()
+
+    broker.kill()
+    wait_state(namespace, "failed", "mesh-")
+    for kind, name in LINKS:
+        found = namespace.wait_condition(kind, name, "Ready", "False", SEEN_S)
+        assert condition_status(found, "Programmed") == "True"
+        assert "the broker is not connected" in found["status"]["lastError"]
+    assert "NotConnected" in {event["reason"] for event in namespace.events("store")}
+    broker.start()
+    wait_ready(namespace)
+    assert mesh.lives() == before
