@@ -6,6 +6,7 @@ from waymesh_router.core.settlement cimport Settlement
 cdef class Linked(Settlement):
     cdef pass_on(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef pass_first(self, RouterLink lk, RouterLink out, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef keep_back(self, Queued q, RouterLink out)
     cdef read_tag_and_state(self, Queued q, const unsigned char[::1] b, Py_ssize_t end)
     cdef count_held(self, RouterLink lk, RouterLink out, Py_ssize_t size)
     cdef send_linked(self, Queued q, RouterLink out, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)

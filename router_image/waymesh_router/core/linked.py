@@ -14,7 +14,8 @@ import cython
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
 from waymesh_amqp.transfer import TransferFields
-from waymesh_router.core.forwarding import RELEASED
+from waymesh_router.core import nolocal
+from waymesh_router.core.forwarding import ACCEPTED, RELEASED
 from waymesh_router.core.model import Queued, RouterLink
 from waymesh_router.core.settlement import Settlement
 
@@ -97,6 +98,13 @@ class Linked(Settlement):
             if not self.track(lk, d):
                 return
             q.delivery = d
+        if lk.client is not None:
+            data: bytes = nolocal.marked(bytes(b[start:end]), more, lk.client)
+            b = data if cython.compiled else memoryview(data)
+            start, end = 0, len(data)
+        elif out.client is not None and nolocal.is_from(bytes(b[start:end]), out.client):
+            self.keep_back(q, out)
+            return
         if out.queue is None and out.ready():
             self.send_linked(q, out, more, b, start, end)
             return
@@ -107,6 +115,12 @@ class Linked(Settlement):
             out.queue = deque()
         out.queue.append(q)
         self.count_held(lk, out, end - start)
+
+    def keep_back(self, q: Queued, out: RouterLink) -> None:
+        """What a receiver's own client sent and is not to have: accepted in the receiver's place."""
+        if q.delivery is not None:
+            self.settle_incoming(q.delivery, ACCEPTED)
+        self.pass_credit(out)
 
     def read_tag_and_state(self, q: Queued, b: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> None:
         """What the first transfer says besides numbers and flags; its field list ends at `end`. Spec: 2.7.5."""

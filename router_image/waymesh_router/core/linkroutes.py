@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open
-from waymesh_router.core import linknames, rewriting
+from waymesh_router.core import linknames, nolocal, rewriting
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.containers import place_of, places_of
 from waymesh_router.core.keys import link_route_key, link_route_pattern, outgoing_route
@@ -47,11 +47,12 @@ class LinkRoute:
 @dataclass(slots=True)
 class Onward:
     """Of the link that leads on to the container: the entity where that is the next hop. `dynamic`: it asks for a node
-    to be made; `made`: the address of that."""
+    to be made; `made`: the address of that. `taken`: filters of the source that the router itself sees to."""
 
     entity: LinkRoute | None
     dynamic: bool
     made: str = ""
+    taken: dict[Any, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -155,6 +156,9 @@ class LinkRoutes:
     def attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Pass on an attach; False where no link route is meant. Raises Refusal."""
         ways, told = self._ways_of(conn, lk, attach)
+        taken = nolocal.asked(attach) if conn.role != INTER_ROUTER else {}
+        if taken:
+            attach = nolocal.without(attach, taken)
         if ways is None:
             if conn.role == INTER_ROUTER:
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
@@ -166,6 +170,8 @@ class LinkRoutes:
             except AmqpError as e:
                 refusal = Refusal(RESOURCE_LIMIT_EXCEEDED, e.description)
             else:
+                if conn.role != INTER_ROUTER:
+                    nolocal.passed_on(conn, lk, taken)
                 return True
         raise refusal
 
@@ -269,6 +275,8 @@ class LinkRoutes:
             answer.initial_delivery_count = lk.delivery_count
         if onward.route is not None and onward.route.dynamic:
             self._node_made(onward, rewriting.made_address(answer))
+        if onward.route is not None and onward.route.taken:
+            nolocal.give_back(answer, onward.route.taken)
         lk.send_attach(answer)
         self._core.on_credit(lk if lk.is_sender else onward)
 

@@ -31,6 +31,7 @@ cdef class RouterConnection(Connection):
     cdef public double opened_at
     cdef public long long deliveries_in
     cdef public double last_delivery_at
+    cdef public bint no_local
     cdef RouterLink data_link(self, int priority)
 
 @cython.final
@@ -57,6 +58,7 @@ cdef class RouterLink(Link):
     cdef public RouterLink partner
     cdef public object route
     cdef public Py_ssize_t held
+    cdef public str client
     cdef public bint stored
     cdef public bint retiring
     cdef public long long unsettled

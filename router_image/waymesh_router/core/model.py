@@ -66,6 +66,7 @@ class RouterConnection(Connection):
         self.opened_at = now
         self.deliveries_in = 0
         self.last_delivery_at = 0.0
+        self.no_local = False
         Connection.__init__(self, settings, handler, now)
 
     def data_link(self, priority: cython.int) -> RouterLink | None:
@@ -85,6 +86,7 @@ class RouterLink(Link):
     `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
     Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
     container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
+    `client`: container-id to look for where a client does not want what it sends itself, see nolocal.py.
     `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
     """
 
@@ -112,6 +114,7 @@ class RouterLink(Link):
         self.partner: Any = None  # RouterLink or None
         self.route: Any = None
         self.held = 0
+        self.client: Any = None  # str or None
         self.stored = False
         self.retiring = False
         self.unsettled = 0

@@ -15,6 +15,7 @@ final class TopicChecks {
     static void add(Map<String, Main.Check> checks) {
         checks.put("topic", TopicChecks::topic);
         checks.put("temporary_topic", TopicChecks::temporaryTopic);
+        checks.put("no_local", TopicChecks::noLocal);
         checks.put("durable_subscription", scene -> durable(scene, null));
         checks.put("durable_subscription_elsewhere", scene -> durable(scene, scene.elsewhere));
         checks.put("durable_two_clients", TopicChecks::durableTwoClients);
@@ -50,6 +51,22 @@ final class TopicChecks {
         first.close();
         second.close();
         topic.delete();
+        return "";
+    }
+
+    /** What a client sends itself is not for a consumer that does not want it; what others send is. */
+    private static String noLocal(Scene scene) throws JMSException {
+        Connection connection = scene.connect();
+        Session session = connection.createSession();
+        Session same = connection.createSession();
+        Session other = scene.session();
+        MessageConsumer consumer = session.createConsumer(scene.topic(session), null, true);
+        MessageConsumer all = session.createConsumer(scene.topic(session));
+        Scene.send(same, scene.topic(same), "own");
+        Scene.send(other, scene.topic(other), "other");
+        Scene.expect(all, "own", "other");
+        Scene.expect(consumer, "other");
+        Scene.expectNothing(consumer);
         return "";
     }
 
