@@ -17,6 +17,8 @@ LIST, MAP, PROPERTIES, NAMES = "list", "map", "properties", "names"
 
 def camel_case(name: str) -> str:
     """The name with each hyphen and the letter behind it turned into a capital: `router-id` gives `routerId`."""
+    if "-" not in name:
+        return name
     return re.sub(r"-+([A-Za-z0-9])", lambda match: match[1].upper(), name)
 
 

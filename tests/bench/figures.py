@@ -64,6 +64,12 @@ FIGURES: Final[Mapping[str, Figure]] = {
         _mesh("reach-gone", "consumer at B gone → credit withdrawn at A", "s", 0.03, 1.0),
         _mesh("kill-gap", "triangle, middle router killed: longest gap", "s", 0.1, 0.62),
         _mesh("kill-lost", "the same: pre-settled messages lost at 200/s", "msgs", 20, 120),
+        _mesh("autolinks-start", "start to listening with 10,000 autolinks configured", "s", None, None),
+        _mesh("autolinks-active", "the same: listening → all active, with the queries that tell", "s", None, None),
+        _mesh("autolink-memory", "memory of an active autolink with an address of its own", "kB", None, None),
+        _mesh("link-routes-active", "1,000 link routes: listening → all active", "s", None, None),
+        _mesh("link-route-memory", "memory of a link route", "kB", None, None),
+        _mesh("link-route-lookup", "finding one of 1,000 link routes by an address", "µs", None, None),
     )
 }
 

@@ -22,13 +22,17 @@ _STOP_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class RouterSpec:
-    """A router of a scenario: id, where it listens for clients and routers, to whom it connects at what cost."""
+    """A router of a scenario: id, where it listens for clients and routers, to whom it connects at what cost.
+
+    `extra`: further sections of its configuration.
+    """
 
     id: str
     port: int = field(default_factory=free_port)
     mesh_port: int | None = None
     connect_to: Sequence[tuple[int, int]] = ()  # (inter-router port, cost)
     mode: str = "interior"
+    extra: Sequence[tuple[str, Mapping[str, object]]] = ()
 
 
 def config_text(spec: RouterSpec) -> str:
@@ -45,6 +49,7 @@ def config_text(spec: RouterSpec) -> str:
         )
     for port, cost in spec.connect_to:
         sections.append(("connector", {**local, "port": port, "role": "inter-router", "cost": cost}))
+    sections += spec.extra
     return "\n".join(f"{name} {{\n{_lines(attributes)}}}\n" for name, attributes in sections)
 
 

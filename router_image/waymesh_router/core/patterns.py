@@ -11,19 +11,55 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 _DELIMITERS = re.compile(r"[./]")
-_RANK = {"*": 1, "#": 2}
+_LITERAL, _ONE, _ANY, _END = 0, 1, 2, 3
+Rank = tuple[int, ...]
+"""Of a pattern, word by word, smaller is more specific. _END last: of two equal beginnings the longer one is better."""
+
+
+class _Branch(Generic[V]):
+    """Where the patterns with one beginning go on: by literal word, `*` and `#`; `value` of the one that ends here."""
+
+    __slots__ = ("literals", "one", "rest", "value")
+
+    def __init__(self) -> None:
+        self.literals: dict[str, _Branch[V]] = {}
+        self.one: _Branch[V] | None = None
+        self.rest: _Branch[V] | None = None
+        self.value: V | None = None
+
+    def best(self, words: list[str], reach: set[int]) -> tuple[Rank, V] | None:
+        """The best pattern from here on; `reach`: how many of the words its beginning may have taken."""
+        found = [
+            (rank, value)
+            for word in {words[i] for i in reach if i < len(words)}
+            if word in self.literals
+            and (hit := self.literals[word].best(words, {i + 1 for i in reach if words[i : i + 1] == [word]}))
+            for rank, value in [hit]
+        ]
+        if found:
+            rank, value = min(found, key=lambda hit: hit[0])
+            return (_LITERAL, *rank), value
+        after = {i + 1 for i in reach if i < len(words)}
+        hit = self.one.best(words, after) if self.one is not None and after else None
+        if hit is not None:
+            return (_ONE, *hit[0]), hit[1]
+        hit = self.rest.best(words, set(range(min(reach), len(words) + 1))) if self.rest is not None else None
+        if hit is not None:
+            return (_ANY, *hit[0]), hit[1]
+        return ((_END,), self.value) if self.value is not None and len(words) in reach else None
 
 
 class PatternTree(Generic[V]):
     """Patterns of words between `.` or `/`, with `*` for exactly one word and `#` for any number of them.
 
     A prefix `a.b` is the pattern `a.b.#`. Where several match, the most specific wins, word by word from the left:
-    a literal word before `*` before `#`.
+    a literal word before `*` before `#`. What a match costs depends on the words of the address, hardly on how many
+    patterns there are. Values are not None.
     """
 
     def __init__(self) -> None:
         self._patterns: dict[tuple[str, ...], V] = {}
-        self._by_first: dict[str, set[tuple[str, ...]]] = {}
+        self._root: _Branch[V] = _Branch()
 
     def add(self, pattern: str, value: V) -> None:
         """Raises KeyError if an equal pattern is there already."""
@@ -31,16 +67,16 @@ class PatternTree(Generic[V]):
         if words in self._patterns:
             raise KeyError(pattern)
         self._patterns[words] = value
-        self._by_first.setdefault(words[0] if words else "", set()).add(words)
+        branch = self._root
+        for word in words:
+            branch = _step(branch, word)
+        branch.value = value
 
     def remove(self, pattern: str) -> None:
         """Raises KeyError for a pattern that is not there."""
         words = tuple(split_words(pattern))
         del self._patterns[words]
-        first = words[0] if words else ""
-        self._by_first[first].discard(words)
-        if not self._by_first[first]:
-            del self._by_first[first]
+        _prune(self._root, words)
 
     def get(self, pattern: str) -> V | None:
         """The value of an equal pattern."""
@@ -48,13 +84,33 @@ class PatternTree(Generic[V]):
 
     def match(self, address: str) -> V | None:
         """The value of the best matching pattern."""
-        words = split_words(address)
-        best: tuple[str, ...] | None = None
-        for first in (words[0] if words else "", "*", "#"):
-            for pattern in self._by_first.get(first, ()):
-                if matches(pattern, words) and (best is None or rank(pattern) < rank(best)):
-                    best = pattern
-        return None if best is None else self._patterns[best]
+        found = self._root.best(split_words(address), {0}) if self._patterns else None
+        return None if found is None else found[1]
+
+
+def _step(branch: _Branch[V], word: str) -> _Branch[V]:
+    """The branch behind one more word, made if it is new."""
+    if word == "*":
+        branch.one = branch.one or _Branch()
+        return branch.one
+    if word == "#":
+        branch.rest = branch.rest or _Branch()
+        return branch.rest
+    return branch.literals.setdefault(word, _Branch())
+
+
+def _prune(branch: _Branch[V], words: tuple[str, ...]) -> bool:
+    """Take a pattern out from here on; whether the branch is empty now."""
+    if not words:
+        branch.value = None
+    elif _prune(_step(branch, words[0]), words[1:]):
+        if words[0] == "*":
+            branch.one = None
+        elif words[0] == "#":
+            branch.rest = None
+        else:
+            del branch.literals[words[0]]
+    return not (branch.literals or branch.one or branch.rest or branch.value is not None)
 
 
 def split_words(text: str) -> list[str]:
@@ -70,21 +126,3 @@ def split_words(text: str) -> list[str]:
 def prefix_pattern(prefix: str) -> str:
     """The pattern that a prefix stands for."""
     return prefix + "/#"
-
-
-def rank(pattern: tuple[str, ...]) -> tuple[int, ...]:
-    """Smaller is more specific; the 3 at the end makes the longer of two equal beginnings the better one."""
-    return (*(_RANK.get(word, 0) for word in pattern), 3)
-
-
-def matches(pattern: tuple[str, ...], words: list[str]) -> bool:
-    """Whether the words fit the pattern; linear in len(pattern) * len(words)."""
-    reach = {0}
-    for token in pattern:
-        if token == "#":
-            reach = set(range(min(reach), len(words) + 1)) if reach else reach
-        else:
-            reach = {i + 1 for i in reach if i < len(words) and token in ("*", words[i])}
-        if not reach:
-            return False
-    return len(words) in reach

@@ -8,7 +8,7 @@ router.node); anything else subclasses `EntityAdapter`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
 from waymesh_router.management.errors import bad_request, forbidden, not_found
@@ -77,6 +77,8 @@ class ConfiguredEntities(EntityAdapter):
         self._on_delete = on_delete
         self._live = live
         self._unique = [name for name, attribute in entity_type.attributes.items() if attribute.unique]
+        self._taken: dict[tuple[str, Any], str] = {}
+        self._numbers = count()
 
     def rows(self, now: float) -> Iterable[Attributes]:
         return [self._row(attributes, now) for attributes in self.entities.values()]
@@ -85,34 +87,36 @@ class ConfiguredEntities(EntityAdapter):
         if key == "identity":
             found = self.entities.get(value)
         else:
-            found = next((entity for entity in self.entities.values() if entity["name"] == value), None)
+            found = self.entities.get(self._taken.get(("name", value), ""))
         return None if found is None else self._row(found, now)
 
     def create(self, attributes: Attributes) -> str:
         short = self.entity_type.name
         if self.entity_type.singleton and self.entities:
             raise bad_request(f"there is already a {short} and there can be only one")
-        identity = make_identity(short, attributes, self.entities)
+        identity = make_identity(short, attributes, self.entities, self._numbers)
         entity = attributes | {"identity": identity, "type": self.entity_type.long_name}
         entity["name"] = attributes.get("name") or identity
-        self._check_unique(entity, self.entities.values())
+        self._check_unique(entity, None)
         if self._on_create is not None:
             self._on_create(entity)
-        self.entities[identity] = entity
+        self._store(entity)
         return identity
 
     def update(self, identity: str, attributes: Attributes) -> None:
         old = self._get(identity)
         entity = old | attributes
-        self._check_unique(entity, (other for other in self.entities.values() if other is not old))
+        self._check_unique(entity, identity)
         if self._on_update is not None:
             self._on_update(entity, attributes)
-        self.entities[identity] = entity
+        self._forget(old)
+        self._store(entity)
 
     def delete(self, identity: str) -> None:
         entity = self._get(identity)
         if self._on_delete is not None:
             self._on_delete(entity)
+        self._forget(entity)
         del self.entities[identity]
 
     def _get(self, identity: str) -> Attributes:
@@ -124,12 +128,23 @@ class ConfiguredEntities(EntityAdapter):
     def _row(self, entity: Attributes, now: float) -> Attributes:
         return dict(entity) if self._live is None else {**entity, **self._live(entity, now)}
 
-    def _check_unique(self, entity: Attributes, others: Iterable[Attributes]) -> None:
-        for other in others:
-            for name in self._unique:
-                value = entity.get(name)
-                if value is not None and other.get(name) == value:
-                    raise bad_request(f"{self.entity_type.name}: there is already one with {name}={value}")
+    def _keys(self, entity: Attributes) -> list[tuple[str, Any]]:
+        """What nobody else may have."""
+        return [(name, entity[name]) for name in self._unique if entity.get(name) is not None]
+
+    def _check_unique(self, entity: Attributes, own: str | None) -> None:
+        """`own`: identity of the entity that changes, None for a new one."""
+        for name, value in self._keys(entity):
+            if self._taken.get((name, value), own) != own:
+                raise bad_request(f"{self.entity_type.name}: there is already one with {name}={value}")
+
+    def _store(self, entity: Attributes) -> None:
+        self.entities[entity["identity"]] = entity
+        self._taken.update((key, entity["identity"]) for key in self._keys(entity))
+
+    def _forget(self, entity: Attributes) -> None:
+        for key in self._keys(entity):
+            self._taken.pop(key, None)
 
 
 class TableEntities(EntityAdapter, Generic[T]):

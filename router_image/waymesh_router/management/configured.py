@@ -40,7 +40,7 @@ class StandingEntities(ConfiguredEntities):
         if self.entity_type.singleton:
             identity = next(iter(self.entities))
         else:
-            identity = make_identity(self.entity_type.name, attributes, ())
+            identity = make_identity(self.entity_type.name, attributes, (), ())
         if identity in self._set:
             raise bad_request(f"{identity} is there already")
         self.update(identity, {name: value for name, value in attributes.items() if value is not None})

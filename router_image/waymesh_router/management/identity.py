@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from itertools import count
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 Identify = Callable[[Mapping[str, Any]], "str | None"]
@@ -35,9 +34,14 @@ _BY_TYPE: Mapping[str, Identify] = {
 _BY_NAME = _attribute("name")
 
 
-def make_identity(type_name: str, attributes: Mapping[str, Any], taken: Container[str]) -> str:
-    """Identity of a new entity of the short type name; a number stands in where the attributes identify nothing."""
+def make_identity(
+    type_name: str, attributes: Mapping[str, Any], taken: Container[str], numbers: Iterable[int]
+) -> str:
+    """Identity of a new entity of the short type name; a number stands in where the attributes identify nothing.
+
+    `numbers`: those that no entity of the type was given yet.
+    """
     identifier = _BY_TYPE.get(type_name, _BY_NAME)(attributes)
     if identifier is not None:
         return f"{type_name}/{identifier}"
-    return next(identity for n in count() if (identity := f"{type_name}/{n}") not in taken)
+    return next(identity for n in numbers if (identity := f"{type_name}/{n}") not in taken)
