@@ -83,6 +83,11 @@ class ConfiguredEntities(EntityAdapter):
     def rows(self, now: float) -> Iterable[Attributes]:
         return [self._row(attributes, now) for attributes in self.entities.values()]
 
+    def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
+        for entity in islice(self.entities.values(), start, stop):
+            row = self._row(entity, now)
+            yield [row.get(name) for name in names]
+
     def find(self, key: str, value: str, now: float) -> Attributes | None:
         if key == "identity":
             found = self.entities.get(value)

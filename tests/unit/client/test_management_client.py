@@ -52,6 +52,11 @@ def test_query_reads_all_pages(client: ManagementClient, bench: Bench, server: F
     assert len(server.requests) == count // PAGE + 1
 
 
+def test_equal_rows_of_many_pages_are_all_read(client: ManagementClient, bench: Bench) -> None:
+    bench.links = [FakeLink(n) for n in range(2 * PAGE + 7)]
+    assert client.query("router.link", ["linkType"]) == [{"linkType": None}] * (2 * PAGE + 7)
+
+
 @pytest.mark.parametrize(("limit", "expected"), [(1, 1), (3, 3), (9, 3)])
 def test_query_with_a_limit(client: ManagementClient, limit: int, expected: int) -> None:
     assert len(client.query("router.link", ["identity"], limit=limit)) == expected

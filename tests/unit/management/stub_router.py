@@ -73,6 +73,7 @@ class StubRouter:
         for verb in ("add", "remove"):
             for kind in ("listener", "connector", "ssl_profile", "address", "auto_link", "link_route"):
                 setattr(self, f"{verb}_{kind}", lambda attrs, name=f"{verb} {kind}": self._do(name, attrs))
+        self.update_auto_link = lambda attrs, _changed: self._do("update auto_link", attrs)
 
     def _do(self, name: str, attrs: Mapping[str, Any]) -> None:
         if self.refuse is not None:
