@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import waymesh_amqp
 
-pytest_plugins = ["tests.kit.fixtures", "tests.brokers.fixtures"]
+pytest_plugins = ["tests.kit.fixtures", "tests.brokers.fixtures", "tests.interop.fixtures"]
 
 
 def pytest_report_header() -> str:

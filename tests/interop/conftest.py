@@ -1,26 +1,15 @@
-"""Fixtures of the interop tests: the client programs, and routers that the tests of a module share."""
+"""Fixtures of the interop tests: routers that the tests of a module share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.interop import programs
 from tests.interop.shared import ADDRESSES
 from tests.kit.fixtures import show_log
 from tests.kit.mesh import Mesh
 from tests.kit.process import RouterProcess
-
-MAKERS: dict[str, Callable[[], programs.Program]] = {"rhea": programs.rhea, "go_amqp": programs.go_amqp}
-
-
-@pytest.fixture(params=sorted(MAKERS))
-def program(request: pytest.FixtureRequest) -> Iterator[programs.Program]:
-    """Each client program."""
-    made = MAKERS[request.param]()
-    yield made
-    made.end()
 
 
 @pytest.fixture(scope="module")
