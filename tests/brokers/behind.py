@@ -61,14 +61,16 @@ class Scene:
 
     @classmethod
     def start(cls, folder: Path, count: int, broker: BrokerProcess, extra: str = "") -> Scene:
-        """Start `count` routers, the last one with `extra` and the connector to the broker; all is up on return."""
-        here = connector(broker) + extra
+        """Start `count` routers with `extra`, the last one with the connector to the broker; all is up on return.
+
+        Where the others have the link routes too they know of them while the broker is away. Seed 001 section 3.4.1.
+        """
         if count == 1:
-            scene = cls(broker, [standalone(folder, "A", WAYPOINTS + here).start()])
+            scene = cls(broker, [standalone(folder, "A", WAYPOINTS + extra + connector(broker)).start()])
         else:
-            mesh = Mesh(folder, count, "line", WAYPOINTS)
+            mesh = Mesh(folder, count, "line", WAYPOINTS + extra)
             with mesh.routers[-1].config_path.open("a", encoding="utf-8") as config:
-                config.write(here)
+                config.write(connector(broker))
             scene = cls(broker, mesh.start().routers)
         scene.wait_connected()
         return scene
@@ -84,10 +86,11 @@ class Scene:
         return self.routers[-1]
 
     def wait_connected(self) -> None:
-        """Until the broker's router has its connection, and the clients' router knows of all its link routes."""
+        """Until the broker's router has its connection, and the clients' router knows where all link routes lead."""
         wait_until(lambda: connected(self.far), ACTIVE_S, self.far.log_tail)
-        wanted = route_keys(self.far)
-        wait_until(lambda: route_keys(self.near) >= wanted, ACTIVE_S, self.near.log_tail)
+        if self.near is not self.far:
+            wanted = route_keys(self.far)
+            wait_until(lambda: route_keys(self.near, elsewhere=True) >= wanted, ACTIVE_S, self.near.log_tail)
 
     def auto_link(self, address: str, *directions: str, **attributes: Any) -> None:
         """Create autolinks on the broker's router (in and out unless given); they are active and known on return."""
@@ -112,11 +115,12 @@ def connected(router: RouterProcess, name: str = CONNECTOR) -> bool:
     return any(row["name"] == name and row["connectionStatus"] == "SUCCESS" for row in rows)
 
 
-def route_keys(router: RouterProcess) -> set[str]:
-    """Keys of the link routes that lead somewhere from this router."""
+def route_keys(router: RouterProcess, elsewhere: bool = False) -> set[str]:
+    """Keys of the link routes that the router knows; with `elsewhere` those that lead to other routers."""
     with ManagementClient(router.url) as client:
-        rows = client.query("router.address", ["name"])
-    return {str(row["name"]) for row in rows if row["name"].startswith(("C", "D", "E", "F"))}
+        rows = client.query("router.address", ["name", "remoteCount"])
+    found = {str(row["name"]): int(row["remoteCount"]) for row in rows}
+    return {name for name, remote in found.items() if name.startswith(("C", "D", "E", "F")) and remote >= elsewhere}
 
 
 def auto_links(router: RouterProcess, address: str) -> dict[str, dict[str, Any]]:

@@ -184,6 +184,10 @@ class Sender(Link):
         """Send many, as credit comes."""
         return [self.send(message) for message in messages]
 
+    def send_some(self, messages: list[proton.Message]) -> list[Sent]:
+        """Send the first ones of these, as many as there is credit for now."""
+        return self.client.call(lambda: [self._send(message) for message in messages[: max(self.link.credit, 0)]])
+
     def wait_credit(self, count: int = 1) -> int:
         """Wait for at least `count` credit; the credit."""
         return wait_until(lambda: self.credit >= count and self.credit, DEADLINE_S, lambda: f"credit; {self.error}")
@@ -239,6 +243,26 @@ class Receiver(Link):
     def flow(self, credit: int) -> None:
         """Give more credit."""
         self.client.call(lambda: self.link.flow(credit))
+
+    def accept_unsettled(self, deliveries: list[Received]) -> None:
+        """Say accepted, leave it to the peer to settle first, and give credit for as many more."""
+
+        def run() -> None:
+            for received in deliveries:
+                received.delivery.update(proton.Delivery.ACCEPTED)
+            self.link.flow(len(deliveries))
+
+        self.client.call(run)
+
+    def settled_by_peer(self, deliveries: list[Received]) -> dict[int, str | None]:
+        """Those of the deliveries that the peer has settled, by their places in the list, and its own state of each."""
+        return self.client.call(
+            lambda: {
+                number: STATES.get(received.delivery.remote_state)
+                for number, received in enumerate(deliveries)
+                if received.delivery.settled
+            }
+        )
 
     def drain(self, credit: int = 0) -> None:
         """Ask for what there is, up to the credit; wait until the peer used it up or gave it back."""

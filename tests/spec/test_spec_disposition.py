@@ -183,6 +183,18 @@ def test_2_6_12_state_of_the_sender_is_passed_on(core: Hub) -> None:
     assert outcomes(consumer) == [(0, 0, False, received(1, 2))]
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_2_6_12_outcome_that_a_lost_sender_cannot_confirm(core: Hub, late: bool) -> None:
+    """A consumer that waits for the sender must not take its loss for a confirmation: it may send the message again."""
+    consumer, producer = pair(core, 1, rcv_settle_mode=1)
+    if late:
+        producer.kill()
+    consumer.send(frames.disposition(0, settled=False))
+    if not late:
+        producer.kill()
+    assert outcomes(consumer) == [(0, 0, True, RELEASED)]
+
+
 def test_2_7_6_role_selects_the_direction(core: Hub) -> None:
     consumer, producer = pair(core, 1)
     consumer.send(frames.disposition(0, role=SENDER))

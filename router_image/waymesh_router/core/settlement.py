@@ -67,7 +67,7 @@ class Settlement(Queueing):
             if lk is not None and lk.attached:
                 lk.session.report(True, d.did, False, state)
             elif code >= FIRST_FINAL:
-                self.settle_outgoing(d, state)  # the sender that was to settle first is gone
+                self.settle_outgoing(d, RELEASED)  # the sender that was to settle first is gone; see producer_lost
         elif FIRST_FINAL <= code <= LAST_FINAL and d.out is not None:
             out: RouterLink = d.out  # the group answers for its branches: settle this one
             out.session.report(False, d.oid, True, state)
@@ -195,7 +195,8 @@ class Settlement(Queueing):
                 d.link = None
                 lk.unsettled -= 1
                 if d.group is None and d.state and outcome_code(d.state) >= FIRST_FINAL:
-                    self.settle_outgoing(d, d.state)
+                    # The sender never confirmed the outcome: for all we know it still has the message.
+                    self.settle_outgoing(d, RELEASED)
         lk.session.release(lk)
 
     def release_pending(self, address: Address) -> None:

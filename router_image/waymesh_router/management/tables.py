@@ -148,7 +148,7 @@ def _links(view: RouterView) -> EntityAdapter:
         rejectedCount=lambda k: k.rejected,
         releasedCount=lambda k: k.released,
         modifiedCount=lambda k: k.modified,
-        creditAvailable=lambda k: k.credit,
+        creditAvailable=lambda k: max(k.credit, 0),  # below 0 while more is under way than the peer now grants
         settleRate=lambda k: -1,  # not measured, as Dispatch says it
         priority=lambda k: k.priority,
         deliveriesDelayed1Sec=lambda k: view.sampler.of(k).one_s,
