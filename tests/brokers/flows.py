@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import proton
 
-from tests.kit.clients import Client, Received, Receiver, Sender, Sent
+from tests.kit.clients import STATES, Client, Received, Receiver, Sender, Sent
 from tests.kit.waiting import wait_until
 
 FLOW_S = 60.0
@@ -140,14 +140,14 @@ class Consumer(Flow):
                 if number in self._confirmed:
                     self.wrong.append(number)
                 self.received.add(number)
-            receiver.accept_unsettled(arrived)
+            _accept_unsettled(receiver, arrived)
             waiting.extend(arrived)
             self._note(receiver, waiting)
         self.wait(lambda: self._note(receiver, waiting) or receiver.detached.is_set(), "confirmation")
 
     def _note(self, receiver: Receiver, waiting: list[Received]) -> bool:
         """Take what the peer has settled out of `waiting`; whether nothing is left there."""
-        settled = receiver.settled_by_peer(waiting)
+        settled = _settled_by_peer(receiver, waiting)
         self._confirmed.update(_number(waiting[place]) for place, state in settled.items() if state == "accepted")
         waiting[:] = [received for place, received in enumerate(waiting) if place not in settled]
         return not waiting
@@ -155,3 +155,25 @@ class Consumer(Flow):
 
 def _number(received: Received) -> int:
     return int(received.message.body)  # type: ignore[arg-type]
+
+
+def _accept_unsettled(receiver: Receiver, deliveries: list[Received]) -> None:
+    """Say accepted, leave it to the peer to settle first, and give credit for as many more."""
+
+    def run() -> None:
+        for received in deliveries:
+            received.delivery.update(proton.Delivery.ACCEPTED)
+        receiver.link.flow(len(deliveries))
+
+    receiver.client.call(run)
+
+
+def _settled_by_peer(receiver: Receiver, deliveries: list[Received]) -> dict[int, str | None]:
+    """Those of the deliveries that the peer has settled, by their places in the list, and its own state of each."""
+    return receiver.client.call(
+        lambda: {
+            place: STATES.get(received.delivery.remote_state)
+            for place, received in enumerate(deliveries)
+            if received.delivery.settled
+        }
+    )

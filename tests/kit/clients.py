@@ -28,7 +28,7 @@ from tests.kit.waiting import wait_until
 
 T = TypeVar("T")
 DEADLINE_S = 10.0
-STATES = {
+STATES: dict[Any, str] = {
     proton.Delivery.ACCEPTED: "accepted",
     proton.Delivery.REJECTED: "rejected",
     proton.Delivery.RELEASED: "released",
@@ -243,26 +243,6 @@ class Receiver(Link):
     def flow(self, credit: int) -> None:
         """Give more credit."""
         self.client.call(lambda: self.link.flow(credit))
-
-    def accept_unsettled(self, deliveries: list[Received]) -> None:
-        """Say accepted, leave it to the peer to settle first, and give credit for as many more."""
-
-        def run() -> None:
-            for received in deliveries:
-                received.delivery.update(proton.Delivery.ACCEPTED)
-            self.link.flow(len(deliveries))
-
-        self.client.call(run)
-
-    def settled_by_peer(self, deliveries: list[Received]) -> dict[int, str | None]:
-        """Those of the deliveries that the peer has settled, by their places in the list, and its own state of each."""
-        return self.client.call(
-            lambda: {
-                number: STATES.get(received.delivery.remote_state)
-                for number, received in enumerate(deliveries)
-                if received.delivery.settled
-            }
-        )
 
     def drain(self, credit: int = 0) -> None:
         """Ask for what there is, up to the credit; wait until the peer used it up or gave it back."""
