@@ -76,7 +76,7 @@ ROUTER = configuration(
     setting(
         "allowUnsettledMulticast",
         BOOLEAN,
-        "Whether unsettled deliveries to multicast addresses are taken.",
+        "Accepted for compatibility: unsettled deliveries to multicast addresses are always taken.",
         default=False,
     ),
     setting(
