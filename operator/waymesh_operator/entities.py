@@ -100,14 +100,17 @@ _MECHANISMS = {
 }
 
 
-def listener_entity(ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN) -> Entity:
-    """A listener of a Router at (host, port); `part` tells its listeners apart."""
+def listener_entity(
+    ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN, route_address: str = ""
+) -> Entity:
+    """A listener of a Router at (host, port); `part` tells its listeners apart, `route_address` leads to a broker."""
     attributes = {
         "host": place[0],
         "port": str(place[1]),
         "role": role,
         "authenticatePeer": security.auth != "none",
         "saslMechanisms": _MECHANISMS[security.auth],
+        "routeAddress": route_address or None,
     }
     if security.tls:
         attributes |= {"sslProfile": MESH_PROFILE, "requireSsl": True}
@@ -189,6 +192,8 @@ def broker_entities(broker: Broker, username: str = "", credentials: str = CREDE
     attributes["saslMechanisms"] = broker.mechanism or "ANONYMOUS"
     if broker.hostname:
         attributes["openHostname"] = broker.hostname
+    if broker.container_id:
+        attributes["openContainerId"] = broker.container_id
     if others:
         attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others)
     if profile is not None and broker.tls is not None:

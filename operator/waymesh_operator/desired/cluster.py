@@ -97,7 +97,14 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredClu
 def _listener_entities(router: Router) -> list[Entity]:
     ref = router.ref
     entities = [
-        listener_entity(ref, f"listener/{item.name}", ("", item.port), "normal", Security(item.tls, item.auth))
+        listener_entity(
+            ref,
+            f"listener/{item.name}",
+            ("", item.port),
+            "normal",
+            Security(item.tls, item.auth),
+            item.route_address,
+        )
         for item in router.listeners
     ]
     entities.append(listener_entity(ref, "management", ("", MANAGEMENT_PORT), "normal", MUTUAL))

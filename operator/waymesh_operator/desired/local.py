@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from waymesh_operator.entities import CREDENTIALS, connector_entity, listener_entity, log_entities
+from waymesh_operator.entities import CREDENTIALS, OPEN, connector_entity, listener_entity, log_entities
 from waymesh_operator.specs import Resources, Router
 
 from .cluster import DesiredCluster
@@ -57,7 +57,10 @@ def _desired_router(router: Router, ordinal: int, places: Sequence[Place], found
         for peer in peers_below(router, ordinal)
     )
     own = (
-        *(listener_entity(router.ref, item.part, (item.host, item.port), item.role) for item in listeners),
+        *(
+            listener_entity(router.ref, item.part, (item.host, item.port), item.role, OPEN, item.route_address)
+            for item in listeners
+        ),
         *(connector_entity(router.ref, item.peer, (item.host, item.port)) for item in connectors),
         *found.only_on(ordinal),
     )
@@ -67,7 +70,8 @@ def _desired_router(router: Router, ordinal: int, places: Sequence[Place], found
 
 def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name])
+        port, route = place.ports[listener.name], listener.route_address
+        yield DesiredListener(f"listener/{listener.name}", place.bind, port, route_address=route)
     yield DesiredListener("management", place.bind, place.management_port)
     if router.role == "interior":
         yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")

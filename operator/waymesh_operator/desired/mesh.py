@@ -34,6 +34,7 @@ class DesiredListener:
     port: int
     role: str = "normal"
     security: Security = OPEN
+    route_address: str = ""
 
     @property
     def for_clients(self) -> bool:

@@ -20,13 +20,17 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A port for clients. `auth` is none, plain, scram or mtls; `users` names the Secret that holds the passwords."""
+    """A port for clients. `auth` is none, plain, scram or mtls; `users` names the Secret that holds the passwords.
+
+    `route_address` leads to the broker that stands behind it, if one does.
+    """
 
     name: str
     port: int
     tls: bool = False
     auth: str = "none"
     users: str = ""
+    route_address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,7 @@ class BrokerTls:
 class Broker:
     """An AMQP container outside the mesh. `endpoints` are (host, port), tried in turn.
 
+    `hostname` is its virtual host, `container_id` what all routers call themselves there, "" for the id of each.
     `placement` is All, One or List; `ordinals` are the routers of a List.
     """
 
@@ -133,6 +138,7 @@ class Broker:
     router: Ref
     endpoints: tuple[tuple[str, int], ...]
     hostname: str = ""
+    container_id: str = ""
     tls: BrokerTls | None = None
     mechanism: str = ""
     secret: str = ""

@@ -65,6 +65,7 @@ def parse_broker(manifest: Manifest) -> Broker:
         router=_local(manifest, "routerRef"),
         endpoints=tuple((item["host"], item["port"]) for item in spec["endpoints"]),
         hostname=spec.get("hostname", ""),
+        container_id=spec.get("containerId", ""),
         tls=None if tls is None else BrokerTls(tls.get("caSecretRef", {}).get("name", ""), tls["verifyHostname"]),
         mechanism=auth.get("mechanism", ""),
         secret=auth.get("secretRef", {}).get("name", ""),
@@ -126,7 +127,8 @@ def _local(manifest: Manifest, name: str) -> Ref:
 
 def _listener(item: Mapping[str, Any]) -> Listener:
     users = item.get("users", {}).get("name", "")
-    return Listener(item["name"], item["port"], tls=item["tls"], auth=item["auth"], users=users)
+    route = item.get("routeAddress", "")
+    return Listener(item["name"], item["port"], item["tls"], item["auth"], users, route)
 
 
 def _router_tls(spec: Mapping[str, Any]) -> RouterTls:

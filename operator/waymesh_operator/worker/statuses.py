@@ -25,6 +25,8 @@ from .inventory import Key, Object
 from .reporter import NORMAL, WARNING
 from .world import World
 
+AT_ONCE = 16
+"""Requests under way at one time: behind thousands of them the Lease would not be renewed in time."""
 COUNTS_S = 10.0
 FLEETING = frozenset({"unsettled", "consumers", "links", "lastTransitionTime"})
 """What changes with every message or client; a status of which only this has changed is written now and then."""
@@ -60,7 +62,13 @@ class Statuses:
         """
         wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, self.world.now()))
         news = [(key, status) for key, status in wanted if self._worth(key, status, objects)]
-        failures = await asyncio.gather(*(self._write(key, status, objects[key]) for key, status in news))
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def write(key: Key, status: dict[str, Any]) -> KubeError | None:
+            async with gate:
+                return await self._write(key, status, objects[key])
+
+        failures = await asyncio.gather(*(write(key, status) for key, status in news))
         self._written = {key: at for key, at in self._written.items() if key in objects}
         for failure in failures:
             if failure is not None:

@@ -105,7 +105,7 @@ def brokers() -> Iterable[Broker]:
     ):
         endpoints = (("a", 5672), ("::1", 5673))[:count]
         hostname = "vhost" if count == 2 else ""
-        yield Broker(REF, MESH, endpoints, hostname, tls=tls, mechanism=mechanism, secret="s")
+        yield Broker(REF, MESH, endpoints, hostname, hostname, tls=tls, mechanism=mechanism, secret="s")
 
 
 def entities() -> Iterable[Entity]:
@@ -114,7 +114,7 @@ def entities() -> Iterable[Entity]:
     yield mesh_profile()
     yield http_entity(MESH, 9090)
     for tls, auth in itertools.product((False, True), ("none", "plain", "scram", "mtls")):
-        yield listener_entity(MESH, "listener/a", ("", 1), "normal", Security(tls, auth))
+        yield listener_entity(MESH, "listener/a", ("", 1), "normal", Security(tls, auth), "queue" if tls else "")
     yield connector_entity(MESH, "mesh-0", ("h", 1), MUTUAL)
     yield from log_entities("info", {"HTTP": "none"})
     yield address_entity(Address(REF, MESH, prefix="p", waypoint=True, ingress_phase=0, egress_phase=1, priority=3))
