@@ -138,12 +138,12 @@ class Broker:
     router: Ref
     endpoints: tuple[tuple[str, int], ...]
     hostname: str = ""
-    container_id: str = ""
     tls: BrokerTls | None = None
     mechanism: str = ""
     secret: str = ""
     placement: str = "All"
     ordinals: tuple[int, ...] = ()
+    container_id: str = ""
     created: str = ""
     uid: str = ""
     generation: int = 0

@@ -105,7 +105,7 @@ def brokers() -> Iterable[Broker]:
     ):
         endpoints = (("a", 5672), ("::1", 5673))[:count]
         hostname = "vhost" if count == 2 else ""
-        yield Broker(REF, MESH, endpoints, hostname, hostname, tls=tls, mechanism=mechanism, secret="s")
+        yield Broker(REF, MESH, endpoints, hostname, container_id=hostname, tls=tls, mechanism=mechanism, secret="s")
 
 
 def entities() -> Iterable[Entity]:
