@@ -86,9 +86,6 @@ class StubRouter:
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         self._do("update router", changed)
 
-    def update_auto_link(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        self._do("update auto_link", changed)
-
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         if attrs["outputFile"] == "/nowhere":
             raise SchemaError("log", "outputFile", "/nowhere cannot be opened")
