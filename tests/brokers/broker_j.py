@@ -105,6 +105,10 @@ class BrokerJ(BrokerProcess):
         """How many messages the queue has, those under way to consumers included."""
         return int(self.rest("GET", _path("queue", queue))["statistics"]["queueDepthMessages"])
 
+    def enqueued(self, queue: str) -> int:
+        """How many messages have come into the queue so far."""
+        return int(self.rest("GET", _path("queue", queue))["statistics"]["totalEnqueuedMessages"])
+
     def consumers(self, queue: str) -> int:
         """How many consumers the queue has."""
         return int(self.rest("GET", _path("queue", queue))["statistics"]["consumerCount"])

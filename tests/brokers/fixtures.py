@@ -67,5 +67,5 @@ def brokerj_durable(_brokerj_durable: BrokerJ) -> BrokerJ:
 
 
 def _broker_j(folder: Path, authority: Authority, durable: bool) -> BrokerJ:
-    server = authority.issue(f"{folder.name}-server", {"CN": "localhost"}, ("localhost", "127.0.0.1"), algorithm="RSA")
+    server = authority.issue(f"{folder.name}-server", {"CN": "localhost"}, ("localhost",), algorithm="RSA")
     return BrokerJ(folder, durable=durable, identity=Identity(server, str(authority.cert)))
