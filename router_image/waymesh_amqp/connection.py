@@ -318,7 +318,10 @@ class Connection(OutputBuffer):
 
     def close(self, condition: str = "", description: str = "") -> None:
         """Orderly close; with a condition, because of an error. Spec: 2.7.9."""
-        error = ErrorInfo(condition, description[:MAX_REASON]) if condition else None
+        self.close_with(ErrorInfo(condition, description[:MAX_REASON]) if condition else None)
+
+    def close_with(self, error: ErrorInfo | None) -> None:
+        """Orderly close with all of an error. Spec: 2.7.9."""
         if self.error is None:
             self.error = error
         if self.state in ("HDR_EXCH", "OPEN_RCVD"):

@@ -30,6 +30,7 @@ from waymesh_router.mesh import Mesh
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import RoutingSettings
+from waymesh_router.sole import SoleConnections
 from waymesh_schema.config import ConfigEntry
 
 PRODUCT = "waymesh-router"
@@ -86,6 +87,7 @@ class Router:
         self.agent = build_agent(self)
         self.drain = Drain(self.core, self.mesh)
         self.core.opened = self._on_open
+        self._sole = SoleConnections()
         self.sampler = Sampler(self.core)
         self._readiness = Readiness(now)
         self._started = False
@@ -195,8 +197,11 @@ class Router:
         return conn
 
     def _on_open(self, conn: RouterConnection) -> None:
-        """The peer's open is there: it may name alternatives to itself."""
-        state = self.connectors.get(conn.origin) if conn.settings.client else None
+        """The peer's open is there: a client may not be wanted, a server may name alternatives to itself."""
+        if not conn.settings.client:
+            self._sole.opened(conn)
+            return
+        state = self.connectors.get(conn.origin)
         if state is None or conn.remote is None:
             return
         targets = targets_of(conn.remote.properties)
@@ -214,7 +219,10 @@ class Router:
         """The transport ended."""
         error = conn.error
         conn.eof(reason)
-        if isinstance(conn, RouterConnection) and conn.settings.client and conn.origin in self.connectors:
+        if not isinstance(conn, RouterConnection):
+            return
+        self._sole.gone(conn)
+        if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
             state.status = "FAILED"
             state.text = f"{error.condition}: {error.description}" if error is not None else reason

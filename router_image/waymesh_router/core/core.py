@@ -76,10 +76,12 @@ class Core(Addressing):
 
     def on_open(self, connection: Connection, performative: Open) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
-        if not conn.settings.client:
-            conn.send_open()
         if self.opened is not None:
             self.opened(conn)
+        if conn.over:
+            return
+        if not conn.settings.client:
+            conn.send_open()
         if conn.role == ROUTE_CONTAINER:
             self.containers.opened(conn)
             self.autolinks.opened(conn)

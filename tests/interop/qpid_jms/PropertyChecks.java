@@ -19,6 +19,7 @@ final class PropertyChecks {
     static void add(Map<String, Main.Check> checks) {
         checks.put("properties", PropertyChecks::properties);
         checks.put("annotations", PropertyChecks::annotations);
+        checks.put("equal_client_ids", PropertyChecks::equalClientIds);
     }
 
     private static String properties(Scene scene) throws JMSException {
@@ -96,5 +97,16 @@ final class PropertyChecks {
 
     private static AmqpJmsMessageFacade facade(Message message) {
         return (AmqpJmsMessageFacade) ((JmsMessage) message).getFacade();
+    }
+
+    /** A second connection with the client-id of a first one is refused. */
+    private static String equalClientIds(Scene scene) throws JMSException {
+        scene.connectAs(scene.own("client"));
+        try {
+            scene.connectAs(scene.own("client"));
+        } catch (JMSException e) {
+            return e.getClass().getSimpleName();
+        }
+        throw new AssertionError("two connections of one client");
     }
 }
