@@ -72,10 +72,19 @@ def through(broker: BrokerJ, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def _listener_for_jms(router: RouterProcess) -> str:
-    """A listener for clients of the broker alone: what has no address goes there, too. Its URL."""
+    """A listener for clients of the broker alone: what has no address goes there, too. Its URL.
+
+    What the broker offers only a router beside it knows; the others are told.
+    """
     port = free_port()
+    given = {
+        "host": "127.0.0.1",
+        "port": str(port),
+        "saslMechanisms": "ANONYMOUS",
+        "routeAddress": "jms",
+        "openCapabilities": "SHARED-SUBS DELAYED_DELIVERY sole-connection-for-container",
+    }
     with ManagementClient(router.url) as client:
-        given = {"host": "127.0.0.1", "port": str(port), "routeAddress": "jms", "saslMechanisms": "ANONYMOUS"}
         client.create("listener", given, name="jms")
     return f"amqp://127.0.0.1:{port}"
 
