@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.brokers.artemis import Artemis
 from tests.brokers.broker_j import BrokerJ
 from tests.brokers.broker_j_config import Identity
 from tests.brokers.process import BrokerProcess
@@ -64,6 +65,13 @@ def brokerj_durable(_brokerj_durable: BrokerJ) -> BrokerJ:
         _brokerj_durable.kill()
         _brokerj_durable.start()
     return _brokerj_durable
+
+
+@pytest.fixture(scope="session")
+def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Artemis]:
+    """An Artemis. No test may stop it."""
+    with Artemis(tmp_path_factory.mktemp("artemis")) as broker:
+        yield broker
 
 
 def _broker_j(folder: Path, authority: Authority, durable: bool) -> BrokerJ:

@@ -1,0 +1,85 @@
+"""ActiveMQ Artemis, as it is embedded in programs: its jars, one configuration file, no console."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import proton
+
+from tests.brokers.process import BrokerProcess
+from tests.kit.built import java_libraries
+from tests.kit.clients import Client
+from tests.kit.ports import free_port
+
+SOURCES = Path(__file__).parent / "java" / "artemis"
+MANAGEMENT = "activemq.management"
+CONFIGURATION = """<configuration xmlns="urn:activemq">
+  <core xmlns="urn:activemq:core">
+    <name>waymesh-tests</name>
+    <journal-type>NIO</journal-type>
+    <security-enabled>false</security-enabled>
+    <acceptors>
+      <acceptor name="amqp">tcp://127.0.0.1:{port}?protocols=AMQP</acceptor>
+    </acceptors>
+    <address-settings>
+      <address-setting match="#">
+        <auto-create-queues>false</auto-create-queues>
+        <auto-create-addresses>false</auto-create-addresses>
+        <default-queue-routing-type>ANYCAST</default-queue-routing-type>
+        <redelivery-delay>0</redelivery-delay>
+      </address-setting>
+    </address-settings>
+  </core>
+</configuration>
+"""
+
+
+class Artemis(BrokerProcess):
+    """One Artemis with a journal in its folder; it takes every user."""
+
+    ready = "AMQ221007"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._port = free_port()
+        (folder / "etc").mkdir(exist_ok=True)
+        (folder / "etc" / "broker.xml").write_text(CONFIGURATION.format(port=self._port), encoding="utf-8")
+
+    @property
+    def port(self) -> int:
+        """The port that takes user and password (PLAIN)."""
+        return self._port
+
+    def command(self) -> list[str]:
+        """One small JVM; compiling less suits a process that lives for a minute."""
+        return [
+            "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{java_libraries(SOURCES)}/*",
+            "org.apache.activemq.artemis.core.server.embedded.Main", str(self.folder),
+        ]  # fmt: skip
+
+    # ---- management
+    def manage(self, resource: str, operation: str, *arguments: Any) -> Any:
+        """Call an operation of its management, e.g. `manage("queue.orders", "getMessageCount")`."""
+        with Client(f"amqp://127.0.0.1:{self.port}") as client:
+            replies = client.receiver(None, credit=1, dynamic=True)
+            request = proton.Message(
+                body=json.dumps(arguments),
+                reply_to=replies.address,
+                properties={"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation},
+            )
+            client.sender(MANAGEMENT).send(request)
+            (reply,) = replies.take(1)
+        assert reply.message.properties["_AMQ_OperationSucceeded"], f"{resource} {operation}: {reply.body}"
+        values = json.loads(str(reply.body or "[null]"))
+        return values[0] if values else None
+
+    def create_queue(self, name: str) -> None:
+        """A queue that keeps durable messages as long as the broker's store lasts."""
+        queue = {"name": name, "address": name, "routing-type": "ANYCAST", "durable": True, "auto-create-address": True}
+        self.manage("broker", "createQueue", json.dumps(queue))
+
+    def depth(self, queue: str) -> int:
+        """How many messages the queue has, those under way to consumers included."""
+        return int(self.manage(f"queue.{queue}", "getMessageCount"))
