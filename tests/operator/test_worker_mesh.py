@@ -227,6 +227,7 @@ def test_worker_sees_a_link_come_without_waiting_for_a_resync() -> None:
         lab.router(1)
         lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
         await lab.until(lambda: "Node not found: q" in lab.status("AutoLink", "in").get("lastError", ""))
+        assert ("Failed", "mesh-0: Node not found: q") in lab.kube.events()
         assert await lab.turn() == "busy"
         for row in lab.live("mesh-0").rows["router.config.autoLink"].values():
             row.update(operStatus="active", lastError=None)

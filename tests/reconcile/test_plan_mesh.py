@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waymesh_operator.entities import ADDRESS, CONNECTOR, LISTENER, LOG, Entity
@@ -216,7 +216,6 @@ ROUTERS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(ROUTERS, ADDRESSES), min_size=1, max_size=4))
 def test_any_sequence_of_manifests_is_reached_without_a_restart(steps: list[tuple[Router, list[Address]]]) -> None:
     model = ModelMesh()
@@ -230,7 +229,6 @@ def test_any_sequence_of_manifests_is_reached_without_a_restart(steps: list[tupl
         assert set(model.routers) == {r.id for r in wanted.routers}
 
 
-@settings(deadline=None)
 @given(ROUTERS, ADDRESSES, ROUTERS, ADDRESSES, st.data())
 def test_a_plan_interrupted_anywhere_is_finished_by_the_next(
     first: Router, first_addresses: list[Address], then: Router, then_addresses: list[Address], data: st.DataObject

@@ -35,6 +35,7 @@ TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stall
 TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
 WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled"})
 """Conditions that are worth a word even when a resource begins with them in a bad state."""
+FAILED = "failed"
 PASSING = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
 """Reasons that come and go as routers do; they are no warning."""
 
@@ -114,7 +115,17 @@ def _wanted(resources: Resources, seen: Seen | None, objects: Mapping[Key, Objec
 def transitions(
     before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
 ) -> Iterable[tuple[str, str, str]]:
-    """Events for conditions that have turned: all that turned bad, and of a Router those that turned good."""
+    """Events for conditions that have turned: all that turned bad, and of a Router those that turned good; and for what
+    fails that has not worked yet."""
+    told = list(_turned(before, status, all_of_them=all_of_them))
+    if not told and status.get("state") == FAILED != before.get("state"):
+        told.append((WARNING, "Failed", status["lastError"]))
+    return told
+
+
+def _turned(
+    before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
+) -> Iterable[tuple[str, str, str]]:
     former = {item["type"]: item for item in before.get("conditions") or ()}
     for item in status.get("conditions") or ():
         was, is_ = former.get(item["type"], {}).get("status"), item["status"]
