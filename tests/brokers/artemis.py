@@ -71,7 +71,8 @@ class Artemis(BrokerProcess):
             )
             client.sender(MANAGEMENT).send(request)
             (reply,) = replies.take(1)
-        assert (reply.message.properties or {}).get("_AMQ_OperationSucceeded"), f"{resource} {operation}: {reply.body!r}"
+        properties: Any = reply.message.properties
+        assert properties["_AMQ_OperationSucceeded"], f"{resource} {operation}: {reply.body!r}"
         values = json.loads(str(reply.body or "[null]"))
         return values[0] if values else None
 
