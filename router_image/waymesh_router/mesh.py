@@ -12,7 +12,7 @@ from waymesh_router.core.annotations import INGRESS, TRACE
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import MOBILE, bare_address
 from waymesh_router.core.listener import MeshListener
-from waymesh_router.core.model import LINK_BALANCED, Node, Queued, RouterConnection
+from waymesh_router.core.model import Node, Queued, RouterConnection
 from waymesh_router.core.sections import Sections
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
@@ -55,6 +55,12 @@ class Mesh(MeshListener):
     def local_added(self, key: str, treatment: int) -> None:
         if not self._aside:
             self.run(self.engine.mobile_added(key, treatment, self.core.now))
+
+    def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
+        self.engine.mobile_offers(key, offer, self.core.now)
+
+    def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
+        return self.engine.offer_of(router_id, key)
 
     def local_removed(self, key: str) -> None:
         self.run(self.engine.mobile_removed(key, self.core.now))
@@ -123,7 +129,7 @@ class Mesh(MeshListener):
             if address.consumers and address.key.startswith(MOBILE):
                 self.local_added(address.key, address.treatment)
         for key in self.core.linkroutes.advertised():
-            self.local_added(key, LINK_BALANCED)
+            self.core.linkroutes.tell(key)
 
     # ---- time
     def tick(self, now: float) -> float:

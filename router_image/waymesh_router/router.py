@@ -13,12 +13,12 @@ from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient, SaslServer
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
-from waymesh_router import offers
 from waymesh_router.core import attaching
 from waymesh_router.core.attaching import COST_PROPERTY, Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import bare_address
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
+from waymesh_router.core.offers import pass_on
 from waymesh_router.core.sampling import Sampler
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
@@ -139,7 +139,8 @@ class Router:
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
         settings.sasl = SaslServer(mechanisms, self.authenticator, external_user=peer.external_user)
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
-        offers.pass_on(settings, attrs, self.core.linkroutes)
+        offer = self.core.linkroutes.offer_for(attrs["routeAddress"]) if attrs.get("routeAddress") else None
+        pass_on(settings, str(attrs.get("openCapabilities") or "").split(), offer)
         return self._new_connection(settings, attrs, peer)
 
     def connected(self, connector_name: str, peer: Peer) -> Connection:

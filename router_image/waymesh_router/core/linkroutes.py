@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
-from waymesh_amqp.performatives import Attach, ErrorInfo, Open
+from waymesh_amqp.performatives import Attach, ErrorInfo
 from waymesh_router.core import linknames, nolocal, rewriting
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.containers import place_of, places_of
 from waymesh_router.core.keys import link_route_key, link_route_pattern, outgoing_route
 from waymesh_router.core.model import LINK_BALANCED, ROUTED, Target
+from waymesh_router.core.offers import Offer, common, offer_of, read_offer
 from waymesh_router.core.patterns import PatternTree, split_words
 from waymesh_router.core.sessions import MirrorSessions
 
@@ -117,12 +118,18 @@ class LinkRoutes:
     def _advertise(self, key: str) -> None:
         """Tell the mesh whether this router leads to a container for the address."""
         there = any(self._core.containers.at(entity.place) for entity in self._own.get(key, ()))
-        if there and key not in self._advertised:
+        if there:
             self._advertised.add(key)
-            self._core.mesh.local_added(key, LINK_BALANCED)
+            self.tell(key)
         elif not there and key in self._advertised:
             self._advertised.discard(key)
             self._core.mesh.local_removed(key)
+
+    def tell(self, key: str) -> None:
+        """Tell the mesh of an address, and of what the containers behind it offer; nothing where it knows."""
+        offer = self.offer(key)
+        self._core.mesh.offered(key, None if offer is None else offer.as_map())
+        self._core.mesh.local_added(key, LINK_BALANCED)
 
     def containers_changed(self, conn: RouterConnection) -> None:
         """A container connected, or its connection is gone."""
@@ -331,9 +338,17 @@ class LinkRoutes:
             self._displace(entity)
 
     # ---- what containers offer
-    def opens(self, address: str) -> list[Open]:
-        """What the containers of this router said in their opens to which link routes for an address lead."""
-        keys = {key for tree in self._trees.values() for key in tree.match(address) or ()}
-        entities = [entity for key in keys for entity in self._own.get(key, ())]
-        conns = {conn.id: conn for entity in entities for conn in self._core.containers.at(entity.place)}
-        return [conn.remote for conn in conns.values() if conn.remote is not None]
+    def offer(self, key: str) -> Offer | None:
+        """What the containers of this router offer to which a link route leads."""
+        conns = [conn for entity in self._own.get(key, ()) for conn in self._core.containers.at(entity.place)]
+        return common([offer_of(conn.remote) for conn in conns if conn.remote is not None])
+
+    def offer_for(self, address: str) -> Offer | None:
+        """What the containers offer, of this router and of others, to which link routes for an address lead."""
+        found: list[Offer | None] = []
+        for key in {key for tree in self._trees.values() for key in tree.match(address) or ()}:
+            found.append(self.offer(key))
+            for router_id in self._core.addresses[key].targets:
+                told = self._core.mesh.offer_of(router_id, key)
+                found.append(None if told is None else read_offer(told))
+        return common([offer for offer in found if offer is not None])

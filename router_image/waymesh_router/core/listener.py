@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,13 @@ class MeshListener:
 
     def local_added(self, key: str, treatment: int) -> None:
         """A mobile address got its first local consumer, or another treatment."""
+
+    def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
+        """What the containers behind a link route's address offer; told with it."""
+
+    def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
+        """What another router told of that."""
+        return None
 
     def local_removed(self, key: str) -> None:
         """A mobile address lost its last local consumer."""

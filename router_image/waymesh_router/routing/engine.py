@@ -112,6 +112,15 @@ class RoutingEngine:
             self._mobiles.add(key, treatment, now)
         return []
 
+    def mobile_offers(self, key: str, offer: Mapping[str, object] | None, now: float) -> None:
+        """What the containers behind a link route's address offer, as a map; other routers get it with the address."""
+        self._mobiles.offer(key, offer, now)
+
+    def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
+        """What another router told of the containers behind an address."""
+        node = self._topology.nodes.get(router_id)
+        return None if node is None else node.offers.get(key)
+
     def mobile_removed(self, key: str, now: float) -> list[Effect]:
         """An address is no longer reachable here; told by the next `tick`."""
         self._mobiles.remove(key, now)

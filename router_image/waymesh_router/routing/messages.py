@@ -7,7 +7,7 @@ integer width; what does not have the form raises `BadBody` and has no effect.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PROTOCOL_VERSION = 1
 MOBILE_CLASSES = frozenset("MCDEFH")
@@ -16,6 +16,9 @@ TREATMENTS = range(6)
 # What an address without a usable hint gets: the default of the `router` entity's defaultDistribution.
 NO_HINT_TREATMENT = 3
 _LONG_END = 1 << 63
+OFFERS = "x-waymesh-offers"
+"""Key of a MAU's body that only routers of this kind know: a map from address keys of link routes to offers."""
+Offers = Mapping[str, Mapping[str, object]]
 
 
 class BadBody(ValueError):
@@ -64,13 +67,17 @@ class Lsr:
 
 @dataclass(frozen=True, slots=True)
 class Mau:
-    """`exist` is the whole table of an absolute update; otherwise it is None and `add`, `delete` are the difference."""
+    """`exist` is the whole table of an absolute update; otherwise it is None and `add`, `delete` are the difference.
+
+    `offers`: of addresses of link routes, what the containers behind them offer.
+    """
 
     id: str
     mobile_seq: int
     exist: dict[str, int] | None
     add: dict[str, int]
     delete: list[str]
+    offers: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +168,16 @@ def _mobile_update(body: Mapping[str, object], router_id: str) -> Mau:
     if "exist" in body:
         if "add" in body or "del" in body:
             raise BadBody("exist together with add or del")
-        return Mau(router_id, mobile_seq, _hinted(body, "exist"), {}, [])
-    return Mau(router_id, mobile_seq, None, _hinted(body, "add"), _texts(body, "del"))
+        return Mau(router_id, mobile_seq, _hinted(body, "exist"), {}, [], _offers(body))
+    return Mau(router_id, mobile_seq, None, _hinted(body, "add"), _texts(body, "del"), _offers(body))
+
+
+def _offers(body: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
+    """What is told of containers; routers of Dispatch neither tell nor read it."""
+    offers = body.get(OFFERS)
+    if not isinstance(offers, Mapping):
+        return {}
+    return {str(key): offer for key, offer in offers.items() if isinstance(offer, Mapping)}
 
 
 def _hinted(body: Mapping[str, object], key: str) -> dict[str, int]:
@@ -193,14 +208,19 @@ def link_state_map(router_id: str, area: str, ls_seq: int, peers: Mapping[str, i
     return {"id": router_id, "area": area, "ls_seq": ls_seq, "peers": dict(peers)}
 
 
-def differential(add: Mapping[str, int], delete: Iterable[str]) -> dict[str, object]:
+def differential(add: Mapping[str, int], delete: Iterable[str], offers: Offers) -> dict[str, object]:
     """Body part of a differential MAU."""
-    return {"hints": list(add.values()), "add": list(add), "del": list(delete)}
+    return {"hints": list(add.values()), "add": list(add), "del": list(delete), **_offers_of(add, offers)}
 
 
-def absolute(exist: Mapping[str, int]) -> dict[str, object]:
+def absolute(exist: Mapping[str, int], offers: Offers) -> dict[str, object]:
     """Body part of an absolute MAU."""
-    return {"exist": list(exist), "hints": list(exist.values())}
+    return {"exist": list(exist), "hints": list(exist.values()), **_offers_of(exist, offers)}
+
+
+def _offers_of(keys: Mapping[str, int], offers: Offers) -> dict[str, object]:
+    told = {key: offers[key] for key in keys if key in offers} if offers else {}
+    return {OFFERS: told} if told else {}
 
 
 def seen_list(ids: Collection[str]) -> list[str]:

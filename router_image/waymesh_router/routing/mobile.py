@@ -7,6 +7,7 @@ as answer to a MAR; a MAR when an RA or MAU shows a gap in the sequence.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from waymesh_router.routing import messages
 from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, MobileFlush
@@ -27,6 +28,8 @@ class LocalMobiles:
         self._told: dict[str, int] = {}
         self._add: dict[str, int] = {}
         self._delete: dict[str, None] = {}
+        self._offers: dict[str, Mapping[str, object]] = {}
+        self._again: set[str] = set()
         self._last = -math.inf
 
     def add(self, key: str, treatment: int, now: float) -> None:
@@ -44,17 +47,31 @@ class LocalMobiles:
             self._delete[key] = None
         self._schedule(now)
 
+    def offer(self, key: str, offer: Mapping[str, object] | None, now: float) -> None:
+        """What is offered behind an address, None for nothing; told with it, again where it was told otherwise."""
+        if self._offers.get(key) == offer:
+            return
+        if offer is None:
+            del self._offers[key]
+        else:
+            self._offers[key] = offer
+        if key in self._told:
+            self._again.add(key)
+            self._schedule(now)
+
     def _schedule(self, now: float) -> None:
-        pending = self._add or self._delete
+        pending = self._add or self._delete or self._again
         self.wake = max(now, self._last + MAU_SPACING_S) if pending else math.inf
 
     def flush(self, now: float) -> dict[str, object]:
         """Count the pending changes as told; returns the body part of their MAU."""
-        part = messages.differential(self._add, self._delete)
+        again = {key: self._told[key] for key in self._again if key in self._told and key not in self._delete}
+        part = messages.differential(again | self._add, self._delete, self._offers)
         for key in self._delete:
             del self._told[key]
         self._told.update(self._add)
         self._add, self._delete = {}, {}
+        self._again.clear()
         self.seq += 1
         self._last = now
         self.wake = math.inf
@@ -62,7 +79,7 @@ class LocalMobiles:
 
     def table(self) -> dict[str, object]:
         """Body part of an absolute MAU: what was told up to `seq`."""
-        return messages.absolute(self._told)
+        return messages.absolute(self._told, self._offers)
 
 
 def take_update(node: Node, mau: Mau, out: list[Effect]) -> bool:
@@ -79,6 +96,9 @@ def take_update(node: Node, mau: Mau, out: list[Effect]) -> bool:
     else:
         added, removed = mau.exist, [key for key in node.mobiles if key not in mau.exist]
     node.mobile_seq = mau.mobile_seq
+    for key in (*removed, *added):
+        node.offers.pop(key, None)
+    node.offers.update((key, offer) for key, offer in mau.offers.items() if key in added)
     for key in removed:
         if node.mobiles.pop(key, None) is not None and node.up:
             out.append(MobileDel(node.id, key))

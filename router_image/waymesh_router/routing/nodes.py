@@ -42,6 +42,7 @@ class Node:
         "mobile_seq",
         "mobiles",
         "next_hop",
+        "offers",
         "origins",
         "peers",
         "ra_ls_seq",
@@ -61,6 +62,7 @@ class Node:
         self.peers: dict[str, int] = {}
         self.mobile_seq = 0
         self.mobiles: dict[str, int] = {}
+        self.offers: dict[str, Mapping[str, object]] = {}
         # What it said last that it has to tell; None: it has not said.
         self.ra_ls_seq: int | None = None
         self.ra_mobile_seq: int | None = None
@@ -78,6 +80,7 @@ class Node:
         self.peers = {}
         self.mobile_seq = 0
         self.mobiles = {}
+        self.offers = {}
         self.ra_ls_seq = None
         self.ra_mobile_seq = None
 

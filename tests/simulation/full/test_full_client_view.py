@@ -240,6 +240,45 @@ def test_offers_of_the_containers_are_passed_on() -> None:
         assert conn.remote.properties.get("queue-prefix") == ("queue://" if expected else None)
 
 
+def test_offers_of_containers_at_other_routers_are_passed_on() -> None:
+    network = Network()
+    for name, extra in (("A", LEADING), ("B", ""), ("C", BOTH.replace("connection: broker", "containerId: broker"))):
+        network.router(name, extra)
+    for one, other in ("AB", "BC"):
+        network.cable(one, other)
+    brokers = [Broker(network, "broker"), Broker(network, "broker")]
+    for broker, capabilities in zip(brokers, (["SHARED-SUBS", "X"], ["SHARED-SUBS"]), strict=True):
+        broker.said = {
+            "offered_capabilities": [Symbol(name) for name in capabilities],
+            "properties": {Symbol("topic-prefix"): "topic://"},
+        }
+    brokers[0].connector(network.routers["C"], "way0")
+    brokers[1].connector(network.routers["C"], "way1")
+    brokers[1].alive = False
+    network.start()
+    network.until(lambda: not faults(network) and bool(brokers[0].conns), 2.0)
+    network.run(0.5)
+
+    def offered() -> list[str]:
+        client = Party(network, "client")
+        conn = client.dial(network.routers["A"], PORT)
+        network.until(lambda: conn.remote is not None, 1.0)
+        assert conn.remote is not None
+        assert isinstance(conn.remote.properties, dict)
+        assert conn.remote.properties["topic-prefix"] == "topic://"
+        return [str(c) for c in conn.remote.offered_capabilities or ()][2:]
+
+    assert offered() == ["SHARED-SUBS", "X"]
+    brokers[1].alive = True
+    network.until(lambda: bool(brokers[1].conns), 10.0)
+    network.run(0.5)
+    assert offered() == ["SHARED-SUBS"]
+    brokers[1].alive = False
+    brokers[1].drop()
+    network.run(0.5)
+    assert offered() == ["SHARED-SUBS", "X"]
+
+
 def test_what_is_not_offered_by_all_containers_or_by_the_listener_is_not_offered() -> None:
     network = Network()
     extra = BOTH.replace("connection: broker", "containerId: twins")

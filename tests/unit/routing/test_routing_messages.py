@@ -155,3 +155,15 @@ def test_a_higher_protocol_version_is_ignored_and_logged_once() -> None:
     assert engine.on_control(1, "HELLO", hello, 0.1) == []
     assert engine.on_control(1, "RA", GOOD["RA"] | {"pv": 2}, 0.1) == []
     assert not engine.nodes
+
+
+def test_offers_of_a_mau_are_read_and_what_makes_no_sense_is_left_out() -> None:
+    offer = {"capabilities": ["SHARED-SUBS"], "naming": {}}
+    body = messages.base_body("B", "0") | {"mobile_seq": 1}
+    told = body | messages.differential({"Cb": 4, "Cc": 4}, [], {"Cb": offer, "Cx": offer})
+    assert messages.parse("MAU", told).offers == {"Cb": offer}  # type: ignore[union-attr]
+    told = body | messages.absolute({"Cb": 4}, {"Cb": offer})
+    assert messages.parse("MAU", told).offers == {"Cb": offer}  # type: ignore[union-attr]
+    assert messages.OFFERS not in messages.absolute({"Cc": 4}, {"Cb": offer})
+    for wrong in ("x", [1], {"Cb": 3}):
+        assert messages.parse("MAU", told | {messages.OFFERS: wrong}).offers == {}  # type: ignore[union-attr]
