@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from tests.brokers import broker_j
-from tests.kit.built import BuildError, java_libraries
+from tests.brokers import broker_j, rabbitmq
+from tests.kit.built import BuildError, debian_package, java_libraries
 
 
 def main() -> int:
@@ -13,6 +13,7 @@ def main() -> int:
     try:
         for sources in sorted(broker_j.SOURCES.parent.iterdir()):
             java_libraries(sources)
+        debian_package(rabbitmq.SOURCES, "rabbitmq-server")
     except BuildError as e:
         print(f"brokers: {e}", file=sys.stderr)
         return 1

@@ -16,6 +16,7 @@ from tests.brokers.artemis import Artemis
 from tests.brokers.broker_j import BrokerJ
 from tests.brokers.broker_j_config import Identity
 from tests.brokers.process import BrokerProcess
+from tests.brokers.rabbitmq import RabbitMQ
 from tests.kit.certificates import Authority
 
 _numbers = itertools.count(1)
@@ -71,6 +72,13 @@ def brokerj_durable(_brokerj_durable: BrokerJ) -> BrokerJ:
 def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Artemis]:
     """An Artemis. No test may stop it."""
     with Artemis(tmp_path_factory.mktemp("artemis")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+    """A RabbitMQ. No test may stop it."""
+    with RabbitMQ(tmp_path_factory.mktemp("rabbitmq")) as broker:
         yield broker
 
 

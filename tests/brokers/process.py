@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -83,6 +84,7 @@ class BrokerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
 
     def wait_ready(self) -> None:
@@ -114,7 +116,8 @@ class BrokerProcess:
         """SIGKILL: gone without a word."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # scripts and their children alike
             process.wait()
 
     def restart(self) -> None:

@@ -23,6 +23,14 @@ def auto_linked(scene: Scene) -> str:
     return queue
 
 
+def auto_linked_as_rabbitmq_names_it(scene: Scene) -> str:
+    """A new queue that is reached by autolinks; to RabbitMQ an address is the path of what it names."""
+    queue = fresh("queue")
+    scene.broker.create_queue(queue)
+    scene.auto_link(queue, externalAddress=f"/amq/queue/{queue}")
+    return queue
+
+
 def routed(scene: Scene) -> str:
     """A new queue that is reached by a link route."""
     queue = fresh("routed")

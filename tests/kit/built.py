@@ -27,17 +27,18 @@ class BuildError(Exception):
         return self.text
 
 
-def need(tool: str, package: str) -> None:
+def need(tool: str, *packages: str) -> None:
     """Install a tool by apt where we may; BuildError with what to do where we may not."""
     if shutil.which(tool):
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise BuildError(f"{tool} is missing. Install it first (Debian and Ubuntu: apt-get install {package}).")
+        names = " ".join(packages)
+        raise BuildError(f"{tool} is missing. Install it first (Debian and Ubuntu: apt-get install {names}).")
     with (_root() / "apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shutil.which(tool):
             call(["apt-get", "update", "-qq"], Path("/"))
-            install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
+            install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
             call(["env", "DEBIAN_FRONTEND=noninteractive", *install], Path("/"))
 
 
@@ -65,6 +66,21 @@ def java_libraries(sources: Path) -> Path:
     copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
     command = ["mvn", "-q", "-B", "-ntp", "-f", str(sources / "pom.xml"), copy, "-DincludeScope=runtime"]
     return cached(sources, lambda folder: call([*command, f"-DoutputDirectory={folder}"], folder))
+
+
+def debian_package(sources: Path, name: str) -> Path:
+    """The unpacked files of a Debian package, which is not installed: no service, no user. Its needs are installed.
+
+    `sources`/packages: a line for each package that it needs; the first one brings the tool `erl`.
+    """
+    need("erl", *(sources / "packages").read_text(encoding="utf-8").split())
+
+    def build(folder: Path) -> None:
+        call(["apt-get", "download", "-qq", name], folder)
+        (package,) = folder.glob("*.deb")
+        call(["dpkg", "-x", str(package), str(folder)], folder)
+
+    return cached(sources, build)
 
 
 def call(command: list[str], folder: Path) -> None:
