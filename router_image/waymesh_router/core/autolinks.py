@@ -52,6 +52,8 @@ class AutoLink:
         self.key = f"{MOBILE}{FALLBACK if to_fallback else self.phase}{self.address}"
         self.place = place_of(attrs)
         self.link: RouterLink | None = None
+        self.alone = False
+        """Its session ended while it attached: it gets one of its own, lest it take others down with it every time."""
         self.status = INACTIVE
         self.last_error: str | None = None
         self.delay_s = 0.0
@@ -196,7 +198,8 @@ class AutoLinks:
             return
         auto.status, auto.retry_at = ATTACHING, math.inf
         try:
-            session = core.containers.session(there[0], auto.incoming)
+            sessions = core.containers
+            session = sessions.lone_session(there[0]) if auto.alone else sessions.session(there[0], auto.incoming)
             link = core.open_link(session, auto.terms(core.router_id))
         except AmqpError as e:
             self._fail(auto, e.condition, e.description)
@@ -249,6 +252,8 @@ class AutoLinks:
         if link.connection.over:
             auto.idle()
             return
+        if auto.status == ATTACHING and not link.session.mapped:
+            auto.alone = True
         text = "detached by the container"
         if error is not None:
             text = error.description or error.condition

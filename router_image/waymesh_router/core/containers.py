@@ -18,6 +18,8 @@ ROUTE_CONTAINER = "route-container"
 LINKS_A_SESSION = 128
 """A peer's limits are for sessions and for links of a session; both are rarely below some hundreds."""
 
+OPEN_STATES = ("MAPPED", "BEGIN_SENT")
+
 Place = tuple[str, str]
 """("connection", name of connector or listener), ("containerId", id), or ("id", number of one connection)."""
 
@@ -42,6 +44,7 @@ class Containers:
     def __init__(self) -> None:
         self._by_place: dict[Place, list[RouterConnection]] = {}
         self._sessions: dict[tuple[int, bool], list[Session]] = {}
+        self._lone: dict[int, list[Session]] = {}
 
     def opened(self, conn: RouterConnection) -> None:
         """Its peer's open is there."""
@@ -58,6 +61,7 @@ class Containers:
                 self._by_place.pop(place, None)
         for incoming in (True, False):
             self._sessions.pop((conn.id, incoming), None)
+        self._lone.pop(conn.id, None)
 
     def at(self, place: Place | None) -> list[RouterConnection]:
         """The connections that a place means, in the order in which they came."""
@@ -70,7 +74,7 @@ class Containers:
         Raises AmqpError where the peer takes neither a further session nor a further link.
         """
         sessions = self._sessions.setdefault((conn.id, incoming), [])
-        sessions[:] = [session for session in sessions if session.state in ("MAPPED", "BEGIN_SENT")]
+        sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
         for session in sessions:
             if len(session.links) < min(LINKS_A_SESSION, session.remote_handle_max + 1) or None in session.links:
                 return session
@@ -80,4 +84,14 @@ class Containers:
             if not sessions:
                 raise
             return min(sessions, key=lambda session: len(session.links))
+        return sessions[-1]
+
+    def lone_session(self, conn: RouterConnection) -> Session:
+        """A session without links, for one that may be the end of it. Raises AmqpError where the peer takes none."""
+        sessions = self._lone.setdefault(conn.id, [])
+        sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
+        for session in sessions:
+            if not any(session.links):
+                return session
+        sessions.append(conn.open_session())
         return sessions[-1]
