@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,10 +164,12 @@ class Traffic:
         """How many times a client has connected."""
         return self.namespace.logs(name).count("connected to")
 
-    def end(self) -> Outcome:
-        """Senders finish first and wait for their outcomes, then the receivers; their reports."""
-        reports = {what: self._end([n for n, w in self.pods.items() if w == what]) for what in ("send", "receive")}
-        return Outcome(reports["send"], reports["receive"])
+    def end(self, emptied: Callable[[], bool] = lambda: True) -> Outcome:
+        """Senders finish first and wait for their outcomes, then the receivers as soon as what lies between is
+        `emptied`; their reports."""
+        sent = self._end([name for name, what in self.pods.items() if what == "send"])
+        wait_until(emptied, END_S, "what was sent has reached the receivers")
+        return Outcome(sent, self._end([name for name, what in self.pods.items() if what == "receive"]))
 
     def _end(self, names: list[str]) -> dict[str, dict[str, Any]]:
         for name in names:

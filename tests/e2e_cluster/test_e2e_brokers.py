@@ -17,6 +17,7 @@ from tests.kit.waiting import wait_until
 HERE, THERE = {"name": "mesh"}, {"name": "store"}
 QUEUE, ARCHIVE = "orders", "archive.2026"
 LINKS = (("AutoLink", "orders-in"), ("AutoLink", "orders-out"), ("LinkRoute", "archive"))
+RATE = 50
 SEEN_S = 60.0
 """The operator looks at a mesh at rest every half minute."""
 
@@ -91,16 +92,16 @@ def test_links_to_a_broker_come_fail_and_go_without_loss(
     queue, archive = (Traffic(namespace, router_image, address) for address in (QUEUE, ARCHIVE))
     queue.receive("receiver")
     archive.receive("reader")
-    queue.send("sender")
-    archive.send("writer")
+    queue.send("sender", rate=RATE)
+    archive.send("writer", rate=RATE)
     wait_until(lambda: broker.consumers(QUEUE) == 2, 10, "the queue's consumers")
     for kind, name in LINKS[:2]:
         namespace.delete(kind, name)
     wait_until(lambda: broker.consumers(QUEUE) == 0, SEEN_S, "the autolinks gone from the routers")
     namespace.apply(autolinks())
     wait_ready(namespace)
-    queue.end().check()
-    archive.end().check()
+    queue.end(lambda: broker.depth(QUEUE) == 0).check()
+    archive.end(lambda: broker.depth(ARCHIVE) == 0).check()
 
     broker.kill()
     wait_state(namespace, "failed", "mesh-")
@@ -108,7 +109,7 @@ def test_links_to_a_broker_come_fail_and_go_without_loss(
         found = namespace.wait_condition(kind, name, "Ready", "False", SEEN_S)
         assert condition_status(found, "Programmed") == "True"
         assert "the broker is not connected" in found["status"]["lastError"]
-    assert "NotConnected" in {event["reason"] for event in namespace.events("store")}
+    wait_until(lambda: "NotConnected" in {event["reason"] for event in namespace.events("store")}, 20, "an Event")
     broker.start()
     wait_ready(namespace)
     assert mesh.lives() == before

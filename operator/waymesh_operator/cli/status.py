@@ -116,13 +116,14 @@ def _pods_table(router: Object) -> Table:
 
 def _resource_table(resources: Iterable[Object]) -> Table:
     table = _table("Resources")
-    for heading in ("Kind", "Name", "Router", "Ready", "Why"):
+    for heading in ("Kind", "Name", "Router", "Active", "Ready", "Why"):
         table.add_column(heading, overflow="fold")
     for item in resources:
         ready, reason = condition(item, "Ready")
         why = "" if ready == "True" else _why(item) or reason
-        name, router = item["metadata"]["name"], item["spec"]["routerRef"]["name"]
-        table.add_row(item["kind"], name, router, Text(ready or "Unknown", _STYLE[ready]), why)
+        name, router, status = item["metadata"]["name"], item["spec"]["routerRef"]["name"], item.get("status") or {}
+        share = str(status.get("active") or status.get("connected") or "")
+        table.add_row(item["kind"], name, router, share, Text(ready or "Unknown", _STYLE[ready]), why)
     return table
 
 
