@@ -15,6 +15,7 @@ from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core import attaching
 from waymesh_router.core.attaching import COST_PROPERTY, Rng
+from waymesh_router.core.containers import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import bare_address
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
@@ -37,6 +38,8 @@ PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
 TICK_S = 0.25
 """Heartbeats and time-outs of connections are looked at this often; none of them needs to be more exact."""
+CONTAINER_IDLE_S = 4.0
+"""Brokers are asked for heartbeats at half of this, 2 s, at the soonest: some refuse or miss shorter ones."""
 OPERATOR_PREFIX = "k8s/"
 """Names of entities that an operator made of resources: `k8s/<namespace>/<kind>/<name>`."""
 INDISPENSABLE = ("router", "listener")
@@ -163,7 +166,7 @@ class Router:
             container_id=attrs.get("openContainerId") or self.core.router_id,
             max_frame_size=attrs.get("maxFrameSize") or 16384,
             channel_max=(attrs.get("maxSessions") or 32768) - 1,
-            idle_timeout_s=float(attrs.get("idleTimeoutSeconds") or 0),
+            idle_timeout_s=_idle_timeout_s(attrs),
             handshake_timeout_s=float(attrs.get("initialHandshakeTimeoutSeconds") or 15),
             window=frames or max(256, capacity),
             offered_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
@@ -384,3 +387,9 @@ class Router:
             return
         if not self.core.send_message(reply.to, encode_message(reply)):
             self.host.log("AGENT", "warning", f"nobody at {reply.to} to take a reply")
+
+
+def _idle_timeout_s(attrs: Mapping[str, Any]) -> float:
+    """Of a listener's or connector's connections; 0 for none."""
+    seconds = float(attrs.get("idleTimeoutSeconds") or 0)
+    return max(seconds, CONTAINER_IDLE_S) if seconds and attrs.get("role") == ROUTE_CONTAINER else seconds

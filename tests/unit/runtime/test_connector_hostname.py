@@ -1,4 +1,4 @@
-"""The host name that a connector asks for in the open."""
+"""What a connector says in the open: the host name that it asks for, how often it wants to hear something."""
 
 from __future__ import annotations
 
@@ -33,3 +33,17 @@ def test_a_connector_asks_for_its_host_or_for_the_name_it_is_given(extra: str, e
     router.start()
     connection = router.connected("b", Peer("broker-0:1"))
     assert connection.settings.hostname == expected
+
+
+@pytest.mark.parametrize(("role", "seconds", "expected"), [
+    ("route-container", 1, 4.0), ("route-container", 0, 0.0), ("route-container", 16, 16.0), ("normal", 1, 1.0),
+])  # fmt: skip
+def test_brokers_are_not_asked_for_heartbeats_more_often_than_each_two_seconds(
+    role: str, seconds: int, expected: float
+) -> None:
+    """Half of it is told in the open. Spec: 2.4.5."""
+    extra = f', "role": "{role}", "idleTimeoutSeconds": {seconds}'
+    text = '[["router", {"id": "a"}],\n["connector", {"name": "b", "host": "b", "port": "1"' + extra + "}]]"
+    router = Router(parse_json(text, "a.json"), NoWorld(), 0.0, random.Random(1))  # type: ignore[arg-type]
+    router.start()
+    assert router.connected("b", Peer("b:1")).settings.idle_timeout_s == expected
