@@ -155,7 +155,7 @@ def test_two_thousand_resources_are_programmed_and_work(
     def active() -> bool:
         return all(condition_status(one, "Ready") == "True" for one in namespace.all("AutoLink"))
 
-    wait_until(active, 180, f"{MANY} AutoLinks active")
+    wait_until(active, 300, f"{MANY} AutoLinks active")
     say(f"all AutoLinks active {time.monotonic() - began:.1f} s")
     before = after_resyncs(operator, namespace, 1)
     at_first = versions(namespace)
