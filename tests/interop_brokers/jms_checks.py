@@ -74,8 +74,9 @@ def run(url: str, elsewhere: str, prefix: str) -> dict[str, Verdict]:
 
 @cache
 def _class_path() -> str:
-    need("javac", "openjdk-17-jdk-headless")
+    need("javac", "default-jdk-headless")
     jars = f"{java_libraries(LIBRARIES)}/*"
     sources = [str(path) for path in sorted(SOURCES.iterdir())]
-    classes = cached(SOURCES, lambda folder: call(["javac", "-cp", jars, "-d", str(folder), *sources], folder))
+    javac = ["javac", "--release", "17", "-cp", jars]
+    classes = cached(SOURCES, lambda folder: call([*javac, "-d", str(folder), *sources], folder))
     return f"{classes}:{jars}"

@@ -61,7 +61,7 @@ def cached(sources: Path, build: Callable[[Path], object]) -> Path:
 
 def java_libraries(sources: Path) -> Path:
     """The folder of all jars that `sources`/pom.xml needs at run time, from Maven Central."""
-    need("java", "openjdk-17-jre-headless")
+    need("java", "default-jre-headless")
     need("mvn", "maven")
     copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
     command = ["mvn", "-q", "-B", "-ntp", "-f", str(sources / "pom.xml"), copy, "-DincludeScope=runtime"]
