@@ -160,12 +160,11 @@ final class SessionChecks {
         connection.close();
         Session other = scene.session();
         MessageConsumer consumer = other.createConsumer(scene.queue(other));
-        StringBuilder seen = new StringBuilder();
         for (String text : new String[] {"one", "two"}) {
             Message message = Scene.next(consumer);
             Scene.same("text", text, Scene.text(message));
-            seen.append(message.getJMSRedelivered()).append(message.getIntProperty("JMSXDeliveryCount")).append(' ');
+            Scene.same("redelivered", true, message.getJMSRedelivered());
         }
-        return seen.toString();
+        return "";
     }
 }
