@@ -107,8 +107,7 @@ class MeshWorker:
             log.info("the namespace is being deleted: %s", error)
             result = "busy"
         finally:
-            if result != "busy":
-                await self._routers.rest()
+            await self._routers.rest()
         return result
 
     async def plan(self) -> tuple[ClusterAction, ...]:
