@@ -17,7 +17,7 @@ from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import Handshake
 
 FIRST_DELAY_S = 0.05
-LAST_DELAY_S = 4.0
+LAST_DELAY_S = 3.0
 """A peer that is there again is noticed, and its links are, within 5 s."""
 STABLE_S = 1.0
 """A connection that lived this long was a success: back-off starts anew. A peer that refuses us does so sooner."""
