@@ -89,4 +89,4 @@ def test_autolinks_that_are_taken_away_under_load_lose_nothing(up: Up, brokerj_d
         wait_until(lambda: not names(up, "router.config.autoLink"), 10, "the autolinks gone")
         accepted = sum(one.outcome() == "accepted" for one in sent)
         wait_until(lambda: brokerj_durable.depth(QUEUE) == accepted - len(held), 10, "what was received has left")
-        wait_until(lambda: brokerj_durable.consumers(QUEUE) == 0, 10, "the autolinks of both routers gone")
+    wait_until(lambda: brokerj_durable.consumers(QUEUE) == 0, 10, "the autolinks of both routers gone")
