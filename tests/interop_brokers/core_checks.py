@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import proton
+import pytest
 
 from tests.brokers.behind import Scene
 from tests.brokers.fixtures import fresh
@@ -197,3 +198,38 @@ def check_two_transactions(scene: Scene, queue: str) -> None:
         (received,) = one.receiver(queue, credit=1).take(1)
         assert received.body == "second"
         wait_depth(scene, queue, 0)
+
+
+class CoreSet:
+    """The tests; who takes them over has a fixture `scene`."""
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_send_and_receive(self, scene: Scene, way: str) -> None:
+        check_send_and_receive(scene, WAYS[way](scene))
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_large(self, scene: Scene, way: str) -> None:
+        check_large(scene, WAYS[way](scene))
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_outcomes(self, scene: Scene, way: str) -> None:
+        check_outcomes(scene, WAYS[way](scene))
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_receiver_lost(self, scene: Scene, way: str) -> None:
+        check_losses(scene, WAYS[way](scene))
+
+    def test_drain(self, scene: Scene) -> None:
+        check_drain(scene, routed(scene))
+
+    def test_unknown_queue(self, scene: Scene) -> None:
+        check_unknown_queue(scene)
+
+    def test_transaction_commits(self, scene: Scene) -> None:
+        check_commit(scene, routed(scene))
+
+    def test_transaction_aborts(self, scene: Scene) -> None:
+        check_abort(scene, routed(scene))
+
+    def test_two_clients_with_equal_link_names(self, scene: Scene) -> None:
+        check_two_transactions(scene, routed(scene))

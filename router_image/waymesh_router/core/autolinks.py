@@ -172,15 +172,8 @@ class AutoLinks:
         return any(auto.link is not None and auto.place == place for auto in self._quiescing.values())
 
     # ---- connections
-    def opened(self, conn: RouterConnection) -> None:
-        """A container connected."""
-        for place in places_of(conn):
-            for auto in self._by_place.get(place, {}).values():
-                if auto.link is None:
-                    self._attach(auto)
-
-    def closed(self, conn: RouterConnection) -> None:
-        """A container's connection is gone: another one of the same may be there."""
+    def containers_changed(self, conn: RouterConnection) -> None:
+        """A container connected, or its connection is gone: then another one of the same may be there."""
         for place in places_of(conn):
             for auto in self._by_place.get(place, {}).values():
                 if auto.link is None:

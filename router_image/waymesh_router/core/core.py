@@ -84,7 +84,7 @@ class Core(Addressing):
             conn.send_open()
         if conn.role == ROUTE_CONTAINER:
             self.containers.opened(conn)
-            self.autolinks.opened(conn)
+            self.autolinks.containers_changed(conn)
             self.linkroutes.containers_changed(conn)
         if conn.role != "inter-router":
             return
@@ -116,7 +116,7 @@ class Core(Addressing):
             self.mesh.control_lost(conn)
         elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
             self.containers.closed(conn)
-            self.autolinks.closed(conn)
+            self.autolinks.containers_changed(conn)
             self.linkroutes.containers_changed(conn)
         conn.waiting.clear()
 

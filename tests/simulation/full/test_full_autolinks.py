@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.kit.frames import message
-from tests.simulation.full.containers import ACCEPTED, REJECTED, RELEASED, Broker, Party
+from tests.simulation.full.containers import ACCEPTED, REJECTED, RELEASED, Broker, Party, PartyLink
 from tests.simulation.full.network import Network, SimRouter
 from waymesh_amqp.outcomes import modified
 from waymesh_amqp.types import encode
@@ -278,7 +278,8 @@ def test_a_quiescing_autolink_hands_back_what_no_consumer_has_taken() -> None:
     assert broker.states == [RELEASED] * 2 + [ACCEPTED]
 
 
-def test_a_quiescing_autolink_towards_the_broker_waits_for_its_outcomes() -> None:
+def one_delivery_at_the_broker() -> tuple[Network, SimRouter, Broker, PartyLink]:
+    """An autolink out has passed on what a client's sender sent, and the broker has not settled it."""
     network, router, broker = one_router(WAYPOINT + BOTH.split("}\n", 1)[1])
     broker.outcome = None
     network.until(lambda: states(router) == ["active"], 1.0)
@@ -287,6 +288,11 @@ def test_a_quiescing_autolink_towards_the_broker_waits_for_its_outcomes() -> Non
     network.until(lambda: sender.link.credit > 0, 1.0)
     client.send(sender, message())
     network.run(0.1)
+    return network, router, broker, sender
+
+
+def test_a_quiescing_autolink_towards_the_broker_waits_for_its_outcomes() -> None:
+    network, router, broker, sender = one_delivery_at_the_broker()
     (queue,) = broker.of("queue.first", is_sender=False)
     set_quiescing(router, True)
     network.run(5.0)
@@ -337,14 +343,7 @@ def test_a_quiescing_autolink_without_a_broker_goes_at_once() -> None:
 
 
 def test_a_quiescing_autolink_goes_with_the_broker_s_connection() -> None:
-    network, router, broker = one_router(WAYPOINT + BOTH.split("}\n", 1)[1])
-    broker.outcome = None
-    network.until(lambda: states(router) == ["active"], 1.0)
-    client, session = client_session(network, router)
-    sender = client.sender(session, "queue.first")
-    network.until(lambda: sender.link.credit > 0, 1.0)
-    client.send(sender, message())
-    network.run(0.1)
+    network, router, broker, _sender = one_delivery_at_the_broker()
     set_quiescing(router, True)
     network.run(1.0)
     broker.drop()
@@ -354,14 +353,7 @@ def test_a_quiescing_autolink_goes_with_the_broker_s_connection() -> None:
 
 
 def test_a_connector_that_is_deleted_waits_for_its_quiescing_autolinks() -> None:
-    network, router, broker = one_router(WAYPOINT + BOTH.split("}\n", 1)[1])
-    broker.outcome = None
-    network.until(lambda: states(router) == ["active"], 1.0)
-    client, session = client_session(network, router)
-    sender = client.sender(session, "queue.first")
-    network.until(lambda: sender.link.credit > 0, 1.0)
-    client.send(sender, message())
-    network.run(0.1)
+    network, router, broker, sender = one_delivery_at_the_broker()
     set_quiescing(router, True)
     connectors = router.router.agent.adapters["connector"]
     (connector,) = connectors.rows(router.world.now)
