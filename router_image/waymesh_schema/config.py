@@ -18,8 +18,8 @@ from .validate import validate_create
 __all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "read_config"]
 
 PROCESSING_ORDER = (
-    "log", "router", "policy", "sslProfile", "authServicePlugin", "router.config.address", "router.config.linkRoute",
-    "router.config.autoLink", "vhost", "listener", "connector",
+    "log", "router", "telemetry", "policy", "sslProfile", "authServicePlugin", "router.config.address",
+    "router.config.linkRoute", "router.config.autoLink", "vhost", "listener", "connector",
 )  # fmt: skip
 """Short names of the types that a file may hold, in the order in which their entities are created."""
 

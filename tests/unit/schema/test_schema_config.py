@@ -167,10 +167,10 @@ def test_a_byte_order_mark_and_foreign_line_ends_are_no_matter() -> None:
 def test_an_empty_file_gives_the_singletons() -> None:
     for text, parse in (("", parse_conf), ("\n# nothing\n", parse_conf), ("[]", parse_json)):
         entries = parse(text, "t")
-        assert [entry.type.name for entry in entries] == ["log"] * len(LOG_MODULES) + ["router", "policy"]
-        assert {entry.attributes["module"] for entry in entries[:-2]} == set(LOG_MODULES)
+        assert [entry.type.name for entry in entries] == ["log"] * len(LOG_MODULES) + ["router", "telemetry", "policy"]
+        assert {entry.attributes["module"] for entry in entries[:-3]} == set(LOG_MODULES)
         assert all(entry.line == 0 for entry in entries)
-        assert entries[-2].attributes["mode"] == "standalone"
+        assert entries[-3].attributes["mode"] == "standalone"
 
 
 def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waymesh_schema.convert import convert
-from waymesh_schema.docs import entities_page
+from waymesh_schema.docs import entities_page, metrics_page, records_page
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import ENTITY_TYPES, Attribute, EntityType, entity_type
 from waymesh_schema.errors import SchemaError
@@ -138,6 +138,8 @@ def test_the_dump_is_plain_and_in_the_shape_that_clients_read() -> None:
     assert "hidden" not in listener["attributes"]["port"]
 
 
-def test_the_page_of_entities_is_current() -> None:
-    page = Path(__file__).parents[3] / "docs" / "entities.md"
-    assert page.read_text(encoding="utf-8") == entities_page(), "run: python -m waymesh_schema.docs > docs/entities.md"
+def test_the_pages_of_the_tables_are_current() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    for name, made in (("entities", entities_page()), ("records", records_page()), ("metrics", metrics_page())):
+        hint = f"run python -m waymesh_schema.docs {name} > docs/{name}.md"
+        assert (docs / f"{name}.md").read_text(encoding="utf-8") == made, hint
