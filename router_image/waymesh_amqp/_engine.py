@@ -34,12 +34,15 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.annotations",
     "waymesh_router.core.sections",
     "waymesh_router.core.model",
+    "waymesh_router.core.samples",
     "waymesh_router.core.forwarding",
     "waymesh_router.core.queueing",
     "waymesh_router.core.settlement",
     "waymesh_router.core.linked",
     "waymesh_router.core.addressing",
     "waymesh_router.core.core",
+    "waymesh_router.telemetry.deliveries",
+    "waymesh_router.telemetry.lines",
     "waymesh_router.runtime.connection_io",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""

@@ -11,6 +11,8 @@ cdef class Connection(OutputBuffer):
     cdef int phase
     cdef public str state
     cdef public bint receiving
+    cdef public long long octets_in
+    cdef public long long octets_out
     cdef public bint done
     cdef public bint over
     cdef public object error
@@ -30,6 +32,7 @@ cdef class Connection(OutputBuffer):
     cdef public bint dirty
     cdef bint congested
     cdef list held
+    cdef public int owing
     cdef bint heard
     cdef bint spoke
     cdef double last_heard
@@ -54,6 +57,7 @@ cdef class Connection(OutputBuffer):
     cdef step(self, str event)
     cpdef send_open(self)
     cpdef close(self, str condition=*, str description=*)
+    cdef answer_close(self)
     cdef fail(self, str condition, str description)
     cdef finish(self)
     cdef over_now(self)

@@ -75,8 +75,8 @@ EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 class Connection(OutputBuffer):
     """`remote`: the peer's open, once it came. `user`: the authenticated identity, None if anonymous.
 
-    `done`: nothing more will be read; write what is pending, then close the transport. `error`: why it ended, if not
-    orderly.
+    `octets_in`, `octets_out`: bytes so far. `done`: nothing more will be read; write what is pending, then close the
+    transport. `error`: why it ended, if not orderly.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -86,6 +86,8 @@ class Connection(OutputBuffer):
         self.phase = HEADER
         self.state = "START"
         self.receiving = False
+        self.octets_in = 0
+        self.octets_out = 0
         self.done = False
         self.over = False
         self.error: ErrorInfo | None = None
@@ -105,6 +107,7 @@ class Connection(OutputBuffer):
         self.dirty = False
         self.congested = False
         self.held: list[Link] = []
+        self.owing = 0
         self.heard = True
         self.spoke = False
         self.last_heard = now
@@ -127,9 +130,12 @@ class Connection(OutputBuffer):
                     return n
                 used = self.take_preamble(b, pos, n)
                 if used == 0:
+                    self.octets_in += pos
                     return pos
                 pos += used
-            return self.take_frames(b, pos, n)
+            used = self.take_frames(b, pos, n)
+            self.octets_in += used
+            return used
         except AmqpError as e:
             self.fail(e.condition, e.description)
             return n
@@ -176,6 +182,7 @@ class Connection(OutputBuffer):
     def sent(self, n: cython.Py_ssize_t) -> None:
         """The transport took n bytes of `pending()`."""
         self.consume(n)
+        self.octets_out += n
         self.spoke = True
         if self.end - self.off < LOW_WATER:
             if self.held:
@@ -208,7 +215,7 @@ class Connection(OutputBuffer):
 
     def eof(self, reason: str) -> None:
         """The transport is gone."""
-        if self.error is None and self.state not in ("END", "START"):
+        if self.error is None and self.state not in ("END", "START", "CLOSE_RCVD"):
             self.error = ErrorInfo(CONNECTION_FORCED, reason)
         self.finish()
 
@@ -523,13 +530,21 @@ class Connection(OutputBuffer):
     def on_close(self, performative: Close) -> None:
         if self.error is None and performative.error is not None:
             self.error = performative.error
-        if self.state == "OPENED":
-            self.flush()
+        if self.state != "OPENED":
             self.step("close<")
-            self.step("close>")
-            self.put(encode_frame(0, Close()))
-        else:
-            self.step("close<")
+            self.finish()
+            return
+        self.flush()
+        self.step("close<")
+        self.receiving = False
+        self.deadline = math.inf  # whoever has the answer wait sees to it that it comes
+        self.over_now()
+        if self.owing == 0:
+            self.answer_close()
+
+    def answer_close(self) -> None:
+        self.step("close>")
+        self.put(encode_frame(0, Close()))
         self.finish()
 
     def on_begin(self, performative: Begin, channel: cython.int) -> None:
@@ -557,7 +572,8 @@ class Connection(OutputBuffer):
         session = self.session_at(channel)
         session.on_end(performative)
         self.remote_sessions.pop(channel, None)
-        self.sessions.pop(session.channel, None)
+        if session.state == "ENDED":
+            self.sessions.pop(session.channel, None)
         self.last_channel = -1
         self.last_session = None
 

@@ -12,6 +12,7 @@ cdef class Delivery:
     cdef public Link out
     cdef public object group
     cdef public object target
+    cdef public object sample
     cdef public bytes state
     cdef public unsigned int did
     cdef public unsigned int oid

@@ -15,8 +15,8 @@ class Delivery:
 
     `link`/`did`: the incoming link and its session's delivery-id (link None: sent by the router itself, or the sender
     is gone). `out`/`oid`: the outgoing link and delivery-id. `sent`: the last frame has gone out. `state`: the last
-    one reported that did not settle. `group` and `target` belong to the router: what joins the branches of a
-    multicast, what is counted down.
+    one reported that did not settle. `group`, `target` and `sample` belong to the router: what joins the branches
+    of a multicast, what is counted down, what is recorded of it.
     """
 
     def __init__(self) -> None:
@@ -25,6 +25,7 @@ class Delivery:
         self.out: Any = None
         self.group: Any = None
         self.target: Any = None
+        self.sample: Any = None
         self.state = b""
         self.did = 0
         self.oid = 0

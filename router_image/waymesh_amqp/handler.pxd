@@ -17,4 +17,5 @@ cdef class Handler:
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_credit(self, Link link)
     cpdef on_sender_flow(self, Link link)
+    cpdef on_flow_details(self, Link link, bytes fields, int count)
     cpdef on_writable(self, Connection connection)

@@ -75,5 +75,10 @@ class Handler:
     def on_sender_flow(self, link: Link) -> None:
         """The sender of a link that is `passing` told its delivery-count: it may have used its credit up."""
 
+    def on_flow_details(self, link: Link, fields: bytes, count: cython.int) -> None:
+        """What a flow for a link that is `passing` says behind link-credit: so many encoded fields. Spec: 2.7.4.
+
+        Called before all else that follows from the flow."""
+
     def on_writable(self, connection: Connection) -> None:
         """A connection's output backlog fell below the low-water mark after it had been above the high one."""

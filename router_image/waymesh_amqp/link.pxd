@@ -39,6 +39,9 @@ cdef class Link:
     cdef public Session holding
     cdef public bint passing
     cdef public bint closed
+    cdef public object told
+    cdef public bint owing
+    cdef public Link awaited_by
 
     cpdef accept(self, attach, source, target)
     cpdef refuse(self, str condition, str description)
@@ -46,6 +49,9 @@ cdef class Link:
     cpdef send_attach(self, attach)
     cpdef detach(self, str condition=*, str description=*)
     cpdef detach_with(self, error, bint closed)
+    cpdef bint answer_after(self, Link other) except -1
+    cpdef answer_now(self, error=*, bint closed=*)
+    cdef answer_detach(self, error=*)
     cpdef grant(self)
     cpdef withdraw(self)
     cpdef give_back(self)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
 from waymesh_amqp import states
-from waymesh_amqp.performatives import Attach, Detach, ErrorInfo
+from waymesh_amqp.performatives import Attach, Detach, ErrorInfo, Flow
 
 if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
     from waymesh_amqp.performatives import Terminus
     from waymesh_amqp.session import Session
+
+OUTGOING_WINDOW = 0x7FFFFFFF
+"""What we say of what we may still send: no bound."""
+ROOM = 100
+"""Octets of a flow without its properties, at most."""
 
 
 class Link:
@@ -24,6 +30,9 @@ class Link:
     `abandoned`: it ends with an abort instead. `over`: the handler was told that the link is gone.
     `holding`: the session whose incoming window stays closed because of this link. `passing`: what comes is passed on
     to another peer, which alone decides on credit. `closed`: the peer's detach closed the link for good. Spec: 2.6.5.
+    `told`: what the next flow says beyond credit: available, echo, encoded properties.
+    `owing`: the peer ended the link, and its detach, end or close is not answered before another link is at its end,
+    whose `awaited_by` this one is.
     """
 
     def __init__(self, session: Session) -> None:
@@ -62,6 +71,9 @@ class Link:
         self.holding: Session | None = None
         self.passing = False
         self.closed = False
+        self.told: tuple[int | None, bool, Any] | None = None
+        self.owing = False
+        self.awaited_by: Link | None = None
 
     # ---- attach and detach
     def accept(self, attach: Attach, source: Terminus | None, target: Terminus | None) -> None:
@@ -108,6 +120,42 @@ class Link:
         self.session.send_frame(Detach(handle=self.handle, closed=closed, error=error))
         self.session.link_over(self, error)
 
+    def answer_after(self, other: Link) -> bool:
+        """The peer ended this link: answer when the detach of `other` was answered. False where nobody waits for it."""
+        asked = self.connection.state == "CLOSE_RCVD" or self.session.state == "END_RCVD" or self.state == "DETACH_RCVD"
+        if not asked or other.connection.over or other.state not in ("DETACH_SENT", "DETACH_PIPE"):
+            return False
+        other.awaited_by = self
+        self.owing = True
+        self.session.owing += 1
+        self.connection.owing += 1
+        return True
+
+    def answer_now(self, error: ErrorInfo | None = None, closed: bool = False) -> None:
+        """Nothing is to be waited for any more. `error`, `closed`: what the other peer said in its answer."""
+        if not self.owing:
+            return
+        self.owing = False
+        session: Session = self.session
+        conn: Connection = self.connection
+        session.owing -= 1
+        conn.owing -= 1
+        if session.mapped:
+            if self.state == "DETACH_RCVD":
+                self.closed = self.closed or closed
+                self.answer_detach(error)
+        elif conn.state == "CLOSE_RCVD":
+            if conn.owing == 0 and not conn.done:
+                conn.answer_close()
+        elif session.state == "END_RCVD" and session.owing == 0 and not conn.over:
+            session.answer_end()
+
+    def answer_detach(self, error: ErrorInfo | None = None) -> None:
+        """Answer the peer's detach. Spec: 2.6.4."""
+        self.state = states.advance(states.LINK, "link", self.state, "detach>")
+        self.session.send_frame(Detach(handle=self.handle, closed=self.closed, error=error))
+        self.session.forget(self)
+
     # ---- credit of an incoming link
     def grant(self) -> None:
         """Open the link: credit up to its capacity, and back after each delivery from now on."""
@@ -152,3 +200,25 @@ class Link:
     def ready(self) -> cython.bint:
         """Whether a delivery can go out now: credit, session window, no delivery under way, no backed-up connection."""
         return self.credit > 0 and not self.busy and self.session.remote_window > 0 and not self.connection.backed_up()
+
+
+def told_flow(session: Session, link: Link) -> Flow:
+    """A flow with what the peer of another link said beyond credit; it is said once. Spec: 2.7.4."""
+    told: Any = link.told
+    link.told = None
+    available, echo, properties = told
+    if properties is not None and len(properties) > link.connection.peer_max - ROOM:
+        properties = None  # the credit matters more
+    return Flow(
+        next_incoming_id=session.next_incoming_id,
+        incoming_window=(session.window_end - session.next_incoming_id) & 0xFFFFFFFF,
+        next_outgoing_id=session.next_outgoing_id,
+        outgoing_window=OUTGOING_WINDOW,
+        handle=link.handle,
+        delivery_count=link.delivery_count,
+        link_credit=link.credit if link.credit > 0 else 0,
+        available=available,
+        drain=link.drain,
+        echo=echo,
+        properties=properties,
+    )

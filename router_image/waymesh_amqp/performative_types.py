@@ -6,7 +6,7 @@ of the standard for an absent field.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from waymesh_amqp.codec_values import Described, Raw
@@ -76,9 +76,11 @@ class Attach:
     incomplete_unsettled: bool = False
     initial_delivery_count: int | None = None
     max_message_size: int | None = None
-    offered_capabilities: list[str] | None = None
-    desired_capabilities: list[str] | None = None
+    offered_capabilities: list[str] | Raw | None = None
+    desired_capabilities: list[str] | Raw | None = None
     properties: dict[Any, Any] | Raw | None = None
+    raw: dict[str, Raw] = field(default_factory=dict, compare=False, repr=False)
+    """Fields of a received attach that hold more than one value, as bytes."""
 
     @property
     def effective_snd_settle_mode(self) -> int:

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Any
 
 from waymesh_amqp.codec_decode import Buffer, decode_value
-from waymesh_amqp.codec_values import Symbol, ULong
+from waymesh_amqp.codec_values import Raw, Symbol, ULong
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.fields import (
     BINARY,
@@ -213,6 +213,11 @@ _TABLES: dict[type, Composite] = {
     ),
 }
 
+_PASSED = {
+    field.name: place
+    for place, field in enumerate(_TABLES[Attach].fields)
+    if field.name in ("unsettled", "offered_capabilities", "desired_capabilities", "properties")
+}
 _BY_CODE: dict[int, type] = {table.code: kind for kind, table in _TABLES.items()}
 _BY_SYMBOL: dict[str, type] = {table.symbol: kind for kind, table in _TABLES.items()}
 
@@ -237,11 +242,21 @@ def decode_performative(buf: Buffer, pos: int, end: int) -> tuple[Performative, 
     values, starts = read_fields(buf, body, end, _TABLES[kind], 1)
     performative: Performative = kind(**to_plain(_TABLES[kind], values))
     if isinstance(performative, Attach):
-        if performative.source is not None:
-            performative.source.raw = bytes(buf[starts[5] : starts[6]])
-        if performative.target is not None:
-            performative.target.raw = bytes(buf[starts[6] : starts[7]])
+        _keep_bytes(performative, buf, starts)
+    elif isinstance(performative, (Detach, End, Close)) and performative.error is not None:
+        performative.error.raw = bytes(buf[starts[-2] : starts[-1]])
     return performative, starts[-1]
+
+
+def _keep_bytes(attach: Attach, buf: Buffer, starts: list[int]) -> None:
+    """What is passed on as it is. `starts`: where each field that is there begins, and where the last one ends."""
+    if attach.source is not None:
+        attach.source.raw = bytes(buf[starts[5] : starts[6]])
+    if attach.target is not None:
+        attach.target.raw = bytes(buf[starts[6] : starts[7]])
+    for name, place in _PASSED.items():
+        if getattr(attach, name) is not None:
+            attach.raw[name] = Raw(buf[starts[place] : starts[place + 1]])
 
 
 def encode_performative(performative: Performative) -> bytes:

@@ -30,17 +30,20 @@ cdef class Session:
     cdef unsigned int outcome_last
     cdef bytes outcome_state
     cdef bytes checked_state
+    cdef bint state_transactional
     cdef list outcome_ranges
     cdef public list flow_links
     cdef bint window_due
     cdef bint listed
     cdef public int holds
+    cdef public int owing
     cdef list blocked
 
     cpdef begin(self)
     cpdef on_begin(self, begin, int remote_channel)
     cpdef end(self, str condition=*, str description=*)
     cpdef on_end(self, end)
+    cdef answer_end(self)
     cdef over(self, error)
     cpdef send_frame(self, performative)
     cdef new_handle(self, Link link)
@@ -50,9 +53,10 @@ cdef class Session:
     cdef steal(self, Link link)
     cdef link_over(self, Link link, error)
     cdef forget_name(self, Link link)
-    cdef forget(self, Link link)
+    cdef forget(self, Link link, answer=*)
     cdef Link remote_link(self, long long handle)
     cdef on_transfer(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
+    cdef bint beyond_us(self, Link link, TransferFields fields) except -1
     cdef on_flow(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
     cdef on_link_flow(self, Link link, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
     cdef unblock(self)

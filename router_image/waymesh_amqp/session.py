@@ -27,7 +27,7 @@ from waymesh_amqp.errors import (
     AmqpError,
     DecodeError,
 )
-from waymesh_amqp.link import Link
+from waymesh_amqp.link import OUTGOING_WINDOW, Link, told_flow
 from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo, encode_frame
 from waymesh_amqp.transfer import TransferFields
 from waymesh_amqp.types import Described, decode
@@ -54,8 +54,10 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Performative
 
 HANDLE_MAX = 65535
+TRANSACTIONAL_STATE = (0x34, "amqp:transactional-state:list")
+"""Spec: 4.5.8."""
 MAX_TAG_BYTES = cython.declare(cython.int, 32)
-OUTGOING_WINDOW = cython.declare(cython.uint, 0x7FFFFFFF)
+NO_TRANSACTIONS = "a router has no transactions; there are some where link routes lead"
 
 
 class Session:
@@ -84,11 +86,13 @@ class Session:
         self.outcome_last = 0
         self.outcome_state = b""
         self.checked_state = b""
+        self.state_transactional = False
         self.outcome_ranges: list[tuple[int, int]] = []
         self.flow_links: list[Link] = []
         self.window_due = False
         self.listed = False
         self.holds = 0
+        self.owing = 0
         self.blocked: list[Link] = []
 
     # ---- begin and end
@@ -133,8 +137,13 @@ class Session:
         self.mapped = False
         if self.state == "END_RCVD":
             self.over(end.error)
-            self.state = states.advance(states.SESSION, "session", self.state, "end>")
-            self.send_frame(End())
+            if self.owing == 0:
+                self.answer_end()
+
+    def answer_end(self) -> None:
+        self.state = states.advance(states.SESSION, "session", self.state, "end>")
+        self.send_frame(End())
+        self.connection.sessions.pop(self.channel, None)
 
     def over(self, error: ErrorInfo | None) -> None:
         """Each link of the session is gone."""
@@ -224,9 +233,6 @@ class Session:
         if not ours:
             link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
             link.rcv_settle_mode = attach.rcv_settle_mode or 0
-            if attach.unsettled:
-                link.refuse(NOT_IMPLEMENTED, "links cannot be resumed here")  # Spec: 2.6.13
-                return
         link.source = attach.source
         link.target = attach.target
         if link.state != "DETACH_SENT":
@@ -244,10 +250,12 @@ class Session:
         if link.state == "DETACH_RCVD":
             if unanswered:
                 self.send_frame(link.bare_answer())
+            self.remote_links[detach.handle] = None  # the peer may use it again
             self.link_over(link, detach.error)
-            link.state = states.advance(states.LINK, "link", link.state, "detach>")
-            self.send_frame(Detach(handle=link.handle, closed=detach.closed))
-        self.forget(link)
+            if not link.owing:
+                link.answer_detach()
+        else:
+            self.forget(link, detach)
 
     def steal(self, link: Link) -> None:
         """The peer attaches again under the name of a link: the old one is over. Spec: 2.6.1."""
@@ -273,13 +281,17 @@ class Session:
         if self.connection.names.get(key) is link:
             del self.connection.names[key]
 
-    def forget(self, link: Link) -> None:
-        """Free the link's handles."""
+    def forget(self, link: Link, answer: Detach | None = None) -> None:
+        """Free the link's handles. `answer`: the peer's to our detach."""
         self.forget_name(link)
         if link.handle < len(self.links) and self.links[link.handle] is link:
             self.links[link.handle] = None
         if link.remote_handle < len(self.remote_links) and self.remote_links[link.remote_handle] is link:
             self.remote_links[link.remote_handle] = None
+        waiting = link.awaited_by
+        if waiting is not None:
+            link.awaited_by = None
+            waiting.answer_now(None if answer is None else answer.error, answer is not None and answer.closed)
 
     def remote_link(self, handle: cython.longlong) -> Link | None:
         """The link that the peer calls `handle`."""
@@ -320,11 +332,7 @@ class Session:
             if fields.tag_bytes > MAX_TAG_BYTES:
                 link.detach(INVALID_FIELD, "delivery-tag of over 32 octets")
                 return
-            if fields.resume:
-                link.detach(NOT_IMPLEMENTED, "deliveries cannot be resumed here")
-                return
-            if link.credit <= 0 and not link.passing:
-                link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
+            if not link.passing and self.beyond_us(link, fields):
                 return
             link.credit -= 1
             link.delivery_count = serial_add(link.delivery_count, 1)
@@ -341,6 +349,9 @@ class Session:
                 return
             if fields.settled:
                 link.transfer_settled = True
+        if fields.transactional and not link.passing:
+            link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
+            return
         if fields.aborted:
             link.mid_delivery = False
             self.handler.on_abort(link)
@@ -353,6 +364,16 @@ class Session:
                 link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
                 return
         self.handler.on_transfer(link, more, b, body, end)
+
+    def beyond_us(self, link: Link, fields: TransferFields) -> cython.bint:
+        """Whether a delivery may not begin on a link that ends here; then it is detached."""
+        if fields.resume:
+            link.detach(NOT_IMPLEMENTED, "deliveries cannot be resumed here")
+            return True
+        if link.credit <= 0:
+            link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
+            return True
+        return False
 
     def on_flow(self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """The flow whose field list is at p. Spec: 2.7.4."""
@@ -407,6 +428,8 @@ class Session:
             if n > 6:
                 credit = read_uint(b, q, end)
                 q = skip(b, q, end)
+                if n > 7 and link.passing:
+                    self.handler.on_flow_details(link, bytes(b[q:end]), n - 7)
                 if n > 8:
                     q = skip(b, q, end)
                     drain = read_uint(b, q, end) == 1
@@ -518,14 +541,20 @@ class Session:
     def check_state(self, state: bytes) -> None:
         """A state with contents passes untouched, so it must not break its next reader. Raises DecodeError."""
         if state != self.checked_state:
-            if not isinstance(decode(state)[0], Described):
+            described = decode(state)[0]
+            if not isinstance(described, Described):
                 raise DecodeError("delivery state that is not a described value")
+            self.state_transactional = described.descriptor in TRANSACTIONAL_STATE
             self.checked_state = state
 
     def apply_outcome(
         self, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes, ring: DeliveryRing
     ) -> None:
         """Hand on what a disposition says of one delivery."""
+        link: Link | None = d.out if from_receiver else d.link
+        if len(state) > 4 and link is not None and not link.passing and self.state_transactional:
+            link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
+            return
         if settled:
             ring.drop(d)
         if from_receiver:
@@ -669,15 +698,18 @@ class Session:
 
     def put_flow(self, link: Link | None) -> None:
         """A flow frame, with the link's part if one is given."""
+        if self.holds == 0:
+            self.window_end = serial_add(self.next_incoming_id, self.window)
+        self.window_due = False
+        if link is not None and link.told is not None:
+            self.send_frame(told_flow(self, link))
+            return
         conn: Connection = self.connection
         conn.reserve(64)
         o: cython.uchar[::1] = conn.out
         p: cython.Py_ssize_t = conn.end
         size: cython.int = 34 if link is None else 52
         self.frame_start(o, p, size, 0x13)
-        if self.holds == 0:
-            self.window_end = serial_add(self.next_incoming_id, self.window)
-        self.window_due = False
         o[p + 11] = 0xC0
         o[p + 12] = size - 13
         o[p + 13] = 4 if link is None else 10

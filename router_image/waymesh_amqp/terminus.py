@@ -26,7 +26,8 @@ from waymesh_amqp.fields import (
     write_composite,
 )
 
-TerminusKind = Literal["source", "target", "coordinator"]
+TerminusKind = Literal["source", "target", "coordinator", "other"]
+"""`other`: of a type that the standard does not define; only its bytes are known."""
 
 _DURABILITY = limited("terminus durability", UINT, 2)  # Spec: 3.5.5
 
@@ -130,19 +131,26 @@ def terminus_of(value: Any) -> Terminus:
         for kind, composite in _COMPOSITES.items():
             if composite.describes(value.descriptor):
                 return Terminus(kind, **to_plain(composite, _list_of(composite, value)))
-    raise DecodeError("neither a source, a target nor a coordinator")
+        return Terminus("other")
+    raise DecodeError("a terminus that is not a described value")
 
 
 @dataclass(slots=True)
 class ErrorInfo:
-    """The error of a close, end, detach or rejected. Spec: 2.8.14"""
+    """The error of a close, end, detach or rejected. Spec: 2.8.14
+
+    `raw` holds the bytes of one that was received, and these are what is encoded.
+    """
 
     condition: str
     description: str | None = None
     info: dict[Any, Any] | None = None
+    raw: bytes = field(default=b"", init=False, compare=False, repr=False)
 
     def encode(self) -> bytes:
         """The encoded error, with its descriptor."""
+        if self.raw:
+            return self.raw
         out = bytearray()
         write_composite(out, _ERROR, self)
         return bytes(out)
@@ -176,7 +184,7 @@ def _raw(value: Terminus | ErrorInfo) -> Raw:
 
 def _source(value: Any) -> Terminus:
     terminus = terminus_of(value)
-    if terminus.kind != "source":
+    if terminus.kind not in ("source", "other"):
         raise ValueError(f"expected a source, got a {terminus.kind}")
     return terminus
 

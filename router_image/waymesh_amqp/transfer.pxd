@@ -8,6 +8,7 @@ cdef class TransferFields:
     cdef public bint more
     cdef public bint resume
     cdef public bint aborted
+    cdef public bint transactional
     cpdef Py_ssize_t read(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
     cdef Py_ssize_t read_tag(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
 

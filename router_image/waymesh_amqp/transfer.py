@@ -9,9 +9,9 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, skip
+    from cython.cimports.waymesh_amqp.wire import is_transactional, list_body, list_count, read_uint, skip
 else:
-    from waymesh_amqp.wire import list_body, list_count, read_uint, skip
+    from waymesh_amqp.wire import is_transactional, list_body, list_count, read_uint, skip
 
 _unpack_u32 = struct.Struct(">I").unpack_from
 _CONSTANTS = {0x40: -1, 0x41: 1, 0x42: 0, 0x43: 0}
@@ -22,7 +22,7 @@ _OTHER = -3
 
 class TransferFields:
     """What the last `read` found, -1 for an absent number. `tag_bytes`: length of the delivery-tag, -1 if absent.
-    `at`: where the list begins."""
+    `at`: where the list begins. `transactional`: the state says that the delivery belongs to a transaction."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -34,6 +34,7 @@ class TransferFields:
         self.more = False
         self.resume = False
         self.aborted = False
+        self.transactional = False
 
     def read(
         self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
@@ -49,7 +50,7 @@ class TransferFields:
         self.did = -1
         self.tag_bytes = -1
         self.form = 0
-        self.settled = self.more = self.resume = self.aborted = False
+        self.settled = self.more = self.resume = self.aborted = self.transactional = False
         p = list_body(b, p)
         self.handle = read_uint(b, p, body)
         p = skip(b, p, body)
@@ -67,8 +68,12 @@ class TransferFields:
         if n > 5:
             self.more = read_uint(b, p, body) == 1
             p = skip(b, p, body)
+        if n > 7:
+            p = skip(b, p, body)
+            if p < body and b[p] == 0:
+                self.transactional = is_transactional(b, p, body)
         if n > 8:
-            p = skip(b, skip(b, p, body), body)
+            p = skip(b, p, body)
             self.resume = read_uint(b, p, body) == 1
             p = skip(b, p, body)
         if n > 9:
@@ -95,6 +100,7 @@ class TransferFields:
         p = list_body(b, p)
         values = [-1, -1, -1, -1, 0, 0, -1, -1, 0, 0, 0]
         self.tag_bytes = -1
+        self.transactional = False
         if n < 1:
             raise DecodeError("transfer without a handle")
         for i in range(n if n < 11 else 11):
@@ -108,6 +114,7 @@ class TransferFields:
                 values[i] = _unpack_u32(b, p + 1)[0]
                 p += 5
             elif i == _STATE:
+                self.transactional = k == 0 and is_transactional(b, p, stop)
                 p = skip(b, p, stop)
             else:
                 values[i] = read_uint(b, p, stop)

@@ -20,6 +20,7 @@ _U32 = struct.Struct(">I")
 _unpack_u32 = _U32.unpack_from
 _pack_u32 = _U32.pack_into
 
+TRANSACTIONAL_STATE = b"amqp:transactional-state:list"
 MAX_DESCRIPTOR_DEPTH = 4
 """Described descriptors of described values: legal, never seen, and a stack overflow if unbounded."""
 
@@ -190,3 +191,18 @@ def list_body(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cytho
     if k == 0x45:
         return p + 1
     return p + 3 if k == 0xC0 else p + 9
+
+
+def is_transactional(
+    b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether the described value at p is a transactional-state. Spec: 4.5.8."""
+    after: cython.Py_ssize_t = skip(b, p + 1, end)
+    k: cython.int = b[p + 1]
+    if k == 0x53:
+        return b[p + 2] == 0x34
+    if k == 0x80:
+        return read_u32(b, p + 2) == 0 and read_u32(b, p + 6) == 0x34
+    if k == 0xA3:
+        return same(b, p + 3, after, TRANSACTIONAL_STATE)
+    return k == 0xB3 and same(b, p + 6, after, TRANSACTIONAL_STATE)

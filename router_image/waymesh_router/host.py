@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from waymesh_router.failover import Target
+from waymesh_router.telemetry.exporter import Exporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Host(Protocol):
     def remove_ssl_profile(self, name: str) -> None:
         """Forget an sslProfile."""
 
+    def certificate_ends(self) -> Mapping[str, float]:
+        """When the certificates of sslProfiles end, in seconds since 1970, by name."""
+
     def password(self, entity: str, text: str) -> str:
         """The password that an attribute gives or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
 
@@ -62,6 +66,12 @@ class Host(Protocol):
 
     def recent_log(self, limit: int) -> Sequence[Any]:
         """The last lines."""
+
+    def check_telemetry(self, attrs: Mapping[str, Any]) -> None:
+        """Raises OSError where records could not be written now as a `telemetry` entity says."""
+
+    def exporter(self, attrs: Mapping[str, Any], router_id: str) -> Exporter:
+        """A way out for records as a `telemetry` entity says."""
 
     def memory_usage(self) -> int | None:
         """Resident bytes of the process, where that means something."""

@@ -228,6 +228,7 @@ class Mesh(MeshListener):
     def _topology_changed(self, e: fx.TopologyChanged) -> None:
         self.changes = e.change_id
         self._paths_change()
+        self.core.watcher.topology_changed(e.change_id, e.since)
 
     def _paths_change(self) -> None:
         self._moved = True

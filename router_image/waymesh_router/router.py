@@ -11,18 +11,15 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient, SaslServer
-from waymesh_amqp.settings import ConnectionSettings
-from waymesh_amqp.types import Symbol
 from waymesh_router.core import attaching
-from waymesh_router.core.attaching import COST_PROPERTY, Rng
-from waymesh_router.core.containers import ROUTE_CONTAINER
+from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import bare_address
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.core.offers import pass_on
+from waymesh_router.core.samples import SamplePace, Sampling
 from waymesh_router.core.sampling import Sampler
+from waymesh_router.core.watcher import Watcher
 from waymesh_router.drain import DRAINING, NONE, Drain
-from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
 from waymesh_router.management.assembly import build_agent
@@ -32,14 +29,12 @@ from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import RoutingSettings
 from waymesh_router.sole import SoleConnections
+from waymesh_router.telemetry.collector import Collector, Pace
+from waymesh_router.transports import new_connection, settings_of
 from waymesh_schema.config import ConfigEntry
 
-PRODUCT = "waymesh-router"
-ANNOTATIONS_VERSION = 1
 TICK_S = 0.25
 """Heartbeats and time-outs of connections are looked at this often; none of them needs to be more exact."""
-CONTAINER_IDLE_S = 4.0
-"""Brokers are asked for heartbeats at half of this, 2 s, at the soonest: some refuse or miss shorter ones."""
 OPERATOR_PREFIX = "k8s/"
 """Names of entities that an operator made of resources: `k8s/<namespace>/<kind>/<name>`."""
 INDISPENSABLE = ("router", "listener")
@@ -92,6 +87,8 @@ class Router:
         self.core.opened = self._on_open
         self._sole = SoleConnections()
         self.sampler = Sampler(self.core)
+        self.collector: Collector | None = None
+        self._last_collector: Collector | None = None
         self._readiness = Readiness(now)
         self._started = False
         for key in ("L$management", "M0$management"):
@@ -138,18 +135,18 @@ class Router:
     def accepted(self, listener_name: str, peer: Peer) -> Connection:
         """A client's transport is there."""
         attrs = self.listeners[listener_name]
-        settings = self._settings(attrs)
+        settings = settings_of(attrs, self.core, self.version)
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
         settings.sasl = SaslServer(mechanisms, self.authenticator, external_user=peer.external_user)
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
         offer = self.core.linkroutes.offer_for(attrs["routeAddress"]) if attrs.get("routeAddress") else None
         pass_on(settings, str(attrs.get("openCapabilities") or "").split(), offer)
-        return self._new_connection(settings, attrs, peer)
+        return new_connection(settings, attrs, peer, self.core)
 
     def connected(self, connector_name: str, peer: Peer) -> Connection:
         """Our transport is there."""
         attrs = self.connectors[connector_name].attrs
-        settings = self._settings(attrs)
+        settings = settings_of(attrs, self.core, self.version)
         settings.client = True
         settings.hostname = attrs.get("openHostname") or attrs.get("host")
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
@@ -157,48 +154,7 @@ class Router:
         if password:
             password = self.host.password(f"connector {connector_name}: saslPassword", str(password))
         settings.sasl = SaslClient(mechanisms, attrs.get("saslUsername"), password, external=peer.tls)
-        return self._new_connection(settings, attrs, peer)
-
-    def _settings(self, attrs: Mapping[str, Any]) -> ConnectionSettings:
-        capacity = attrs.get("linkCapacity") or 250
-        frames = attrs.get("maxSessionFrames")
-        settings = ConnectionSettings(
-            container_id=attrs.get("openContainerId") or self.core.router_id,
-            max_frame_size=attrs.get("maxFrameSize") or 16384,
-            channel_max=(attrs.get("maxSessions") or 32768) - 1,
-            idle_timeout_s=_idle_timeout_s(attrs),
-            handshake_timeout_s=float(attrs.get("initialHandshakeTimeoutSeconds") or 15),
-            window=frames or max(256, capacity),
-            offered_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
-            desired_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
-        )
-        settings.properties = {
-            Symbol("product"): PRODUCT,
-            Symbol("version"): self.version,
-            Symbol("qd.conn-id"): self.core.next_connection_id,
-        }
-        if attrs.get("role") == "inter-router":
-            settings.properties[Symbol("qd.annotations-version")] = ANNOTATIONS_VERSION
-            if (attrs.get("cost") or 1) > 1:
-                settings.properties[Symbol(COST_PROPERTY)] = int(attrs["cost"])
-        if attrs.get("failoverUrls"):
-            settings.properties[Symbol(FAILOVER_PROPERTY)] = server_list(str(attrs["failoverUrls"]))
-        settings.properties.update({Symbol(k): v for k, v in (attrs.get("openProperties") or {}).items()})
-        return settings
-
-    def _new_connection(self, settings: ConnectionSettings, attrs: Mapping[str, Any], peer: Peer) -> Connection:
-        conn = RouterConnection(settings, self.core, self.core.now)
-        conn.role = attrs.get("role") or "normal"
-        conn.origin = attrs["name"]
-        conn.route_address = bare_address(attrs.get("routeAddress") or "")
-        conn.peer = peer
-        conn.cost = attrs.get("cost") or 1
-        conn.link_capacity = attrs.get("linkCapacity") or 250
-        strip = attrs.get("stripAnnotations") or "both"
-        conn.strip_in = strip in ("in", "both")
-        conn.strip_out = strip in ("out", "both")
-        self.core.add_connection(conn)
-        return conn
+        return new_connection(settings, attrs, peer, self.core)
 
     def _on_open(self, conn: RouterConnection) -> None:
         """The peer's open is there: a client may not be wanted, a server may name alternatives to itself."""
@@ -246,13 +202,17 @@ class Router:
             self.core.linkroutes.tick()
             self.core.relays.tick()
             self.sampler.tick(now)
+            if self.collector is not None:
+                self._tick_telemetry(self.collector, now)
             for conn in list(self.core.connections.values()):
                 conn.tick(now)
             for conn in list(self.core.closing.values()):
                 conn.tick(now)
                 if conn.done:
                     del self.core.closing[conn.id]
-        idle = not (self.core.connections or self.core.closing or self.drain.status == DRAINING)
+        idle = not (
+            self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
+        )
         return following if idle else min(following, self.next_tick)
 
     def not_ready(self, now: float) -> str:
@@ -321,6 +281,10 @@ class Router:
         return self.drain.unsettled().clients
 
     @property
+    def topology_changes(self) -> int:
+        return 0 if self.mesh is None else self.mesh.changes
+
+    @property
     def drain_status(self) -> str:
         return self.drain.status
 
@@ -354,6 +318,42 @@ class Router:
     def remove_link_route(self, attrs: Mapping[str, Any]) -> None:
         self.core.linkroutes.remove(attrs["identity"])
 
+    def configure_telemetry(self, attrs: Mapping[str, Any]) -> None:
+        if attrs["path"] and self._started:  # at the start, messages are worth more than records of them
+            self.host.check_telemetry(attrs)
+        exporter = self.host.exporter(attrs, self.core.router_id) if attrs["path"] else None
+        self.end_telemetry()
+        if exporter is None:
+            return
+        core = self.core
+        pace = Pace(float(attrs["intervalSeconds"]), float(attrs["rotateSeconds"]))
+        self.collector = core.watcher = self._last_collector = Collector(self, exporter, pace, self._last_collector)
+        if attrs["sampleOneIn"]:
+            often = SamplePace(attrs["sampleOneIn"], float(attrs["samplesPerSecond"]))
+            core.sampling = Sampling(core, often, exporter.clock_ns, self.collector.delivery)
+
+    def ending(self) -> None:
+        """The connections will be closed now, because the router is stopped."""
+        if self.collector is not None:
+            self.collector.ending = True
+
+    def end_telemetry(self) -> None:
+        """Publish the records so far; make no more."""
+        if self.collector is not None:
+            self.collector.finish()
+        self.collector, self.core.watcher = None, Watcher()
+        if self.core.sampling is not None:  # it stays for the deliveries under way
+            self.core.sampling.stop()
+
+    def _tick_telemetry(self, collector: Collector, now: float) -> None:
+        collector.tick(now)
+        if self.core.sampling is not None:
+            self.core.sampling.tick(now)
+
+    def logged(self, module: str, level: str, text: str) -> None:
+        """A warning or worse was written to the log."""
+        self.core.watcher.event(f"log.{level}", "warning" if level == "warning" else "error", module, {"text": text})
+
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""
         state = self.connectors.get(name)
@@ -373,6 +373,9 @@ class Router:
     def recent_log(self, limit: int) -> Sequence[Any]:
         return self.host.recent_log(limit)
 
+    def certificate_ends(self) -> Mapping[str, float]:
+        return self.host.certificate_ends()
+
     def memory_usage(self) -> int | None:
         return self.host.memory_usage()
 
@@ -387,9 +390,3 @@ class Router:
             return
         if not self.core.send_message(reply.to, encode_message(reply)):
             self.host.log("AGENT", "warning", f"nobody at {reply.to} to take a reply")
-
-
-def _idle_timeout_s(attrs: Mapping[str, Any]) -> float:
-    """Of a listener's or connector's connections; 0 for none."""
-    seconds = float(attrs.get("idleTimeoutSeconds") or 0)
-    return max(seconds, CONTAINER_IDLE_S) if seconds and attrs.get("role") == ROUTE_CONTAINER else seconds

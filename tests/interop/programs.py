@@ -18,6 +18,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.kit.bound import bound
 from tests.kit.built import cached, call, need
 
 HERE = Path(__file__).parent
@@ -30,7 +31,7 @@ class Run:
     def __init__(self, command: list[str], arguments: dict[str, Any]) -> None:
         self._text = f"{arguments}"
         self._process = subprocess.Popen(
-            [*command, json.dumps(arguments)],
+            bound([*command, json.dumps(arguments)]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

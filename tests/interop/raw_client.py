@@ -33,7 +33,7 @@ from waymesh_amqp.performatives import (
 )
 from waymesh_amqp.types import Raw
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 AMQP = b"AMQP\x00\x01\x00\x00"
 SASL = b"AMQP\x03\x01\x00\x00"
 WINDOW = 2**31 - 1

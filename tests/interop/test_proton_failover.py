@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.kit import frames
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
+from waymesh_amqp.performatives import ErrorInfo, SaslMechanisms, SaslOutcome, encode_frame
 from waymesh_amqp.types import Symbol
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
@@ -47,17 +52,69 @@ def test_a_connector_goes_where_its_peer_said(start_router: StartRouter, tmp_pat
     router = start_router("A", section("connector", name="c", host="127.0.0.1", port=first))
     try:
         with ManagementClient(router.url) as manager:
-
-            def peer() -> list[str]:
-                rows = manager.query("connection", ["container", "dir", "opened"])
-                return [row["container"] for row in rows if row["dir"] == "out" and row["opened"]]
-
-            wait_until(lambda: peer() == ["main"])
+            wait_until(lambda: peers(manager) == ["main"])
             main.kill()
-            wait_until(lambda: peer() == ["other"])
+            wait_until(lambda: peers(manager) == ["other"])
     finally:
         main.stop()
         other.stop()
+
+
+def test_a_replica_that_opens_and_closes_is_left_for_the_next(start_router: StartRouter, tmp_path: Path) -> None:
+    """A broker that is not the active one of several may say so behind its open: amqp:connection:forced."""
+    port = free_port()
+    other = RouterProcess(
+        tmp_path, "other", section("router", id="other") + section("listener", host="127.0.0.1", port=port), [port]
+    ).start()
+    with replica() as (first, tries):
+        urls = f"amqp://127.0.0.1:{port}"
+        given = {"host": "127.0.0.1", "port": first, "failoverUrls": urls}
+        connector = section("connector", name="c", role="route-container", **given)
+        router = start_router("A", connector)
+        try:
+            with ManagementClient(router.url) as manager:
+                wait_until(lambda: "other" in peers(manager))
+            assert tries
+        finally:
+            other.stop()
+
+
+def peers(manager: ManagementClient) -> list[str]:
+    """Containers to which the router has connected."""
+    rows = manager.query("connection", ["container", "dir", "opened"])
+    return [row["container"] for row in rows if row["dir"] == "out" and row["opened"]]
+
+
+@contextlib.contextmanager
+def replica() -> Iterator[tuple[int, list[int]]]:
+    """Its port, and an entry for each connection that it has opened and closed."""
+    tries: list[int] = []
+    answers = (
+        frames.SASL + encode_frame(0, SaslMechanisms(["ANONYMOUS"])),
+        encode_frame(0, SaslOutcome(0)),
+        frames.AMQP + frames.open_(container_id="replica") + frames.close(error=ErrorInfo("amqp:connection:forced")),
+    )
+
+    def serve() -> None:
+        while True:
+            try:
+                peer, _ = server.accept()
+            except OSError:
+                return
+            with peer, contextlib.suppress(OSError):
+                for answer in answers:
+                    peer.recv(4096)
+                    peer.sendall(answer)
+                tries.append(1)
+                while peer.recv(4096):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1], tries
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import proton
 import pytest
 
 from tests.interop.shared import ADDRESSES, fresh, wait_consumers
-from tests.kit.clients import Client, Sent
+from tests.kit.clients import Client
 from tests.kit.fixtures import StartMesh
 from tests.kit.mesh import Mesh
+from tests.kit.outcomes import Sent
 from tests.kit.process import RouterProcess
 from tests.kit.waiting import wait_until
 

@@ -50,11 +50,10 @@ def unsettled(*peers: Peer) -> list[int]:
         rejected(),
         rejected(ErrorInfo("amqp:not-found", "no", {Symbol("k"): 1})),
         modified(delivery_failed=True, undeliverable_here=True, annotations={Symbol("x"): "y"}),
-        Described(ULong(0x34), [b"txn", ACCEPTED]),
         Described(Symbol("com.example:state:list"), [1, "two", {"three": 3}]),
         Described(ULong(1 << 40), "not even a list"),
     ],
-    ids=["accepted", "released", "rejected", "rejected why", "modified", "transactional", "symbolic", "foreign"],
+    ids=["accepted", "released", "rejected", "rejected why", "modified", "symbolic", "foreign"],
 )
 def test_3_4_outcome_passes_untouched(core: Hub, state: Described) -> None:
     consumer, producer = pair(core, 1)

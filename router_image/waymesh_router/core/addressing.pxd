@@ -8,5 +8,6 @@ cdef class Addressing(Linked):
     cdef public long long drain_from
     cdef public object patterns
     cdef public object linkroutes
+    cdef public object watcher
 
     cpdef Address lookup(self, str text, str phase)

@@ -20,11 +20,12 @@ from waymesh_router.core.model import (
     Target,
 )
 from waymesh_router.core.patterns import PatternTree, prefix_pattern
+from waymesh_router.core.watcher import Watcher
 
 
 class Addressing(Linked):
-    """`mesh` hears of changes; `linkroutes` of addresses of link routes, set by `Core`. `drain_from`: 0, or while the
-    router drains the id of the first connection that came since.
+    """`mesh` hears of changes; `linkroutes` of addresses of link routes, set by `Core`; `watcher` of what happens.
+    `drain_from`: 0, or while the router drains the id of the first connection that came since.
     """
 
     def __init__(self, router_id: str) -> None:
@@ -35,6 +36,7 @@ class Addressing(Linked):
         self.drain_from = 0
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()
         self.linkroutes: Any = None
+        self.watcher = Watcher()
 
     # ---- addresses
     def get_address(self, key: str, hint: int | None = None) -> Address:
@@ -136,6 +138,7 @@ class Addressing(Linked):
         if address.unused() and self.addresses.get(key) is address and not self.linkroutes.keeps(key):
             del self.addresses[key]
             address.dead = True
+            self.watcher.address_gone(address)
             if key.startswith(LINK_ROUTES):
                 self.linkroutes.forget(key)
             if address.fallback is not None:

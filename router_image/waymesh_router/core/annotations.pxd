@@ -7,3 +7,8 @@ cdef class Annotations:
     cdef public str phase
     cdef public object address
     cdef public bint plain
+    cdef public long long sid
+    cdef public double weight
+    cdef public bytes unmarked
+
+cpdef bytes transit_section(Annotations a)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.codec_decode import decode_value
@@ -16,9 +17,17 @@ INGRESS = Symbol("x-opt-qd.ingress")
 TRACE = Symbol("x-opt-qd.trace")
 TO = Symbol("x-opt-qd.to")
 PHASE = Symbol("x-opt-qd.phase")
+SAMPLE = Symbol("x-opt-qd.sample")
 _SECTION = b"\x00\x53\x72"
 _HEADER_BYTES = 3
+_COUNT_AT, _PAIRS_AT = 8, 12
+"""Where `section` has the count of its map, and the first pair."""
+_SAMPLE_KEY = encode(SAMPLE)
+_SAMPLE_VALUE = Struct(">BBBBqBd")
+"""A list of a long and a double, each with its code. Spec: 1.6.22."""
+_LIST, _LIST_BYTES, _LONG, _DOUBLE = 0xC0, 19, 0x81, 0x82
 MAX_TRACE = 256
+MAX_SID = 1 << 63
 FALLBACK = "F"
 FALLBACK_PHASE = 22
 """The phase of fallback addresses in annotations: how far F is from 0."""
@@ -29,7 +38,8 @@ class Annotations:
 
     `client`: the section with the client's pairs only (b"" for none). `transit`: what goes to the next router, with us
     in the trace. `ingress`: router where the message came in; `trace`: routers that it passed before us. `to`: the
-    override, if any; `address`: what it was found to mean.
+    override, if any; `address`: what it was found to mean. `sid`: number of the sample that the message is, 0 for none;
+    `weight`: how many deliveries that stands for. `unmarked`: a `transit` to which that is still to be added, or b"".
     """
 
     def __init__(self, router_id: str) -> None:
@@ -41,6 +51,9 @@ class Annotations:
         self.phase = "0"
         self.address: Address | None = None
         self.plain = True
+        self.sid = 0
+        self.weight = 0.0
+        self.unmarked = b""
 
 
 def local_annotations(
@@ -79,6 +92,8 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.trace = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
         elif key == TO and isinstance(value, str):
             a.to = value
+        elif key == SAMPLE and isinstance(value, list) and len(value) == 2:
+            a.sid, a.weight = _sample(*value)
         elif key == PHASE and isinstance(value, int) and 0 <= value <= 9:
             a.phase = str(int(value))
         elif key == PHASE and value == FALLBACK_PHASE:
@@ -93,12 +108,42 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
 
 def redirected(a: Annotations, key: str, router_id: str) -> Annotations:
     """For a message with annotations `a` that goes to a fallback address, whose key is given."""
-    pairs = split_map(a.client, _HEADER_BYTES)[0] if a.client else []
-    b = Annotations(router_id)
-    b.client, b.ingress, b.trace, b.plain = a.client, a.ingress, a.trace, a.plain
+    b = _like(a)
     b.to, b.phase = key[2:], FALLBACK
-    b.transit = compose(b, b"".join(raw for _, _, raw in pairs), len(pairs), router_id)
+    return _composed(b, router_id)
+
+
+def sampled(a: Annotations, sid: int, weight: float, router_id: str) -> Annotations:
+    """For a message with annotations `a` that is a sample."""
+    b = _like(a)
+    b.to, b.phase, b.address, b.sid, b.weight = a.to, a.phase, a.address, sid, weight
+    if not a.transit or a.sid:
+        return _composed(b, router_id)
+    b.unmarked = a.transit
     return b
+
+
+def transit_section(a: Annotations) -> bytes:
+    """The section for the next router. The sample is added here, since most messages leave where they came in."""
+    if a.unmarked:
+        count = int.from_bytes(a.unmarked[_COUNT_AT:_PAIRS_AT], "big") // 2 + 1
+        value = _SAMPLE_VALUE.pack(_LIST, _LIST_BYTES, 2, _LONG, a.sid, _DOUBLE, a.weight)
+        a.transit = section(a.unmarked[_PAIRS_AT:] + _SAMPLE_KEY + value, count)
+        a.unmarked = b""
+    return a.transit
+
+
+def _like(a: Annotations) -> Annotations:
+    b = Annotations(a.ingress)
+    b.client, b.trace, b.plain, b.sid, b.weight = a.client, a.trace, a.plain, a.sid, a.weight
+    return b
+
+
+def _composed(a: Annotations, router_id: str) -> Annotations:
+    """With the section for the next router made from the rest."""
+    pairs = split_map(a.client, _HEADER_BYTES)[0] if a.client else []
+    a.transit = compose(a, b"".join(raw for _, _, raw in pairs), len(pairs), router_id)
+    return a
 
 
 def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> bytes:
@@ -111,6 +156,9 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
     if a.phase != "0":
         ours += encode(PHASE) + encode(FALLBACK_PHASE if a.phase == FALLBACK else int(a.phase))
         count += 1
+    if a.sid:
+        ours += encode(SAMPLE) + encode([a.sid, a.weight])
+        count += 1
     ours += encode(TRACE) + encode(["0/" + r for r in (*a.trace, me)])
     ours += encode(INGRESS) + encode("0/" + a.ingress)
     return section(client_pairs + ours, client_count + count)
@@ -118,7 +166,12 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
 
 def section(pairs: bytes, count: int) -> bytes:
     """A message-annotations section of encoded pairs."""
-    return _SECTION + b"\xd1" + (len(pairs) + 4).to_bytes(4, "big") + (2 * count).to_bytes(4, "big") + pairs
+    return _SECTION + encoded_map(pairs, count)
+
+
+def encoded_map(pairs: bytes, count: int) -> bytes:
+    """A map of encoded pairs."""
+    return b"\xd1" + (len(pairs) + 4).to_bytes(4, "big") + (2 * count).to_bytes(4, "big") + pairs
 
 
 def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]], int]:
@@ -145,6 +198,13 @@ def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]]
 def is_router_key(key: object) -> bool:
     """Whether an annotation is one of the routers' own."""
     return isinstance(key, str) and key.startswith(PREFIX)
+
+
+def _sample(sid: object, weight: object) -> tuple[int, float]:
+    """Number and weight of a sample; 0 where they make no sense."""
+    if isinstance(sid, int) and 0 < sid < MAX_SID and isinstance(weight, float) and weight >= 1:
+        return sid, weight
+    return 0, 0.0
 
 
 def _bare_id(text: str) -> str:

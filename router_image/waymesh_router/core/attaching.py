@@ -35,6 +35,12 @@ class Rng(Protocol):
     def choice(self, seq: str) -> str:
         """One character of the text."""
 
+    def random(self) -> float:
+        """In [0, 1)."""
+
+    def getrandbits(self, bits: int, /) -> int:
+        """So many random bits."""
+
 
 def agreed_cost(ours: int, opened: Open) -> int:
     """The higher of the costs that the two ends of an inter-router connection ask for. Source: inter-router.md."""
@@ -91,6 +97,8 @@ def checked_source(source: Terminus | None) -> Terminus:
     """The source that a receiver wants: dynamic, or with an address. Raises Refusal."""
     if source is None:
         raise Refusal(PRECONDITION_FAILED, "a receiver needs a source")
+    if source.kind == "other":
+        raise Refusal(NOT_IMPLEMENTED, "a source of a type that is not known here")
     if not source.dynamic and not (type(source.address) is str and bare_address(source.address)):  # a symbol is none
         raise Refusal(PRECONDITION_FAILED, "a receiver needs a source address, or a dynamic source")
     return source
@@ -100,7 +108,7 @@ def checked_target(target: Terminus | None) -> Terminus:
     """The target that a sender wants: an address, or none (null or empty) for an anonymous sender. Raises Refusal."""
     if target is None:
         raise Refusal(PRECONDITION_FAILED, "a sender needs a target")
-    if target.kind == "coordinator" or target.dynamic:
+    if target.kind in ("coordinator", "other") or target.dynamic:
         raise Refusal(NOT_IMPLEMENTED, "a router has no transactions and no nodes to create")
     if target.address is not None and type(target.address) is not str:  # a symbol is none, too
         raise Refusal(PRECONDITION_FAILED, "an address is a string")

@@ -6,7 +6,7 @@ Seed 001 "Indirect Waypoints and Auto-Links", seed 003 "Connecting a Router to t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS, AmqpError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 INACTIVE, ATTACHING, FAILED, ACTIVE, QUIESCING = "inactive", "attaching", "failed", "active", "quiescing"
+STATES = (INACTIVE, ATTACHING, FAILED, ACTIVE, QUIESCING)
 FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 30.0
 FIRST_FORBIDDEN_S = 10.0
@@ -39,8 +40,10 @@ OUTCOMES: list[str] = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rej
 class AutoLink:
     """One autoLink entity. `key`: the address within the mesh; `link`: while there is one; `retry_at`: inf for not."""
 
-    def __init__(self, attrs: Mapping[str, Any]) -> None:
+    def __init__(self, attrs: Mapping[str, Any], changed: Callable[[AutoLink, str, str], object]) -> None:
+        """`changed(self, before, after)` is told of each other `status`."""
         self.attrs = attrs
+        self._changed = changed
         self.incoming: bool = attrs["direction"] == "in"
         phase = attrs.get("phase")
         self.phase: int = int(self.incoming) if phase is None else int(phase)
@@ -54,7 +57,7 @@ class AutoLink:
         self.link: RouterLink | None = None
         self.alone = False
         """Its session ended while it attached: it gets one of its own, lest it take others down with it every time."""
-        self.status = INACTIVE
+        self._status = INACTIVE
         self.last_error: str | None = None
         self.delay_s = 0.0
         self.forbidden_s = 0.0
@@ -66,6 +69,17 @@ class AutoLink:
     def quiescing(self) -> bool:
         """Whether it is on its way out."""
         return self.quiescing_since < math.inf
+
+    @property
+    def status(self) -> str:
+        """inactive, attaching, failed or active."""
+        return self._status
+
+    @status.setter
+    def status(self, status: str) -> None:
+        before, self._status = self._status, status
+        if status != before:
+            self._changed(self, before, status)
 
     def terms(self, router_id: str) -> Attach:
         """Our attach."""
@@ -84,7 +98,8 @@ class AutoLink:
         """The container refused or detached the link: try again after a while, each time a longer one."""
         if now - self.active_at >= STABLE_S:
             self.delay_s = self.forbidden_s = 0.0
-        self.status, self.last_error, self.active_at = FAILED, text, math.inf
+        self.last_error, self.active_at = text, math.inf
+        self.status = FAILED
         if condition in (NOT_ALLOWED, UNAUTHORIZED_ACCESS):
             self.forbidden_s = min(self.forbidden_s * 2 or FIRST_FORBIDDEN_S, LAST_FORBIDDEN_S)
             self.retry_at = now + self.forbidden_s
@@ -121,10 +136,15 @@ class AutoLinks:
         """The autolink of an entity."""
         return self._all.get(identity)
 
+    def all(self) -> Iterable[AutoLink]:
+        """All of them."""
+        return list(self._all.values())
+
     # ---- entities
     def add(self, attrs: Mapping[str, Any]) -> None:
         """An `autoLink` entity."""
-        auto = AutoLink(attrs)
+        auto = AutoLink(attrs, self._changed)
+        self._core.watcher.autolink(auto, None, auto.status)
         identity = attrs["identity"]
         self._all[identity] = auto
         if auto.place is not None:
@@ -141,6 +161,10 @@ class AutoLinks:
         if auto.link is not None:
             self._by_link.pop(auto.link.id, None)
             auto.link.detach()
+        self._core.watcher.autolink(auto, auto.status, None)
+
+    def _changed(self, auto: AutoLink, before: str, after: str) -> None:
+        self._core.watcher.autolink(auto, before, after)
 
     def quiesce(self, identity: str) -> None:
         """Take no more messages, neither from the container nor for it. What is under way goes on to its end."""
@@ -219,7 +243,8 @@ class AutoLinks:
 
     def _join(self, auto: AutoLink, link: RouterLink) -> None:
         """An attached link serves its address."""
-        auto.status, auto.last_error, auto.active_at = ACTIVE, None, self._core.now
+        auto.last_error, auto.active_at = None, self._core.now
+        auto.status = ACTIVE
         conn: RouterConnection = link.connection  # type: ignore[assignment]
         address = link.address = self._core.get_address(auto.key)
         if auto.incoming:

@@ -6,7 +6,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_FOUND, AmqpError
+from waymesh_amqp.errors import (
+    CONNECTION_FORCED,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
+    AmqpError,
+)
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
 from waymesh_router.core.addressing import Addressing
@@ -37,11 +45,15 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 
+DENIALS = (UNAUTHORIZED_ACCESS, RESOURCE_LIMIT_EXCEEDED)
+"""What is refused for these conditions is refused by policy, not because it cannot be."""
+
+
 class Core(Addressing):
     """Connections, links, addresses, remote routers of one router.
 
     `log(module, level, text)` writes a line. `now`: seconds, set by the owner each turn. `opened(connection)` is called
-    when the peer's open is there.
+    when the peer's open is there. `denied`: what policy refused so far, by kind.
     """
 
     def __init__(
@@ -62,6 +74,7 @@ class Core(Addressing):
         self.control_address = Address("Lqdrouter", MULTICAST)
         self.control_address.subscriber = self.on_control
         self.bare = Annotations(router_id)
+        self.denied = dict.fromkeys(("connection", "link"), 0)
         self.containers = Containers()
         self.autolinks = AutoLinks(self)
         self.linkroutes = LinkRoutes(self)
@@ -82,6 +95,7 @@ class Core(Addressing):
             return
         if not conn.settings.client:
             conn.send_open()
+        self.watcher.connection_opened(conn)
         if conn.role == ROUTE_CONTAINER:
             self.containers.opened(conn)
             self.autolinks.containers_changed(conn)
@@ -119,11 +133,23 @@ class Core(Addressing):
             self.autolinks.containers_changed(conn)
             self.linkroutes.containers_changed(conn)
         conn.waiting.clear()
+        if error is not None and conn.remote is None and not conn.settings.client:
+            self.tell_refused("connection", conn.peer.host, error.condition, error.description or "", conn)
+        self.watcher.connection_closed(conn, error)
+
+    def tell_refused(self, kind: str, about: str, condition: str, description: str, conn: RouterConnection) -> None:
+        """A peer may not have what it wants: a `connection` or a `link`."""
+        denied = condition in DENIALS
+        if denied:
+            self.denied[kind] += 1
+        detail = {"kind": kind, "condition": condition, "description": description, "connection": str(conn.id)}
+        self.watcher.event("policy.denied" if denied else f"{kind}.refused", "warning", about, detail)
 
     # ---- attach
     def new_link(self, session: Session) -> RouterLink:
         link = RouterLink(session)
         link.id = self.next_link_id
+        link.container = link.connection.role == ROUTE_CONTAINER  # type: ignore[attr-defined]
         self.next_link_id += 1
         self.links[link.id] = link
         return link
@@ -149,11 +175,16 @@ class Core(Addressing):
                 self.linkroutes.answered(lk, performative)
             elif performative.source is not None and performative.target is not None:
                 self.mesh_link_up(conn, lk)
-            return
-        try:
-            self.answer_attach(conn, lk, performative)
-        except Refusal as e:
-            lk.refuse(e.condition, e.description)
+        else:
+            try:
+                self.answer_attach(conn, lk, performative)
+            except Refusal as e:
+                lk.refuse(e.condition, e.description)
+                self.tell_refused("link", lk.name, e.condition, e.description, conn)
+                return
+        for one in (lk, lk.partner):
+            if one is not None and one.attached:
+                self.watcher.link_attached(one)
 
     def answer_attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
         """Accept a link that the peer attaches. Raises Refusal."""
@@ -173,6 +204,8 @@ class Core(Addressing):
             self.turn_away(conn)
         elif self.linkroutes.attach(conn, lk, attach):
             return
+        elif attach.unsettled:
+            raise Refusal(NOT_IMPLEMENTED, "links cannot be resumed here")  # Spec: 2.6.13
         elif lk.is_sender:
             lk.strip = conn.strip_out
             self.attach_consumer(lk, attach, attaching.checked_source(attach.source))
@@ -268,6 +301,7 @@ class Core(Addressing):
         self.links.pop(lk.id, None)
         if lk.kind == ROUTED:
             self.linkroutes.lost(lk, error)
+            self.watcher.link_detached(lk)
             return
         if lk in conn.data_out:
             conn.data_out.remove(lk)
@@ -287,6 +321,7 @@ class Core(Addressing):
             self.consumer_lost(lk)
         if address is not None:
             self.refresh(address)
+        self.watcher.link_detached(lk)
         self.autolinks.lost(lk, error)
         self.relays.lost(lk, error)
 

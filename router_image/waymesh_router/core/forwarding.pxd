@@ -3,6 +3,7 @@ from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
+from waymesh_router.core.samples cimport Sample, Sampling
 from waymesh_router.core.sections cimport Sections
 
 cdef class Forwarding(Handler):
@@ -22,7 +23,12 @@ cdef class Forwarding(Handler):
     cdef public long long modified
     cdef public long long ingress
     cdef public long long egress
+    cdef public long long from_containers
+    cdef public long long to_containers
     cdef public long long transit
+    cdef public Sampling sampling
+    cdef public long long until_sample
+    cdef public Sample sample
 
     cpdef on_transfer(self, Link link, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
 

@@ -11,9 +11,16 @@ import cython
 
 from waymesh_amqp.errors import INVALID_FIELD, DecodeError
 from waymesh_amqp.handler import Handler
-from waymesh_router.core.annotations import Annotations, local_annotations, read_annotations, redirected
+from waymesh_router.core.annotations import (
+    Annotations,
+    local_annotations,
+    read_annotations,
+    redirected,
+    transit_section,
+)
 from waymesh_router.core.keys import RELAYED
 from waymesh_router.core.model import Address, Node, RouterLink, Target
+from waymesh_router.core.samples import DROPPED, NEVER, OUTCOMES
 from waymesh_router.core.sections import Sections
 
 if cython.compiled:
@@ -68,7 +75,12 @@ class Forwarding(Handler):
         self.modified = 0
         self.ingress = 0
         self.egress = 0
+        self.from_containers = 0
+        self.to_containers = 0
         self.transit = 0
+        self.sampling: Any = None  # Sampling or None; there where `sample` is, or `until_sample` gets to 0
+        self.until_sample = NEVER
+        self.sample: Any = None  # Sample of the delivery that begins, or None
 
     # ---- transfers in
     def on_transfer(
@@ -100,6 +112,8 @@ class Forwarding(Handler):
                 self.end_discarded(lk)
         else:
             self.more_head(lk, more, bytes(b[start:end]))
+        if self.sample is not None:
+            self.sampling.begun(lk)
 
     def first_frame(
         self,
@@ -132,6 +146,14 @@ class Forwarding(Handler):
         if lk.kind == ENDPOINT:
             address.ingress += 1
             self.ingress += 1
+            if lk.container:
+                address.from_container += 1
+                self.from_containers += 1
+            self.until_sample -= 1
+            if self.until_sample == 0:
+                annotations = self.sampling.take(lk, address, annotations, more, end - start)
+        elif annotations.sid != 0 and self.sampling is not None:
+            self.sampling.follow(lk, address, annotations, more, end - start)
         if address.targets:
             self.priority = address.priority if address.priority >= 0 else sections.priority(b, end)
         if address.treatment <= MULTICAST or address.subscriber is not None:
@@ -191,7 +213,7 @@ class Forwarding(Handler):
                 a = read_annotations(data, self.router_id, trusted, lk.annotations) if data else self.plain_annotations
             except DecodeError:
                 return None
-            if key is not None:
+            if key is not None and not a.sid:
                 if len(self.annotation_cache) >= CACHE_LIMIT:
                     self.annotation_cache.clear()
                 self.annotation_cache[key] = a
@@ -410,6 +432,8 @@ class Forwarding(Handler):
         else:
             oid = send_first(out, settled, more, b, start, head, ann, rest, end, lk.transfer_format)
         self.count_out(lk, address, out)
+        if self.sample is not None:
+            self.sampling.went(self.sample, out)
         if d is None:
             if more:
                 lk.stream = out
@@ -450,13 +474,16 @@ class Forwarding(Handler):
         """The annotations section for a message that goes out on a link."""
         if out.strip and out.kind == ENDPOINT:
             return annotations.client
-        return annotations.transit
+        return annotations.transit if not annotations.unmarked else transit_section(annotations)
 
     def count_out(self, lk: RouterLink | None, address: Address, out: RouterLink) -> None:
         """Count a delivery that goes out; `lk`: where it came in, None for one of the router itself."""
         if out.kind == ENDPOINT:
             address.egress += 1
             self.egress += 1
+            if out.container:
+                address.to_container += 1
+                self.to_containers += 1
         elif lk is not None and lk.kind == DATA:
             address.transit += 1
             self.transit += 1
@@ -492,6 +519,8 @@ class Forwarding(Handler):
     def refuse_delivery(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
         """The delivery that begins goes nowhere: report the outcome now, ignore the rest of it."""
         lk.head = None
+        if self.sample is not None:
+            self.sample.outcome = DROPPED if lk.transfer_settled else OUTCOMES[outcome_code(state)]
         if lk.transfer_settled:
             lk.dropped_presettled += 1
             self.dropped_presettled += 1

@@ -14,6 +14,7 @@ cdef class Linked(Settlement):
     cdef drop_held(self, RouterLink lk, Queued q)
     cdef pass_credit(self, RouterLink out)
     cdef send_held(self, RouterLink out, RouterLink lk)
+    cpdef on_flow_details(self, Link link, bytes fields, int count)
     cpdef on_sender_flow(self, Link link)
     cdef end_drain(self, RouterLink out, RouterLink lk)
     cpdef part(self, RouterLink lk)
@@ -21,4 +22,4 @@ cdef class Linked(Settlement):
     cdef forget_all(self, RouterLink out)
 
 cdef bytes linked_head(RouterLink out, unsigned int oid, Queued q, bint more, Py_ssize_t payload)
-cdef Py_ssize_t skip_one(bytes data) except -1
+cdef int values_in(bytes data) except -1

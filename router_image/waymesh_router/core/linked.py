@@ -14,6 +14,7 @@ import cython
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
 from waymesh_amqp.transfer import TransferFields
+from waymesh_amqp.types import Raw, decode
 from waymesh_router.core import nolocal
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED
 from waymesh_router.core.model import Queued, RouterLink
@@ -23,12 +24,12 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
     from cython.cimports.waymesh_amqp.transfer import FIELDS
-    from cython.cimports.waymesh_amqp.wire import list_body, list_count, serial_add, skip
+    from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, skip
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import conn_put, send_more
     from waymesh_amqp.transfer import FIELDS
-    from waymesh_amqp.wire import list_body, list_count, serial_add, skip
+    from waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, skip
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -86,6 +87,7 @@ class Linked(Settlement):
         """A delivery begins: send it on, or keep it while its way is blocked."""
         q: Queued = Queued(lk, None)
         self.read_tag_and_state(q, b, start)
+        self.from_containers += lk.container
         q.did = lk.transfer_id
         q.settled = lk.transfer_settled
         q.format = lk.transfer_format
@@ -133,10 +135,7 @@ class Linked(Settlement):
         if n <= 6:
             return
         p = skip(b, skip(b, skip(b, after, end), end), end)
-        after = skip(b, p, end)
-        if n > 7:
-            after = skip(b, after, end)
-        q.head = bytes(b[p:after])
+        q.head = bytes(b[p : skip(b, fields.at, end)])
 
     def count_held(self, lk: RouterLink, out: RouterLink, size: cython.Py_ssize_t) -> None:
         """So much more waits for `out`."""
@@ -168,6 +167,7 @@ class Linked(Settlement):
         conn.flush_outcomes()  # an outcome within a transaction must not be overtaken by the discharge of that
         oid: cython.uint = session.next_delivery_id
         session.next_delivery_id = serial_add(oid, 1)
+        self.to_containers += out.container
         out.credit -= 1
         out.delivery_count = serial_add(out.delivery_count, 1)
         conn.put(linked_head(out, oid, q, more or split, n))
@@ -255,6 +255,21 @@ class Linked(Settlement):
         if out.held <= HELD_LIMIT:
             lk.session.release(lk)
 
+    def on_flow_details(self, link: Link, fields: bytes, count: cython.int) -> None:
+        """`available`, `echo` and the properties of a flow are for the other side."""
+        out: RouterLink | None = link.partner  # type: ignore[attr-defined]
+        available, echo, properties = flow_details(fields, count)
+        if link.is_sender:
+            available = None  # only senders know
+        if out is None or (available, echo, properties) == (None, False, None):
+            return
+        if out.told is not None:
+            before, asked, said = out.told
+            available = before if available is None else available
+            echo, properties = echo or asked, properties or said
+        out.told = available, echo, properties
+        out.flow_soon()
+
     def on_sender_flow(self, link: Link) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
         if lk.partner is not None:
@@ -314,11 +329,7 @@ class Linked(Settlement):
 def linked_head(out: RouterLink, oid: cython.uint, q: Queued, more: cython.bint, payload: cython.Py_ssize_t) -> bytes:
     """Frame header and performative of a first transfer with the sender's own tag and state."""
     tail: bytes = q.head
-    fields: cython.int = 6
-    if tail:
-        fields = 7
-        if len(tail) > skip_one(tail):
-            fields = 8
+    fields: cython.int = 6 + values_in(tail)
     body: bytes = q.tag + _FORM.pack(0x70, q.format, _FLAGS[bool(q.settled), bool(more)]) + tail
     size: cython.Py_ssize_t = len(body)
     return (
@@ -338,7 +349,36 @@ def linked_head(out: RouterLink, oid: cython.uint, q: Queued, more: cython.bint,
     )
 
 
-def skip_one(data: bytes) -> cython.Py_ssize_t:
-    """Length of the first value in encoded data."""
+def flow_details(fields: bytes, count: cython.int) -> tuple[int | None, bool, Raw | None]:
+    """`available`, `echo` and the encoded properties of a flow; `fields` begins at the first of them. Spec: 2.7.4.
+
+    Raises DecodeError for properties that their next reader could not read.
+    """
+    view: cython.const[cython.uchar][::1] = fields if cython.compiled else memoryview(fields)
+    end: cython.Py_ssize_t = len(fields)
+    available: cython.longlong = read_uint(view, 0, end)
+    p: cython.Py_ssize_t = skip(view, 0, end)
+    echo: cython.bint = False
+    properties = None
+    if count > 2:
+        p = skip(view, p, end)
+        echo = read_uint(view, p, end) == 1
+        if count > 3:
+            p = skip(view, p, end)
+            after: cython.Py_ssize_t = skip(view, p, end)
+            if type(decode(fields[p:after])[0]) is dict:
+                properties = Raw(fields[p:after])
+    return None if available < 0 else available, bool(echo), properties
+
+
+def values_in(data: bytes) -> cython.int:
+    """Number of values in encoded data."""
+    if not data:
+        return 0
     view: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
-    return skip(view, 0, len(data))
+    p: cython.Py_ssize_t = 0
+    count: cython.int = 0
+    while p < len(data):
+        p = skip(view, p, len(data))
+        count += 1
+    return count

@@ -5,8 +5,8 @@ Seed 003 "Configuring Link Routing", seed 001 "Link Routing", inter-router.md "L
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
@@ -19,6 +19,7 @@ from waymesh_router.core.model import LINK_BALANCED, ROUTED, Target
 from waymesh_router.core.offers import Offer, common, offer_of, read_offer
 from waymesh_router.core.patterns import PatternTree, split_words
 from waymesh_router.core.sessions import MirrorSessions
+from waymesh_router.core.ways import Onward, Way
 
 if TYPE_CHECKING:
     from waymesh_router.core.core import Core
@@ -30,6 +31,10 @@ NO_ROUTE_TEXT = "No route to the destination node"
 LINK_LOST = "qd:routed-link-lost"
 LINK_LOST_TEXT = "Connectivity to the peer container was lost"
 BOTH = ("in", "out")
+ANSWER_S = 5.0
+"""So long a client waits at most for the answer to its detach, end or close, which is the container's. What the client
+does next, maybe through another router, is to find a container that knows of its end."""
+ACTIVE, INACTIVE = "active", "inactive"
 
 
 class LinkRoute:
@@ -43,25 +48,8 @@ class LinkRoute:
         self.links = 0
         self.adds = str(attrs.get("addExternalPrefix") or "")
         self.removes = str(attrs.get("delExternalPrefix") or "")
-
-
-@dataclass(slots=True)
-class Onward:
-    """Of the link that leads on to the container: the entity where that is the next hop. `dynamic`: it asks for a node
-    to be made; `made`: the address of that. `taken`: filters of the source that the router itself sees to."""
-
-    entity: LinkRoute | None
-    dynamic: bool
-    made: str = ""
-    taken: dict[Any, Any] | None = None
-
-
-@dataclass(slots=True)
-class Way:
-    """Where an attach may go next."""
-
-    conn: RouterConnection
-    entity: LinkRoute | None
+        self.told: str | None = None
+        """The state that the watcher knows."""
 
 
 class LinkRoutes:
@@ -76,6 +64,7 @@ class LinkRoutes:
         self._loads: dict[int, int] = {}
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}
         self._mirrors = MirrorSessions()
+        self._owing: deque[tuple[float, RouterLink]] = deque()
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -85,10 +74,13 @@ class LinkRoutes:
         """A `linkRoute` entity."""
         entity = self._entities[attrs["identity"]] = LinkRoute(attrs)
         self._place(entity)
+        self._tell(entity)
 
     def remove(self, identity: str) -> None:
         """A `linkRoute` entity goes; its links stay."""
-        self._displace(self._entities.pop(identity))
+        entity = self._entities.pop(identity)
+        self._displace(entity)
+        self._core.watcher.linkroute(entity, entity.told, None)
 
     def _place(self, entity: LinkRoute) -> None:
         """Route by it from now on."""
@@ -109,7 +101,21 @@ class LinkRoutes:
     def stands(self, identity: str) -> tuple[bool, int]:
         """Whether the container of an entity is connected, and how many links go to it by the entity."""
         entity = self._entities.get(identity)
-        return (False, 0) if entity is None else (bool(self._core.containers.at(entity.place)), entity.links)
+        return (False, 0) if entity is None else (self.state(entity) == ACTIVE, entity.links)
+
+    def state(self, entity: LinkRoute) -> str:
+        """active or inactive."""
+        return ACTIVE if self._core.containers.at(entity.place) else INACTIVE
+
+    def all(self) -> Iterable[LinkRoute]:
+        """All of them."""
+        return list(self._entities.values())
+
+    def _tell(self, entity: LinkRoute) -> None:
+        """Tell the watcher of another state."""
+        before, entity.told = entity.told, self.state(entity)
+        if entity.told != before:
+            self._core.watcher.linkroute(entity, before, entity.told)
 
     def advertised(self) -> Iterable[str]:
         """Keys of the link routes that the mesh is told of."""
@@ -134,8 +140,11 @@ class LinkRoutes:
     def containers_changed(self, conn: RouterConnection) -> None:
         """A container connected, or its connection is gone."""
         places = places_of(conn)
-        for key in {key for e in self._entities.values() if e.place in places for key in e.keys}:
+        entities = [entity for entity in self._entities.values() if entity.place in places]
+        for key in {key for entity in entities for key in entity.keys}:
             self._advertise(key)
+        for entity in entities:
+            self._tell(entity)
 
     # ---- addresses
     def learn(self, key: str) -> None:
@@ -206,9 +215,15 @@ class LinkRoutes:
         coordinators = self._mirrors.connections(lk.session) if not text else {}
         return [Way(there, None) for there in coordinators.values()] or None, None
 
+    def containers(self, key: str) -> int:
+        """Connected containers of this router that serve the address of a link route."""
+        return len({conn.id for entity in self._own.get(key, ()) for conn in self._core.containers.at(entity.place)})
+
     def tick(self) -> None:
         """To be called several times a second."""
         self._mirrors.tidy()
+        while self._owing and (self._owing[0][0] <= self._core.now or not self._owing[0][1].owing):
+            self._owing.popleft()[1].answer_now()
 
     def _ways(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[Way]:
         """Where it may go, best first: containers of this router, those with the fewest links first, then others."""
@@ -218,10 +233,10 @@ class LinkRoutes:
             for entity in self._own.get(key, ()):
                 for there in self._core.containers.at(entity.place):
                     if not there.over and there is not conn:
-                        local.setdefault(there.id, Way(there, entity))
+                        local.setdefault(there.id, Way(there, entity, key))
         # all links of a transaction belong to the connection to which its coordinator went
         yield from sorted(local.values(), key=lambda w: (w.conn.id not in used, self._loads.get(w.conn.id, 0)))
-        remote: dict[int, tuple[int, RouterConnection]] = {}
+        remote: dict[int, tuple[int, RouterConnection, str]] = {}
         for key in keys:
             address = self._core.addresses.get(key)
             targets: Iterable[Target] = () if address is None else address.targets.values()
@@ -230,9 +245,10 @@ class LinkRoutes:
                 if neighbour is not None and neighbour.connection is not conn:
                     there = neighbour.connection
                     cost = min(target.node.cost, remote.get(there.id, (target.node.cost,))[0])
-                    remote[there.id] = (cost, there)
-        for _, there in sorted(remote.values(), key=lambda w: (w[1].id not in used, w[0], self._loads.get(w[1].id, 0))):
-            yield Way(there, None)
+                    remote[there.id] = (cost, there, key)
+        ways = remote.values()
+        for _, there, key in sorted(ways, key=lambda w: (w[1].id not in used, w[0], self._loads.get(w[1].id, 0))):
+            yield Way(there, None, key)
 
     def _pass_on(self, way: Way, lk: RouterLink, attach: Attach, told: str | None) -> None:
         """Attach a link of ours in place of the peer's. Raises AmqpError."""
@@ -249,7 +265,7 @@ class LinkRoutes:
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[way.conn.id] = self._loads.get(way.conn.id, 0) + 1
         terminus = attach.source if attach.role else attach.target
-        onward.route = Onward(way.entity, terminus is not None and terminus.dynamic)
+        onward.route = Onward(way.entity, way.key, terminus is not None and terminus.dynamic)
         if way.entity is not None:
             way.entity.links += 1
         for one, other in ((lk, onward), (onward, lk)):
@@ -313,6 +329,8 @@ class LinkRoutes:
             other.send_attach(other.bare_answer())
             closed = True
         other.detach_with(error, closed)
+        if other.route is not None and lk.answer_after(other):
+            self._owing.append((self._core.now + ANSWER_S, lk))
 
     # ---- nodes that containers made for dynamic termini
     def _node_made(self, onward: RouterLink, address: str) -> None:

@@ -61,6 +61,7 @@ cdef class RouterLink(Link):
     cdef public str client
     cdef public bint stored
     cdef public bint retiring
+    cdef public bint container
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled
@@ -130,6 +131,7 @@ cdef class Queued:
     cdef public bint complete
     cdef public list branches
     cdef public int unstarted
+    cdef public object sample
     cpdef bytes payload(self)
 
 @cython.final

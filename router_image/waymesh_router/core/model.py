@@ -88,6 +88,7 @@ class RouterLink(Link):
     container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
     `client`: container-id to look for where a client does not want what it sends itself, see nolocal.py.
     `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
+    `container`: on the other side is a route-container.
     """
 
     def __init__(self, session: Session) -> None:
@@ -117,6 +118,7 @@ class RouterLink(Link):
         self.client: Any = None  # str or None
         self.stored = False
         self.retiring = False
+        self.container = False
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -164,7 +166,7 @@ class Address:
     `subscriber`: called with a whole message when the router itself consumes the address. `pending`: deliveries for
     which no consumer was ready, None for none. `nearest`: the targets of least cost, None when it has to be worked out
     again. `fallback`: the address for messages that no consumer of this one can be found for; `primary`: the other way
-    round.
+    round. `from_container`, `to_container`: deliveries that came from or went to route-containers.
     """
 
     def __init__(self, key: str, treatment: cython.int) -> None:
@@ -214,7 +216,7 @@ class Queued:
     `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has
     come and is still needed; `complete`: all has come. On a link route: `tag` is the delivery-tag, `head` the encoded
     fields of the first transfer from rcv-settle-mode on. `branches`: where it goes; `unstarted`: how many of them wait
-    for credit.
+    for credit. `sample`: what is recorded of it, if anything.
     """
 
     def __init__(self, link: RouterLink | None, annotations: Any) -> None:
@@ -234,6 +236,7 @@ class Queued:
         self.complete = True
         self.branches: list[Branch] | None = None
         self.unstarted = 0
+        self.sample: Any = None
 
     def payload(self) -> bytes:
         """All bytes behind the message-annotations that have arrived."""

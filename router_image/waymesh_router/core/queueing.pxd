@@ -18,6 +18,7 @@ cdef class Queueing(Forwarding):
     cdef hold_or_refuse(self, RouterLink lk, Queued q)
     cdef all_in(self, RouterLink lk, Queued q)
     cdef settled_copies_out(self, Queued q)
+    cdef queued_sample_ends(self, Queued q, str outcome)
     cpdef drain(self, Address address)
     cdef redirect(self, Queued q, Address address)
     cdef start(self, Queued q, RouterLink out, Branch branch)

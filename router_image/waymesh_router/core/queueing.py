@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_router.core.annotations import Annotations, redirected
+from waymesh_router.core.annotations import Annotations, redirected, transit_section
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED, Forwarding
 from waymesh_router.core.model import (
     Address,
@@ -19,6 +19,7 @@ from waymesh_router.core.model import (
     RouterLink,
     Target,
 )
+from waymesh_router.core.samples import LOST, PRESETTLED
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
@@ -70,6 +71,9 @@ class Queueing(Forwarding):
         q.complete = not more
         if more:
             lk.queued = q
+        if self.sample is not None:
+            q.sample = self.sample
+            self.sample.waits = True
         return q
 
     def enqueue(
@@ -88,6 +92,7 @@ class Queueing(Forwarding):
             d.link = lk
             d.did = q.did
             d.sent = False
+            d.sample = q.sample
             if not self.track(lk, d):
                 return
             q.delivery = d
@@ -165,9 +170,16 @@ class Queueing(Forwarding):
             lk.presettled += 1
             self.presettled += 1
             lk.give_back()
+            self.queued_sample_ends(q, PRESETTLED)
         elif lk.kind == DATA:
             q.link = None
             lk.give_back()
+
+    def queued_sample_ends(self, q: Queued, outcome: str) -> None:
+        """A pre-settled slow delivery has come to its end; of others their `Delivery` tells."""
+        if q.sample is not None:
+            self.sampling.end(q.sample, outcome)
+            q.sample = None
 
     # ---- going out
     def on_credit(self, link: Link) -> None:
@@ -238,6 +250,8 @@ class Queueing(Forwarding):
         if parts > 1:
             self.send_parts(q, out, parts)
         self.count_out(q.link, q.address, out)
+        if q.sample is not None:
+            self.sampling.went(q.sample, out)
         q.unstarted -= 1
         if not settled:
             self.track_out(q, out, oid, branch)
@@ -394,6 +408,8 @@ class Queueing(Forwarding):
             else:
                 send_first(out, True, False, b, start, head, ann, rest, end, lk.transfer_format)
             self.count_out(lk, address, out)
+            if self.sample is not None:
+                self.sampling.went(self.sample, out)
         self.passed_settled(lk)
 
     def branch_out(self, q: Queued, outs: list[Any]) -> None:
@@ -405,6 +421,7 @@ class Queueing(Forwarding):
             d: Delivery = new_delivery()
             d.link = lk
             d.did = q.did
+            d.sample = q.sample
             if not self.track(lk, d):
                 return
             q.delivery = d
@@ -448,7 +465,7 @@ class Queueing(Forwarding):
     # ---- the router itself
     def to_subscriber(self, lk: RouterLink, q: Queued) -> None:
         """A whole message for the router: accepted at once, then handed over."""
-        message = q.head + q.annotations.transit + q.payload()
+        message = q.head + transit_section(q.annotations) + q.payload()
         subscriber = q.address.subscriber
         if lk.transfer_settled:
             lk.presettled += 1
@@ -530,6 +547,7 @@ class Queueing(Forwarding):
             self.drop_held(lk, q)
             return
         lk.queued = None
+        self.queued_sample_ends(q, LOST)
         address: Address = q.address
         if address.pending is not None and q in address.pending:
             address.pending.remove(q)

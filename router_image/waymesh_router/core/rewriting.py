@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.performatives import Attach
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.types import Raw, Symbol, encode
+from waymesh_router.core.annotations import encoded_map, split_map
 from waymesh_router.core.keys import bare_address
 
 if TYPE_CHECKING:
@@ -33,14 +34,16 @@ ROUTE_ADDRESS = Symbol("x-opt-waymesh.route-address")
 def route_address(attach: Attach) -> str | None:
     """The address by which an attach is routed; None for what never is.
 
-    What names no address (a null one, a dynamic terminus, a subscription that is looked up by its link's name) has the
-    empty one, which only the pattern `#` matches.
+    What names no address (a null one, a dynamic terminus, one of a type that only the container knows, a subscription
+    that is looked up by its link's name) has the empty one, which only the pattern `#` matches.
     """
     terminus = attach.source if attach.role else attach.target
     if terminus is None:
         return "" if attach.role else None
     if terminus.kind == "coordinator":
         return COORDINATOR
+    if terminus.kind == "other":
+        return ""
     text = terminus.address
     if terminus.dynamic:
         text = (terminus.dynamic_node_properties or {}).get(DYNAMIC_ADDRESS)
@@ -74,12 +77,17 @@ def onward_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str
             target = _readdressed(target, entity.removes, entity.adds)
     onward = _copy(attach, name, source, target)
     if told is not None or told_address(attach) is not None:
-        properties = dict(attach.properties) if isinstance(attach.properties, dict) else {}
-        properties.pop(ROUTE_ADDRESS, None)
-        if told is not None:
-            properties[ROUTE_ADDRESS] = told
-        onward.properties = properties or None
+        onward.properties = _properties_that_tell(attach, told)
     return onward
+
+
+def _properties_that_tell(attach: Attach, told: str | None) -> Raw | None:
+    """The link's properties with this address for the next router, or without one. All else keeps its bytes."""
+    given = attach.raw.get("properties")
+    pairs = [] if given is None else [pair for key, _, pair in split_map(bytes(given), 0)[0] if key != ROUTE_ADDRESS]
+    if told is not None:
+        pairs.append(encode(ROUTE_ADDRESS) + encode(told))
+    return Raw(encoded_map(b"".join(pairs), len(pairs))) if pairs else None
 
 
 def made_address(attach: Attach) -> str:
@@ -109,10 +117,9 @@ def _copy(attach: Attach, name: str, source: Terminus | None, target: Terminus |
         rcv_settle_mode=attach.rcv_settle_mode,
         source=source,
         target=target,
+        incomplete_unsettled=attach.incomplete_unsettled,
         max_message_size=attach.max_message_size,
-        offered_capabilities=attach.offered_capabilities,
-        desired_capabilities=attach.desired_capabilities,
-        properties=attach.properties,
+        **attach.raw,  # type: ignore[arg-type]
     )
 
 

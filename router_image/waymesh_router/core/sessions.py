@@ -71,8 +71,12 @@ class MirrorSessions:
                 self._idle.add(session)
 
     def tidy(self) -> None:
-        """End the sessions that have no links; to be called now and then, outside of any event of theirs."""
-        for session in self._idle:
+        """End the sessions that have no links; to be called now and then, outside of any event of theirs.
+
+        One with a link whose detach is not answered has to wait: its end would make the answer superfluous.
+        """
+        resting = [session for session in self._idle if not any(session.links)]
+        for session in resting:
             mirror = self._mirrors.pop(session)
             for place in mirror.origins:
                 if self._by_origin.get(place) is session:
@@ -83,7 +87,7 @@ class MirrorSessions:
                     self._coordinated[origin] = left
             if session.mapped:
                 session.end()
-        self._idle.clear()
+        self._idle.difference_update(resting)
 
     def connections(self, origin: Session) -> dict[int, RouterConnection]:
         """Connections, by id, to which coordinator links of a session lead."""

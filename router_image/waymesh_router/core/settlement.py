@@ -12,6 +12,7 @@ import cython
 from waymesh_router.core.forwarding import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.model import Address, Branch, Group, Queued, RouterLink, Target
 from waymesh_router.core.queueing import Queueing
+from waymesh_router.core.samples import DROPPED, LOST, OUTCOMES, PRESETTLED, SETTLED
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding import outcome_code
@@ -84,6 +85,8 @@ class Settlement(Queueing):
         lk.session.unsettled_in.drop(d)
         lk.unsettled -= 1
         self.count_outcome(lk, state)
+        if d.sample is not None:
+            self.sampling.end_of(d, OUTCOMES.get(outcome_code(state), SETTLED))
         if lk.attached:
             lk.session.settle(d.did, state)
             # of a delivery that is still arriving the credit goes back when its last frame has come
@@ -122,6 +125,8 @@ class Settlement(Queueing):
             lk.unsettled -= 1
             if d.state:
                 self.count_outcome(lk, d.state)
+            if d.sample is not None:
+                self.sampling.end_of(d, OUTCOMES.get(outcome_code(d.state), PRESETTLED))
             if lk.kind == ENDPOINT and not (lk.mid_delivery and lk.transfer_id == d.did):
                 lk.give_back()
         if d.group is None:
@@ -194,6 +199,8 @@ class Settlement(Queueing):
                 lk.session.unsettled_in.drop(d)
                 d.link = None
                 lk.unsettled -= 1
+                if d.sample is not None:
+                    self.sampling.end_of(d, LOST)
                 if d.group is None and d.state and outcome_code(d.state) >= FIRST_FINAL:
                     # The sender never confirmed the outcome: for all we know it still has the message.
                     self.settle_outgoing(d, RELEASED)
@@ -221,6 +228,7 @@ class Settlement(Queueing):
         lk: RouterLink | None = q.link
         if q.settled:
             self.dropped_presettled += 1
+            self.queued_sample_ends(q, DROPPED)
             if lk is not None:
                 lk.dropped_presettled += 1
                 if q.complete:

@@ -9,7 +9,7 @@ from waymesh_router.management.adapters import Attributes, ConfiguredEntities, E
 from waymesh_router.management.errors import bad_request
 from waymesh_router.management.identity import make_identity
 from waymesh_router.management.statistics import router_statistics
-from waymesh_router.management.view import RouterView
+from waymesh_router.management.view import RecordsView, RouterView
 from waymesh_schema.entities import EntityType, entity_type
 from waymesh_schema.loglevels import LOG_MODULES
 from waymesh_schema.validate import validate_create
@@ -59,6 +59,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _link_route(view),
         _auto_link(view),
         _log(view),
+        _telemetry(view),
     ]
 
 
@@ -117,6 +118,24 @@ def _log(view: RouterView) -> EntityAdapter:
     modules = (validate_create(kind, {"module": module}) for module in LOG_MODULES)
     configure = _asked(view.configure_log)
     return StandingEntities(kind, modules, on_update=lambda attributes, _changed: configure(attributes))
+
+
+def _telemetry(view: RouterView) -> EntityAdapter:
+    kind = entity_type("telemetry")
+    configure = _asked(view.configure_telemetry)
+    return StandingEntities(
+        kind,
+        (validate_create(kind, {}),),
+        on_update=lambda attributes, _changed: configure(attributes),
+        live=lambda _attributes, _now: _records(view.collector),
+    )
+
+
+def _records(collector: RecordsView | None) -> Mapping[str, Any]:
+    if collector is None:
+        return {"records": 0, "droppedRecords": 0, "lastError": ""}
+    made, lost = sum(collector.records.values()), sum(collector.dropped.values())
+    return {"records": made, "droppedRecords": lost, "lastError": collector.error}
 
 
 def _router(view: RouterView) -> EntityAdapter:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from heapq import nlargest
 from typing import Any
 
+from waymesh_router.core.autolinks import ACTIVE, STATES
+from waymesh_router.core.keys import MOBILE, key_name
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.view import RouterView
+from waymesh_schema.metrics import METRICS, NAMES
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_GAUGES = {
+_STATISTICS = {
     "qdr_connections_total": "connectionCount",
     "qdr_links_total": "linkCount",
     "qdr_addresses_total": "addrCount",
@@ -22,8 +27,6 @@ _GAUGES = {
     "waymesh_unsettled_deliveries": "unsettledDeliveries",
     "waymesh_uptime_seconds": "uptimeSeconds",
     "waymesh_memory_bytes": "memoryUsage",
-}
-_COUNTERS = {
     "qdr_presettled_deliveries_total": "presettledDeliveries",
     "qdr_dropped_presettled_deliveries_total": "droppedPresettledDeliveries",
     "qdr_accepted_deliveries_total": "acceptedDeliveries",
@@ -54,20 +57,83 @@ def metrics_page(view: RouterView, now: float) -> str:
     values = router_statistics(view, now)
     lines: list[str] = []
     labels = {"id": view.core.router_id, "mode": view.attrs["mode"], "version": view.version}
-    _family(lines, "waymesh_router_info", "gauge", {_labels(labels): 1})
-    for kind, names in (("gauge", _GAUGES), ("counter", _COUNTERS)):
-        for name, attribute in names.items():
-            if values[attribute] is not None:
-                _family(lines, name, kind, {"": values[attribute]})
+    _family(lines, "waymesh_router_info", {_labels(labels): 1})
+    for name, attribute in _STATISTICS.items():
+        if values[attribute] is not None:
+            _family(lines, name, {"": values[attribute]})
     outcomes = {_labels({"outcome": outcome}): values[attribute] for outcome, attribute in _OUTCOMES.items()}
-    _family(lines, "waymesh_deliveries_total", "counter", outcomes)
-    _family(lines, "waymesh_draining", "gauge", {"": int(values["drainStatus"] != "none")})
+    _family(lines, "waymesh_deliveries_total", outcomes)
+    _family(lines, "waymesh_draining", {"": int(values["drainStatus"] != "none")})
+    _family(lines, "waymesh_topology_changes_total", {"": view.topology_changes})
+    denied = {_labels({"kind": kind}): count for kind, count in view.core.denied.items()}
+    _family(lines, "waymesh_policy_denied_total", denied)
+    ends = {_labels({"profile": profile}): int(end) for profile, end in view.certificate_ends().items()}
+    _family(lines, "waymesh_tls_certificate_not_after_seconds", ends)
+    left_out = _addresses(lines, view) + _autolinks(lines, view)
+    _family(lines, "waymesh_metrics_names_limit", {"": NAMES})
+    _family(lines, "waymesh_metrics_left_out", {"": left_out})
+    _telemetry(lines, view)
     return "\n".join([*lines, ""])
 
 
-def _family(lines: list[str], name: str, kind: str, samples: Mapping[str, Any]) -> None:
-    lines.append(f"# TYPE {name} {kind}")
+def _addresses(lines: list[str], view: RouterView) -> int:
+    """The busiest mobile addresses; how many were left out."""
+    mobile = [address for key, address in view.core.addresses.items() if key.startswith(MOBILE)]
+    shown = nlargest(NAMES, mobile, key=lambda address: address.ingress + address.egress + address.transit)
+    labels = [{"address": key_name(address.key), "phase": address.key[1]} for address in shown]
+    for links in ("consumers", "producers"):
+        samples = {_labels(pairs): len(getattr(address, links)) for pairs, address in zip(labels, shown)}
+        _family(lines, f"waymesh_address_{links}", samples)
+    passed = {
+        _labels({**pairs, "direction": direction}): getattr(address, direction)
+        for pairs, address in zip(labels, shown)
+        for direction in ("ingress", "egress", "transit")
+    }
+    _family(lines, "waymesh_address_deliveries_total", passed)
+    return len(mobile) - len(shown)
+
+
+def _autolinks(lines: list[str], view: RouterView) -> int:
+    """All autolinks by state, and some by name; how many were left out."""
+    autos = list(view.core.autolinks.all())
+    states = Counter(auto.status for auto in autos)
+    _family(lines, "waymesh_autolinks", {_labels({"state": state}): states[state] for state in STATES})
+    shown = autos[:NAMES]
+    up = {_labels({"name": str(auto.attrs["name"])}): int(auto.status == ACTIVE) for auto in shown}
+    _family(lines, "waymesh_autolink_up", up)
+    return len(autos) - len(shown)
+
+
+def _telemetry(lines: list[str], view: RouterView) -> None:
+    """What becomes of records, and how long sampled deliveries took to settle."""
+    collector = view.collector
+    if collector is None:
+        return
+    samples = {_labels({"kind": kind}): count for kind, count in collector.records.items()}
+    _family(lines, "waymesh_telemetry_records_total", samples)
+    dropped = collector.dropped
+    every = ((kind, reason) for kind in collector.records for reason in collector.reasons)
+    lost = {_labels({"kind": kind, "reason": reason}): dropped.get((kind, reason), 0) for kind, reason in every}
+    _family(lines, "waymesh_telemetry_dropped_total", lost)
+    settled = collector.settled
+    name = "waymesh_delivery_settle_seconds"
+    lines += _head(name)
+    total = 0.0
+    for bound, count in zip((*map(str, settled.bounds), "+Inf"), settled.counts):
+        total += count
+        lines.append(f"{name}_bucket{_labels({'le': bound})} {total:g}")
+    lines += [f"{name}_sum {settled.sum:g}", f"{name}_count {total:g}"]
+
+
+def _family(lines: list[str], name: str, samples: Mapping[str, Any]) -> None:
+    if samples:
+        lines += _head(name)
     lines += [f"{name}{labels} {value}" for labels, value in samples.items()]
+
+
+def _head(name: str) -> list[str]:
+    metric = METRICS[name]
+    return [f"# HELP {name} {metric.description}", f"# TYPE {name} {metric.type}"]
 
 
 def _labels(pairs: Mapping[str, object]) -> str:

@@ -18,6 +18,7 @@ from waymesh_router.core.model import (
     RouterLink,
 )
 from waymesh_router.core.sampling import deliveries_of
+from waymesh_router.core.ways import link_route_of
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.errors import not_implemented
 from waymesh_router.management.statistics import AREA, seconds_without_credit
@@ -136,7 +137,7 @@ def _links(view: RouterView) -> EntityAdapter:
         linkName=lambda k: k.name,
         linkType=lambda k: LINK_TYPES[k.kind],
         linkDir=lambda k: "out" if k.is_sender else "in",
-        owningAddr=lambda k: None if k.address is None else k.address.key,
+        owningAddr=_owner,
         connectionId=lambda k: str(k.connection.id),
         capacity=lambda k: k.connection.link_capacity,
         undeliveredCount=links.undelivered,
@@ -159,6 +160,13 @@ def _links(view: RouterView) -> EntityAdapter:
     return TableEntities(entity_type("router.link"), links.all, columns, on_update=_update_link)
 
 
+def _owner(link: RouterLink) -> str | None:
+    """Key of its address; of a routed link, that of the link route."""
+    if link.address is not None:
+        return link.address.key
+    return link_route_of(link)
+
+
 def _update_link(_link: RouterLink, _changed: Attributes) -> None:
     raise not_implemented("adminStatus: this router cannot disable links")
 
@@ -178,18 +186,14 @@ def _addresses(core: CoreView) -> EntityAdapter:
         deliveriesIngress=lambda a: a.ingress,
         deliveriesEgress=lambda a: a.egress,
         deliveriesTransit=lambda a: a.transit,
-        deliveriesToContainer=lambda a: a.to_container,
-        deliveriesFromContainer=lambda a: a.from_container,
+        deliveriesIngressRouteContainer=lambda a: a.from_container,
+        deliveriesEgressRouteContainer=lambda a: a.to_container,
+        containerCount=lambda a: core.linkroutes.containers(a.key),
         transitOutstanding=_outstanding,
         trackedDeliveries=lambda a: sum(_outstanding(a) or ()),
         priority=lambda a: a.priority,
     )
-    columns |= _zeros(
-        "containerCount",
-        "deliveriesIngressRouteContainer",
-        "deliveriesEgressRouteContainer",
-        "deliveriesRedirectedToFallback",
-    )
+    columns |= _zeros("deliveriesToContainer", "deliveriesFromContainer", "deliveriesRedirectedToFallback")
     return TableEntities(entity_type("router.address"), lambda: list(core.addresses.values()), columns)
 
 
@@ -210,7 +214,7 @@ def _nodes(view: RouterView) -> EntityAdapter:
         id=lambda n: n.id,
         protocolVersion=lambda n: n.protocol_version,
         instance=lambda n: n.instance,
-        linkState=lambda n: list(n.link_state),
+        linkState=lambda n: sorted(n.link_state),
         nextHop=lambda n: SELF if n.id == own else n.next_hop,
         validOrigins=lambda n: sorted(n.valid_origins),
         address=lambda n: f"amqp:/_topo/{AREA}/{n.id}",
@@ -238,7 +242,7 @@ def _alone(core: CoreView) -> NodeView:
         link_id=None,
         valid_origins=frozenset(),
         instance=None,
-        link_state=(),
+        link_state={},
         last_topo_change=core.started_at,
         protocol_version=None,
         mobile_seq=0,

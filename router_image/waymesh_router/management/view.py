@@ -19,6 +19,7 @@ class CoreView(Protocol):
     """
 
     router_id: str
+    now: float
     connections: dict[int, RouterConnection]
     links: dict[int, RouterLink]
     addresses: dict[str, Address]
@@ -33,10 +34,54 @@ class CoreView(Protocol):
     rejected: int
     released: int
     modified: int
+    denied: dict[str, int]
     redirected: int
     ingress: int
     egress: int
+    from_containers: int
+    to_containers: int
     transit: int
+
+
+class SettleTimes(Protocol):
+    """How long deliveries took to settle: `counts` has one number more than `bounds` (seconds), `sum` is in seconds."""
+
+    @property
+    def bounds(self) -> Sequence[float]:
+        """Upper bounds, each included."""
+
+    @property
+    def counts(self) -> Sequence[float]:
+        """Deliveries from one bound to the next."""
+
+    @property
+    def sum(self) -> float:
+        """Of all."""
+
+
+class RecordsView(Protocol):
+    """Telemetry. `records`, `dropped`: so far, by kind; what was dropped also by reason. `settled`: of sampled
+    deliveries, with what they stand for."""
+
+    @property
+    def settled(self) -> SettleTimes:
+        """How long it took."""
+
+    @property
+    def records(self) -> Mapping[str, int]:
+        """Made."""
+
+    @property
+    def dropped(self) -> Mapping[tuple[str, str], int]:
+        """Lost for want of room."""
+
+    @property
+    def error(self) -> str:
+        """Why records cannot be written; "" while they can."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """The reasons that there are."""
 
 
 class RouterView(Protocol):
@@ -49,6 +94,14 @@ class RouterView(Protocol):
     """None in a standalone router."""
     sampler: Sampler
     """What is found by looking once a second."""
+
+    @property
+    def collector(self) -> RecordsView | None:
+        """Telemetry, if it is on."""
+
+    @property
+    def topology_changes(self) -> int:
+        """How often the paths have changed."""
 
     @property
     def core(self) -> CoreView:
@@ -106,6 +159,9 @@ class RouterView(Protocol):
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Set all of one log module; raises SchemaError too."""
 
+    def configure_telemetry(self, attrs: Mapping[str, Any]) -> None:
+        """Export records as `telemetry` says, or not."""
+
     def connector_status(self, name: str) -> tuple[str, str]:
         """`connectionStatus` and `connectionMsg` of a connector."""
 
@@ -114,6 +170,9 @@ class RouterView(Protocol):
 
     def recent_log(self, limit: int) -> Sequence[Any]:
         """At most `limit` last log lines: module, level, text, file, line, seconds since 1970."""
+
+    def certificate_ends(self) -> Mapping[str, float]:
+        """When the certificates of sslProfiles end, in seconds since 1970, by the names of the profiles."""
 
     def memory_usage(self) -> int | None:
         """Bytes of memory of the process; None where nobody knows."""

@@ -126,9 +126,13 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class TopologyChanged:
-    """Paths were computed anew and differ; the effects of the change stand before this one. Counts up from 1."""
+    """Paths were computed anew and differ; the effects of the change stand before this one.
+
+    `change_id` counts up from 1 at each router by itself. `since`: when the first news came that these paths follow.
+    """
 
     change_id: int
+    since: float
 
 
 Effect = (

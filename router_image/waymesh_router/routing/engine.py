@@ -169,7 +169,7 @@ class RoutingEngine:
             link_id=None,
             valid_origins=frozenset(),
             instance=self._settings.instance,
-            link_state=tuple(sorted(topology.peers)),
+            link_state=dict(topology.peers),
             last_topo_change=topology.changed_at,
             protocol_version=messages.PROTOCOL_VERSION,
             mobile_seq=self._mobiles.seq,

@@ -17,8 +17,8 @@ class NodeView:
     link_id: int | None
     valid_origins: frozenset[str]
     instance: int | None
-    link_state: tuple[str, ...]
-    """Ids of its peers, sorted."""
+    link_state: Mapping[str, int]
+    """Costs of its links to its peers, by their ids."""
     last_topo_change: float
     protocol_version: int | None
     mobile_seq: int
@@ -93,7 +93,7 @@ class Node:
             link_id=self.link_id,
             valid_origins=self.origins,
             instance=self.instance,
-            link_state=tuple(sorted(self.peers)),
+            link_state=dict(self.peers),
             last_topo_change=self.changed_at,
             protocol_version=self.version,
             mobile_seq=self.mobile_seq,

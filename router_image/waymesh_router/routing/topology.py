@@ -39,6 +39,7 @@ class Topology:
         self.peers: dict[str, int] = {}
         self.ls_seq = first_seq
         self.change_id = 0
+        self._pending_since = math.inf
         self.changed_at = now
         self._settings = settings
         self._paths = Paths(settings.router_id)
@@ -81,6 +82,7 @@ class Topology:
             self._schedule(now)
 
     def _schedule(self, now: float) -> None:
+        self._pending_since = min(self._pending_since, now)
         self.wake = min(self.wake, max(now, self._computed_at + self._spacing()))
 
     def _spacing(self) -> float:
@@ -108,6 +110,7 @@ class Topology:
         busy = now - self._computed_at <= 2 * self._spacing()
         self._spacing_factor = min(2 * self._spacing_factor, COMPUTE_SPACING_MAX_FACTOR) if busy else 1
         self._computed_at = now
+        since, self._pending_since = self._pending_since, math.inf
         changed = sorted(self._paths.update())
         if not changed:
             return []
@@ -129,7 +132,7 @@ class Topology:
         for node in fallen:
             self._fall(node, out)
         out.append(LogEvent("debug", "ROUTER_LS", f"Paths computed: {len(routes)} routers reachable"))
-        out.append(TopologyChanged(self.change_id))
+        out.append(TopologyChanged(self.change_id, since))
         return risen
 
     def _rise(self, node: Node, out: list[Effect]) -> Node:

@@ -251,13 +251,13 @@ def test_any_mesh_converges_after_any_events(rng: random.Random, count: int, ext
     converge(mesh, 12.0)
 
 
-@pytest.mark.timeout(900)
-def test_two_hundred_routers() -> None:
+def test_a_hundred_routers() -> None:
+    """Two hundred are whole routers in tests/simulation/full."""
     rng = random.Random(11)
-    mesh = random_mesh(200, 60, rng)
+    mesh = random_mesh(100, 30, rng)
     assert converge(mesh, 5.0, 0.1) < 2.5
     cables = [cable for cable in mesh.cables if cable.up]
-    lost = rng.sample(cables, 15)
+    lost = rng.sample(cables, 8)
     for cable in lost:
         mesh.cut(cable)
     assert converge(mesh, 5.0, 0.1) < 1.5

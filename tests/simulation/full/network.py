@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.simulation.full.records import Records
 from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
 from waymesh_router.host import Peer
@@ -114,6 +115,8 @@ class SimRouter(Station):
         self.alive = False
         self.lines: list[tuple[float, str, str, str]] = []
         """Log: time, module, level, text."""
+        self.records: Records
+        """Telemetry, where the configuration asks for it."""
         self.router: Any = None
         self._life = 0
         self._retry: dict[str, float] = {}
@@ -235,6 +238,8 @@ class SimRouter(Station):
 
     def log(self, module: str, level: str, text: str) -> None:
         self.lines.append((self.world.now, module, level, text))
+        if level in ("warning", "error", "critical") and self.router is not None:
+            self.router.logged(module, level, text)
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """All is kept."""
@@ -245,5 +250,15 @@ class SimRouter(Station):
     def recent_log(self, limit: int) -> Sequence[Any]:
         return []
 
+    def certificate_ends(self) -> Mapping[str, float]:
+        return {}
+
     def memory_usage(self) -> int | None:
         return None
+
+    def check_telemetry(self, attrs: Mapping[str, Any]) -> None:
+        """There is always room in memory."""
+
+    def exporter(self, attrs: Mapping[str, Any], router_id: str) -> Records:
+        self.records = Records(self.world)
+        return self.records

@@ -14,7 +14,7 @@ from tests.simulation.full.routes import BOTH, Scene, statuses, validated
 from waymesh_amqp.outcomes import modified
 from waymesh_amqp.outgoing import send_first
 from waymesh_amqp.performatives import ErrorInfo, Terminus, Transfer
-from waymesh_amqp.types import Symbol, encode
+from waymesh_amqp.types import Raw, Symbol, encode
 
 
 @pytest.fixture(params=["A", "ABC"])
@@ -46,8 +46,9 @@ def test_termini_properties_and_capabilities_pass_as_bytes(scene: Scene) -> None
         "source", address="b2.queue", durable=2, expiry_policy="never", distribution_mode="copy",
         filter={selector: "color = 'red'"}, capabilities=[Symbol("queue")],
     )  # fmt: skip
+    properties = Raw(b"\xd1\x00\x00\x00\x15\x00\x00\x00\x02" + encode(Symbol("why")) + b"\xb1\x00\x00\x00\x07because")
     receiver = scene.receiver(
-        source=source, properties={Symbol("why"): "because"}, desired_capabilities=[Symbol("SHARED-SUBS")],
+        source=source, properties=properties, desired_capabilities=[Symbol("SHARED-SUBS")],
         rcv_settle_mode=1, snd_settle_mode=0,
     )  # fmt: skip
     (seen,) = scene.broker.of("b2.queue")
@@ -55,6 +56,7 @@ def test_termini_properties_and_capabilities_pass_as_bytes(scene: Scene) -> None
     assert seen.attach.source is not None
     assert seen.attach.source.raw == source.encode()
     assert seen.attach.properties == {"why": "because"}
+    assert seen.attach.raw["properties"] == properties
     assert seen.attach.desired_capabilities == ["SHARED-SUBS"]
     assert (seen.attach.snd_settle_mode, seen.attach.rcv_settle_mode) == (0, 1)
     assert receiver.attach is not None
@@ -319,6 +321,23 @@ def test_links_end_when_a_router_between_goes_and_come_again() -> None:
     network.until(lambda: sender.link.credit > 0, 1.0)
     client.send(sender, message())
     network.until(lambda: len(sender.outcomes) == 1, 1.0)
+
+
+@pytest.mark.parametrize("lost", ["B", "C"], ids=["the router between", "the router of the broker"])
+def test_links_of_three_routers_end_with_each_of_them_and_come_again(lost: str) -> None:
+    scene = Scene("ABC")
+    sender, receiver = scene.sender(), scene.receiver()
+    router = scene.network.routers[lost]
+    router.crash()
+    scene.until(lambda: sender.gone and receiver.gone, 1.0)
+    assert {sender.condition, receiver.condition} == {"qd:routed-link-lost"}
+    router.start()
+    scene.until(lambda: not faults(scene.network) and bool(scene.broker.conns), 10.0)
+    scene.network.run(0.2)
+    sender = scene.sender(name="again")
+    scene.client.send(sender, message(b"again"))
+    receiver = scene.receiver(name="too")
+    scene.until(lambda: [got.data for got in receiver.got] == [message(b"again")])
 
 
 def test_a_link_taken_back_by_credit_waits_for_it(scene: Scene) -> None:

@@ -245,10 +245,6 @@ WRONG = {
         _body(0x12, "l", UInt(0), True, None, None, None, Described(ULong(0x28), [])),
         "attach: field target: expected a target",
     ),
-    "2.7.3-source-unknown": (
-        _body(0x12, "l", UInt(0), True, None, None, Described(ULong(0x99), [])),
-        "neither a source",
-    ),
     "2.7.3-source-not-described": (_body(0x12, "l", UInt(0), True, None, None, "a"), "field source: expected source"),
     "3.5.3-source-no-list": (
         _body(0x12, "l", UInt(0), True, None, None, Described(ULong(0x28), {})),
@@ -396,3 +392,9 @@ def test_outcomes() -> None:
     assert encode(rejected()).hex() == "00532545"
     assert rejected(ErrorInfo("amqp:x")).value == [Described(ULong(0x1D), ["amqp:x"])]
     assert modified(undeliverable_here=True).value[:2] == [False, True]
+
+
+def test_a_terminus_of_an_unknown_type_is_its_bytes() -> None:
+    body = _body(0x12, "l", UInt(0), True, None, None, Described(ULong(0x99), [1, {"k": None}]))
+    attach: Any = decode_performative(body, 0, len(body))[0]
+    assert (attach.source.kind, attach.source.encode() in body) == ("other", True)

@@ -27,7 +27,7 @@ STARTED = 1000.0
 NODE = {"type": "org.amqp.management", "name": "self"}
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 OUTCOMES = ("presettled", "dropped_presettled", "accepted", "rejected", "released", "modified")
-COUNTERS = (*OUTCOMES, "ingress", "egress", "transit")
+COUNTERS = (*OUTCOMES, "ingress", "egress", "transit", "from_containers", "to_containers")
 """Counters of the core; the first is 1, the second 2, and so on."""
 
 
@@ -67,6 +67,8 @@ class StubRouter:
         self.refuse: Exception | None = None
         self.status = ("CONNECTING", "")
         self.drain_status = "none"
+        self.collector = None
+        self.topology_changes = 0
         self.sampler = Sampler(self.core)
         self.handler = Handler()
         self.limits: list[int] = []
@@ -91,6 +93,9 @@ class StubRouter:
             raise SchemaError("log", "outputFile", "/nowhere cannot be opened")
         self._do("log", attrs)
 
+    def configure_telemetry(self, attrs: Mapping[str, Any]) -> None:
+        self._do("telemetry", attrs)
+
     def connector_status(self, name: str) -> tuple[str, str]:
         return self.status
 
@@ -100,6 +105,9 @@ class StubRouter:
     def recent_log(self, limit: int) -> list[Any]:
         self.limits.append(limit)
         return [("AGENT", "info", "one", None, None, 1), ("AGENT", "info", "two", None, None, 2)][-limit:]
+
+    def certificate_ends(self) -> dict[str, float]:
+        return {}
 
     def memory_usage(self) -> int | None:
         return 4096

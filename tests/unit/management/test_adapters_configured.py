@@ -228,7 +228,7 @@ def test_everything_can_be_asked_for_at_once(router: StubRouter, manager: Manage
     assert status == 200, text
     place = body["attributeNames"].index("type")
     found = {row[place].removeprefix("org.apache.qpid.dispatch.") for row in body["results"]}
-    assert found == {"management", "connection", "router", "log", "logStats"} | {
+    assert found == {"management", "connection", "router", "log", "logStats", "telemetry"} | {
         "router.link",
         "router.address",
         "router.node",

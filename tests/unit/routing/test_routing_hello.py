@@ -73,7 +73,7 @@ def test_a_neighbour_counts_only_when_its_hello_names_us() -> None:
     effects = router.on_control(5, "HELLO", hello(), 0.2)
     assert of(NodeUp, effects) == [NodeUp("B")]
     assert of(SetLink, effects) == [SetLink("B", 5)]
-    assert router.local.link_state == ("B",)
+    assert router.local.link_state == {"B": 1}
 
 
 def test_a_new_neighbour_makes_news_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Two hundred whole routers in one process: they find each other, survive losses, and carry a workload meanwhile."""
+"""Many whole routers in one process: they find each other, survive losses, and carry a workload meanwhile."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
+import waymesh_amqp
 from tests.simulation.full.chaos import ADDRESSES, Chaos
 from tests.simulation.full.oracle import faults, leftovers, random_network, trees_broken, wrong_hops
 
-ROUTERS = 200
-EXTRA_LINKS = 60
+ROUTERS = 200 if waymesh_amqp.engine() == "compiled" else 80
+"""The work grows with the square: interpreted, two hundred would keep a core busy for six minutes."""
+EXTRA_LINKS = ROUTERS * 3 // 10
+LOST_LINKS = ROUTERS * 3 // 40
 CONVERGED_S = 5.0
 """All start at one instant; questions that got lost in the storm are asked again after 0.1, 0.2, 0.4 … seconds."""
 
@@ -28,7 +31,7 @@ def _no_collection() -> Iterator[None]:
 
 
 @pytest.mark.timeout(1500)
-def test_two_hundred_routers() -> None:
+def test_a_large_mesh() -> None:
     rng = random.Random(7)
     network = random_network(7, ROUTERS, EXTRA_LINKS, ADDRESSES)
     network.start()
@@ -42,7 +45,7 @@ def test_two_hundred_routers() -> None:
     chaos.populate(receivers=2, senders=0, count=0)
     network.until(lambda: not faults(network), 2.0, 0.05)
     chaos.populate(receivers=0, senders=2, count=30)
-    lost = rng.sample(network.cables, 15)
+    lost = rng.sample(network.cables, LOST_LINKS)
     for cable in lost:
         network.after(rng.uniform(0.0, 0.1), cable.cut)
     network.run(0.1)
