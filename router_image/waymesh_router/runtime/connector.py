@@ -17,8 +17,8 @@ from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import Handshake
 
 FIRST_DELAY_S = 0.05
-LAST_DELAY_S = 3.0
-"""A peer that is there again is noticed, and its links are, within 5 s."""
+LAST_DELAY_S = 2.0
+"""A peer that is there again is noticed, and its links are, within 5 s, even if it refuses one try while it starts."""
 STABLE_S = 1.0
 """A connection that lived this long was a success: back-off starts anew. A peer that refuses us does so sooner."""
 OPEN_TIMEOUT_S = 15.0

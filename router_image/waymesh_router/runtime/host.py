@@ -16,6 +16,7 @@ from waymesh_router.pages import INTERNAL_ERROR, Page, page
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
 from waymesh_router.runtime.http_io import HttpConnection
 from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 CLOSE_S = 2.0
 """How long a peer may take to answer our close before its transport is cut."""
+PUBLISH_S = 5.0
+"""How long the end of the process waits for a slow disk to take the last records."""
 FORCED = "amqp:connection:forced"
 """Spec: 2.8.16."""
 
@@ -45,6 +48,7 @@ class SocketHost:
         """`rng()`: a float in [0, 1), for the jitter of reconnects."""
         self.loop = loop
         self.log = log.write
+        self.incarnation = Incarnation()
         self.errors = 0
         """Connections that were ended by an error of our own (a bug); each one is in the log with its traceback."""
         self._log = log
@@ -61,6 +65,7 @@ class SocketHost:
     def attach(self, router: Router) -> None:
         """Tell whom to serve; before the loop runs."""
         self._router = router
+        self._log.on_serious = router.logged
 
     # ---- what the router asks for (Host)
 
@@ -73,6 +78,10 @@ class SocketHost:
     def remove_ssl_profile(self, name: str) -> None:
         """Forget an `sslProfile`; what uses it already goes on."""
         self._profiles.pop(name, None)
+
+    def certificate_ends(self) -> dict[str, float]:
+        """When the certificates of sslProfiles end, in seconds since 1970, by name."""
+        return {name: end for name, profile in self._profiles.items() if (end := profile.not_after) is not None}
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener. Raises HostError (an OSError) when its port or certificate is unusable."""
@@ -131,6 +140,19 @@ class SocketHost:
     def recent_log(self, limit: int | None) -> list[tuple[Any, ...]]:
         """The last lines: module, level, text, file, line, seconds since 1970."""
         return [dataclasses.astuple(line) for line in self._log.recent(limit)]
+
+    def check_telemetry(self, attrs: Mapping[str, Any]) -> None:
+        """Raises HostError (an OSError) when the folder cannot be used now."""
+        check_folder(attrs["path"])
+
+    def exporter(self, attrs: Mapping[str, Any], router_id: str) -> FileExporter:
+        """A way out for records; while the folder cannot be used they are dropped."""
+        return FileExporter(attrs, router_id, self)
+
+    def end_telemetry(self) -> None:
+        """The router makes no more records: wait, not for long, until all are published."""
+        if self.incarnation.spool is not None:
+            self.incarnation.spool.wait(PUBLISH_S)
 
     def memory_usage(self) -> int:
         """Bytes of memory that the process holds (resident set)."""

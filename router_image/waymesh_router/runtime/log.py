@@ -18,6 +18,7 @@ from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES, parse_levels
 from waymesh_schema.text import one_line
 
 RING_LINES = 1000
+SERIOUS = frozenset(LOG_LEVELS[LOG_LEVELS.index("warning") :])
 _BUILT_IN: Mapping[str, Any] = {
     "enable": "info+",
     "includeTimestamp": True,
@@ -132,6 +133,8 @@ class Log:
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
         self.lost = 0
         """Lines that a sink refused."""
+        self.on_serious: Callable[[str, str, str], None] = _nobody
+        """Called with module, level and text of each line of SERIOUS."""
         self._apply(self._settings)
 
     def enabled(self, module: str, level: str) -> bool:
@@ -157,6 +160,8 @@ class Log:
             self._sinks[settings.output].write(level, line)
         except (OSError, ValueError):  # full disk, closed stream, encoding without the character: no reason to stop
             self.lost += 1
+        if level in SERIOUS:
+            self.on_serious(module, level, text)
 
     def configure(self, attributes: Mapping[str, Any]) -> None:
         """Set what the attributes of a `log` entity say for their `module`; None leaves it to DEFAULT.
@@ -214,6 +219,10 @@ class Log:
             self._sinks.pop(output).close()
         self._sinks.update(opened)
         self._settings, self._effective = settings, effective
+
+
+def _nobody(module: str, level: str, text: str) -> None:
+    """Nobody wants to know."""
 
 
 def _resolve(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _Effective]]:

@@ -66,6 +66,8 @@ def _run(options: Options) -> int:
         daemon.ready()
     _settle_memory()
     running.loop.run(running.host.turn)
+    running.router.end_telemetry()
+    running.host.end_telemetry()
     running.log.write("ROUTER", "info", "stopped")
     running.log.close()
     if daemon is not None:
@@ -105,6 +107,7 @@ class Running:
 
     def _stop(self, why: str) -> None:
         self.log.write("ROUTER", "notice", f"stopping on {why}")
+        self.router.ending()
         self.host.stop("the router is being stopped")
 
     def _reload(self) -> None:

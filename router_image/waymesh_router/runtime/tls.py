@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.tls_expiry import not_after
 
 FILE_ATTRIBUTES = ("certFile", "privateKeyFile", "passwordFile")
 """Beside the files of authorities."""
@@ -48,6 +50,8 @@ class TlsProfile:
         self._stamps = self._read_stamps()
         ca = self._authorities[0] if self._authorities else None
         self._build(_Use(bool(attrs.get("certFile")), ssl.CERT_NONE, False, ca))
+        self.not_after = self._read_end()
+        """When its own certificate ends, in seconds since 1970; None without one."""
 
     def server_context(self, verify: ssl.VerifyMode, authorities: str | None = None) -> ssl.SSLContext:
         """The context for accepting connections; `authorities`: a PEM file in place of the profile's caCertFile.
@@ -82,8 +86,18 @@ class TlsProfile:
             self._report("error", f"{error}; going on with what was loaded before")
         else:
             self._contexts = fresh
+            self.not_after = self._read_end()
             self._report("notice", f"sslProfile {self.name}: certificates were read again")
         self._stamps = stamps
+
+    def _read_end(self) -> float | None:
+        cert = self.attrs.get("certFile")
+        if not cert:
+            return None
+        try:
+            return not_after(Path(cert).read_text(encoding="latin-1"))
+        except OSError:
+            return None  # it was there a moment ago; the next look tells more
 
     def _context(self, use: _Use) -> ssl.SSLContext:
         self.look()

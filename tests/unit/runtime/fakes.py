@@ -74,6 +74,9 @@ class FakeRouter:
     def lost(self, conn: FakeConnection, reason: str) -> None:
         self.losses.append((conn, reason))
 
+    def logged(self, module: str, level: str, text: str) -> None:
+        """A serious line of the log: nothing here makes use of it."""
+
     def tick(self, now: float) -> float:
         return math.inf
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import http.client
-import os
-import signal
 import socket
 import ssl
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 from waymesh_router.pages import Page
+from waymesh_router.runtime.host import CLOSE_S
 from waymesh_router.runtime.http_io import respond
 
 StartRouter = Callable[..., RouterProcess]
@@ -138,7 +138,8 @@ def test_pages_over_tls(start_router: StartRouter, port: int, tmp_path: Path) ->
         while part := sock.recv(65536):
             data += part
     assert data.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert data.endswith(b"waymesh_draining 0\n")
+    assert b'\nwaymesh_tls_certificate_not_after_seconds{profile="p"} ' in data
+    assert data.endswith(b"waymesh_metrics_left_out 0\n")
 
 
 def test_listeners_for_http_come_and_go(start_router: StartRouter, port: int) -> None:
@@ -154,8 +155,10 @@ def test_listeners_for_http_come_and_go(start_router: StartRouter, port: int) ->
 def test_a_stopping_router_does_not_wait_for_http_clients(router: RouterProcess, port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), 10) as open_:
         open_.sendall(b"GET /")
-        os.kill(router.pid, signal.SIGTERM)
-        wait_until(lambda: not router.alive(), 1.5)
+        assert router.stop() == 0
+    lines = [line for line in router.log.splitlines() if "ROUTER" in line and " stop" in line]
+    began, ended = (datetime.fromisoformat(line[:26]) for line in lines)
+    assert ended - began < timedelta(seconds=CLOSE_S)
 
 
 def test_ready_with_the_first_neighbour(start_router: StartRouter, tmp_path: Path, port: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.raw_client import RawClient
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
@@ -104,15 +104,11 @@ def test_orderly_stop(router: RouterProcess, number: signal.Signals) -> None:
 
 def test_second_signal_stops_at_once(router: RouterProcess) -> None:
     """A peer that never answers delays an orderly stop, but no second signal."""
-    with socket.create_connection(("127.0.0.1", router.port)) as silent:
-        silent.sendall(b"AMQP\x00\x01\x00\x00")
-        assert silent.recv(8) == b"AMQP\x00\x01\x00\x00"
-        silent.sendall(bytes.fromhex("0000001b02000000005310c00e0aa10178404040404040404040"[:54].ljust(54, "0")))
+    with RawClient(router.port) as silent:
+        silent.open()
         os.kill(router.pid, signal.SIGTERM)
         wait_until(lambda: "stopping on SIGTERM" in router.log)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(router.pid, signal.SIGTERM)
-        wait_until(lambda: not router.alive(), 1.5)
+        assert router.stop() == 128 + signal.SIGTERM
 
 
 def test_nothing_on_stdout(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Telemetry's way out of the process: a spool of files, the clocks, and the figures of the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.spool import Spool, Tally
+from waymesh_router.runtime.spool_files import SpoolSettings
+from waymesh_router.telemetry.exporter import Process
+
+LOOK_S = 0.1
+"""How often the lag of the loop is measured."""
+
+
+class ExporterHost(Protocol):
+    """Whose exporter it is."""
+
+    loop: Loop
+    incarnation: Incarnation
+
+    @property
+    def log(self) -> Callable[[str, str, str], None]:
+        """Writes a log line: module, level, text."""
+
+
+class Incarnation:
+    """What the exporters of one process have in common, whatever is configured meanwhile: when it started, and the
+    numbers of its records."""
+
+    def __init__(self) -> None:
+        self.boot = time.time_ns() // 1_000_000
+        self.tally = Tally()
+        self.spool: Spool | None = None
+        """The latest one."""
+
+    def follow(self, settings: SpoolSettings, log: Callable[[str, str], None]) -> Spool:
+        """The next spool."""
+        self.spool = Spool(settings, self.tally, log, self.spool)
+        return self.spool
+
+
+def check_folder(path: str) -> None:
+    """Raises HostError where the folder cannot be made or written to."""
+    root = Path(path)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HostError(f"telemetry: path: {error}") from None
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise HostError(f"telemetry: path: {root} cannot be written to")
+
+
+class FileExporter:
+    """See `waymesh_router.telemetry.exporter.Exporter`."""
+
+    def __init__(self, attrs: Mapping[str, Any], router_id: str, host: ExporterHost) -> None:
+        root = Path(attrs["path"])
+        with contextlib.suppress(HostError):  # it is tried again, and told, with each file
+            check_folder(attrs["path"])
+        boot = host.incarnation.boot
+        settings = SpoolSettings(root, attrs["mesh"], router_id, boot, attrs["maxMegabytes"] << 20)
+        loop, log = host.loop, host.log
+        self.clock_ns = time.monotonic_ns  # called for each sample: nothing in between
+        self.sink = host.incarnation.follow(
+            settings, lambda level, text: loop.call_from_thread(lambda: log("ROUTER", level, text))
+        )
+        self._loop = loop
+        self._lag_us = 0
+        self._look_at = 0.0
+        self._look()
+
+    def wall_us(self) -> int:
+        """See Exporter."""
+        return time.time_ns() // 1000
+
+    def process(self) -> Process:
+        """See Exporter."""
+        lag, self._lag_us = self._lag_us, 0
+        with open("/proc/self/statm", encoding="ascii") as file:
+            rss = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return Process(time.process_time_ns() // 1000, rss, lag)
+
+    def _look(self) -> None:
+        """A timer that comes late shows how long the loop was busy."""
+        now = self._loop.now()
+        if self._look_at:
+            self._lag_us = max(self._lag_us, int((now - self._look_at) * 1e6))
+        if not self.sink.closed:
+            self._look_at = now + LOOK_S
+            self._loop.call_at(self._look_at, self._look)

@@ -1,0 +1,151 @@
+"""Telemetry as files: lines are gathered in memory, a thread of its own compresses and publishes them (spool_files).
+
+The event loop never waits for a disk: when the thread falls behind, records are dropped and counted, samples first.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+
+from waymesh_router.runtime.spool_files import Piece, SpoolFiles, SpoolSettings
+from waymesh_router.telemetry.exporter import BACKLOG
+from waymesh_router.telemetry.lines import LineWriter, Row
+from waymesh_schema.telemetry import KINDS
+
+PIECE = 256
+"""So many records are handed to the thread in one go: a good half of a millisecond's work, a hundred kilobytes."""
+BACKLOG_BYTES = 32 << 20
+"""What may wait for the thread: beyond half of it samples are dropped, beyond all of it everything."""
+_HOUR_US = 3_600_000_000
+
+PUBLISH = Piece("", 0, 0, 0, b"")
+"""In the place of lines: end the files."""
+
+
+class Tally:
+    """The records of one process, over all its spools. `seqs`: the last number given, by kind."""
+
+    def __init__(self) -> None:
+        self.seqs = dict.fromkeys(KINDS, 0)
+        self._dropped: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def lost(self, kind: str, reason: str, count: int) -> None:
+        """So many records are lost; may be called on any thread."""
+        with self._lock:
+            self._dropped[kind, reason] = self._dropped.get((kind, reason), 0) + count
+
+    @property
+    def dropped(self) -> Mapping[tuple[str, str], int]:
+        """How many records were lost, by kind and reason."""
+        with self._lock:
+            return dict(self._dropped)
+
+
+class _Waiting:
+    """Records of one kind that have not been handed over: of one hour (since 1970), their numbers without a gap."""
+
+    __slots__ = ("count", "first", "hour", "lines")
+
+    def __init__(self, lines: LineWriter) -> None:
+        self.hour = 0
+        self.first = 0
+        self.count = 0
+        self.lines = lines
+
+
+class Spool:
+    """Takes records on the loop's thread, numbers them, drops and counts what there is no room for."""
+
+    def __init__(
+        self, settings: SpoolSettings, tally: Tally, log: Callable[[str, str], None], before: Spool | None = None
+    ) -> None:
+        """`log(level, text)` is called on the writing thread. `before`: whose files must be finished first, since
+        what is unfinished later was left by a former process."""
+        self.closed = False
+        self._tally = tally
+        whose = (settings.mesh, settings.router, settings.boot)
+        self._waiting = {name: _Waiting(LineWriter(kind, *whose)) for name, kind in KINDS.items()}
+        self._queue: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        self._backlog = 0
+        self._lock = threading.Lock()
+        self._files = SpoolFiles(settings, log, tally.lost)
+        self._thread = threading.Thread(target=self._run, args=(before,), name="telemetry", daemon=True)
+        self._thread.start()
+
+    @property
+    def seqs(self) -> Mapping[str, int]:
+        """The last number given, by kind."""
+        return self._tally.seqs
+
+    @property
+    def dropped(self) -> Mapping[tuple[str, str], int]:
+        """Records lost so far, by kind and reason."""
+        return self._tally.dropped
+
+    @property
+    def error(self) -> str:
+        """Why records cannot be written; "" while they can."""
+        return self._files.error
+
+    def put(self, kind: str, ts_us: int, mono_us: int, values: Row) -> None:
+        """Take a record. Its number is spent even when there is no room for it, so that the loss shows."""
+        seqs = self._tally.seqs
+        seqs[kind] = seq = seqs[kind] + 1
+        if self._backlog > BACKLOG_BYTES // 2 and (KINDS[kind].sampled or self._backlog > BACKLOG_BYTES):
+            self._tally.lost(kind, BACKLOG, 1)
+            return
+        waiting = self._waiting[kind]
+        hour = ts_us // _HOUR_US
+        if waiting.count and (hour != waiting.hour or seq != waiting.first + waiting.count):
+            self._hand_over(kind)
+        if not waiting.count:
+            waiting.hour, waiting.first = hour, seq
+        waiting.lines.add(seq, ts_us, mono_us, values)
+        waiting.count += 1
+        if waiting.count >= PIECE:
+            self._hand_over(kind)
+
+    def flush(self) -> None:
+        """Have all that was taken so far written, soon: if the process is killed it is not lost."""
+        for kind, waiting in self._waiting.items():
+            if waiting.count:
+                self._hand_over(kind)
+
+    def rotate(self) -> None:
+        """Publish all that was taken so far, soon."""
+        self.flush()
+        self._queue.put(PUBLISH)
+
+    def close(self) -> None:
+        """Publish everything and end the thread, soon."""
+        self.rotate()
+        self._queue.put(None)
+        self.closed = True
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until all is published after `close`, or so long."""
+        self._thread.join(seconds)
+
+    def _hand_over(self, kind: str) -> None:
+        waiting = self._waiting[kind]
+        piece = Piece(kind, waiting.hour, waiting.first, waiting.count, waiting.lines.take())
+        waiting.count = 0
+        with self._lock:
+            self._backlog += len(piece.data)
+        self._queue.put(piece)
+
+    def _run(self, before: Spool | None) -> None:
+        if before is not None:
+            before.wait()
+        self._files.recover()
+        while (item := self._queue.get()) is not None:
+            if item is PUBLISH:
+                self._files.publish_all()
+                continue
+            self._files.write(item)
+            with self._lock:
+                self._backlog -= len(item.data)
+        self._files.publish_all()

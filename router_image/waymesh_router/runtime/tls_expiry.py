@@ -1,0 +1,44 @@
+"""When a certificate ends: the one field of X.509 that is needed and that `ssl` does not tell of one's own."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime
+
+BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+VERSION = 0xA0
+"""Tag of the optional first field of TBSCertificate. Source: RFC 5280, 4.1."""
+FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+"""UTCTime and GeneralizedTime. Source: RFC 5280, 4.1.2.5."""
+
+
+def not_after(pem: str) -> float | None:
+    """Seconds since 1970 when the first certificate in a PEM text ends; None where there is none to be read."""
+    begin, end = pem.find(BEGIN), pem.find(END)
+    if begin < 0 or end < begin:
+        return None
+    try:
+        return _not_after(ssl.PEM_cert_to_DER_cert(pem[begin : end + len(END)]))
+    except (ValueError, IndexError, KeyError):
+        return None
+
+
+def _not_after(der: bytes) -> float:
+    _, certificate, _ = _element(der, 0)
+    _, at, _ = _element(der, certificate)
+    if der[at] == VERSION:
+        at = _element(der, at)[2]
+    for _ in ("serialNumber", "signature", "issuer"):
+        at = _element(der, at)[2]
+    _, validity, _ = _element(der, at)
+    tag, start, end = _element(der, _element(der, validity)[2])
+    return datetime.strptime(der[start:end].decode("ascii"), FORMATS[tag]).replace(tzinfo=UTC).timestamp()
+
+
+def _element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Tag, start and end of the content of the element at `at`."""
+    size, start = der[at + 1], at + 2
+    if size & 0x80:
+        count = size & 0x7F
+        size, start = int.from_bytes(der[start : start + count], "big"), start + count
+    return der[at], start, start + size

@@ -1,0 +1,332 @@
+"""Gathers records: of what happens when it happens, and of what there is at each interval, a piece at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waymesh_router.core.keys import MOBILE
+from waymesh_router.core.watcher import Watcher
+from waymesh_router.telemetry import deliveries, rows
+from waymesh_router.telemetry.exporter import REASONS
+from waymesh_router.telemetry.lines import Row
+from waymesh_schema.telemetry import KINDS
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import ErrorInfo
+    from waymesh_router.core.autolinks import AutoLink
+    from waymesh_router.core.linkroutes import LinkRoute
+    from waymesh_router.core.model import Address, RouterConnection, RouterLink
+    from waymesh_router.core.samples import Sample
+    from waymesh_router.management.view import RouterView
+    from waymesh_router.telemetry.exporter import Exporter
+
+BUDGET = 500
+"""Records made in one go: a millisecond or two."""
+AS_ONE = 50
+"""So many waiting deliveries are counted in the time that a record takes."""
+SAMPLES = 100
+"""Samples are recorded so many at a time: one by one each of them finds its code in none of the processor's caches."""
+FLUSH_S = 5.0
+HOURLY_S = 3600.0
+FORMER = 10_000
+"""Addresses that are gone whose counters are remembered, in case they come again."""
+NORMAL = "normal"
+"""Role of the connections of clients."""
+QUIET_S = 5.0
+"""The paths are settled when they have not changed for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often counters are recorded and files published, in seconds."""
+
+    interval_s: float = 60.0
+    rotate_s: float = 300.0
+
+
+class Histogram:
+    """How long deliveries took to settle, in seconds: see waymesh_router.management.view.SettleTimes."""
+
+    bounds: Sequence[float] = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+    def __init__(self) -> None:
+        self.counts: list[float] = [0.0] * (len(self.bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, seconds: float, weight: float) -> None:
+        """So many deliveries took so long."""
+        self.counts[bisect_left(self.bounds, seconds)] += weight
+        self.sum += seconds * weight
+
+
+@dataclass(slots=True)
+class _Episode:
+    """Changes of the paths that follow each other closely. `since`: when the first news of them came."""
+
+    since: float
+    changes: int = 0
+    last_id: int = 0
+    last_at: float = 0.0
+
+
+class Collector(Watcher):
+    """The records of one router."""
+
+    def __init__(self, view: RouterView, exporter: Exporter, pace: Pace, before: Collector | None = None) -> None:
+        """`before`: the last one of this router, whose counts go on."""
+        self._view = view
+        self._exporter = exporter
+        self._sink = exporter.sink
+        self._pace = pace
+        self._now = view.core.now
+        self._due = self._now + pace.interval_s
+        self._rotate_due = self._now + pace.rotate_s
+        self._flush_due = self._now + FLUSH_S
+        self._hour_due = self._now + HOURLY_S
+        self._sweep: Iterator[None] | None = None
+        self._attached: set[int] = set()
+        self._ended: list[tuple[Sample, str, int]] = []
+        self._settled: Histogram = Histogram() if before is None else before.settled
+        self.ending = False
+        """The router ends its connections itself: what it loses by that is no news."""
+        self._links: dict[int, Row] = {}
+        self._addresses: dict[str, Row] = {}
+        self._former: OrderedDict[str, Row] = OrderedDict() if before is None else before._former
+        self._nodes: dict[str, Row] = {}
+        self._episode: _Episode | None = None
+
+    # ---- time
+    def tick(self, now: float) -> None:
+        """To be called several times a second."""
+        self._now = now
+        if self._sweep is None and now >= self._due:
+            self._due = max(self._due + self._pace.interval_s, now)
+            self._sweep = self._all()
+        if self._sweep is not None:
+            for _ in range(BUDGET):
+                if next(self._sweep, self) is self:
+                    self._sweep = None
+                    break
+        if self._episode is not None and now - self._episode.last_at >= QUIET_S:
+            self._converged(self._episode)
+        if now >= self._rotate_due:
+            self._rotate_due = now + self._pace.rotate_s
+            self.record_samples()
+            self._sink.rotate()
+        elif now >= self._flush_due:
+            self._flush_due = now + FLUSH_S
+            self.record_samples()
+            self._sink.flush()
+
+    def finish(self) -> None:
+        """The router ends, or its telemetry: a last record of everything."""
+        self.record_samples()
+        if self._episode is not None:
+            self._converged(self._episode)
+        for _ in self._all():
+            pass
+        self._sink.close()
+
+    @property
+    def settled(self) -> Histogram:
+        """How long the deliveries took that came into the mesh here, as their samples say."""
+        self.record_samples()
+        return self._settled
+
+    @property
+    def records(self) -> Mapping[str, int]:
+        """Records so far, by kind."""
+        self.record_samples()
+        return self._sink.seqs
+
+    @property
+    def dropped(self) -> Mapping[tuple[str, str], int]:
+        """Records that were lost for want of room, by kind and reason."""
+        return self._sink.dropped
+
+    @property
+    def error(self) -> str:
+        """Why records cannot be written; "" while they can."""
+        return self._sink.error
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Why records may be lost."""
+        return REASONS
+
+    # ---- what happens
+    def connection_opened(self, connection: RouterConnection) -> None:
+        self._put("connection", rows.connection_row("open", connection, self._now, None))
+        self._dear("connection.up", connection, None)
+
+    def connection_closed(self, connection: RouterConnection, error: ErrorInfo | None) -> None:
+        text = None if error is None else f"{error.condition}: {error.description or ''}"
+        if connection.remote is not None:
+            self._put("connection", rows.connection_row("close", connection, self._now, text))
+            self._dear("connection.down", connection, text)
+
+    def _dear(self, name: str, connection: RouterConnection, error: str | None) -> None:
+        """A connection with another router or a route-container: the mesh depends on it."""
+        if connection.role == NORMAL or connection.remote is None or self.ending:
+            return
+        detail = {"role": connection.role, "host": connection.peer.host, "connection": str(connection.id)}
+        if error is not None:
+            detail["error"] = error
+        severity = "info" if name == "connection.up" else "warning"
+        self.event(name, severity, connection.remote.container_id, detail)
+
+    def link_attached(self, link: RouterLink) -> None:
+        self._attached.add(link.id)
+        self._put("link", rows.link_row("attach", link, self._view, self._now, 0))
+
+    def link_detached(self, link: RouterLink) -> None:
+        self._links.pop(link.id, None)
+        if link.id in self._attached:  # and was not refused
+            self._attached.discard(link.id)
+            self._put("link", rows.link_row("detach", link, self._view, self._now, 0))
+
+    def address_gone(self, address: Address) -> None:
+        counts = rows.address_counts(address)
+        if not address.key.startswith(MOBILE) or not any(counts):
+            return
+        row = self._address_row(address)
+        if self._addresses.pop(address.key, None) != row:
+            self._put("address", row)
+        self._former[address.key] = rows.address_counts(address, self._former.get(address.key))
+        self._former.move_to_end(address.key)
+        if len(self._former) > FORMER:
+            self._former.popitem(last=False)
+
+    def _address_row(self, address: Address) -> Row:
+        """With what former addresses of that name had counted."""
+        return rows.address_row(address, self._former.get(address.key))
+
+    def autolink(self, auto: AutoLink, before: str | None, after: str | None) -> None:
+        if not self.ending:
+            self._put("autolink", rows.autolink_row(auto, before, after))
+
+    def linkroute(self, route: LinkRoute, before: str | None, after: str | None) -> None:
+        if not self.ending:
+            self._put("linkroute", rows.linkroute_row(route, before, after))
+
+    def event(self, name: str, severity: str, about: str, detail: Mapping[str, str]) -> None:
+        self._put("event", (name, severity, about, dict(detail)))
+
+    def delivery(self, sample: Sample, outcome: str, now_us: int) -> None:
+        """A sample has its outcome."""
+        self._ended.append((sample, outcome, now_us))
+        if len(self._ended) >= SAMPLES:
+            self.record_samples()
+
+    def record_samples(self) -> None:
+        """Make records of the samples that have ended."""
+        if not self._ended:
+            return
+        ended, self._ended = self._ended, []
+        put, router_id = self._sink.put, self._view.core.router_id
+        ahead_us = self._exporter.wall_us() - self._exporter.clock_ns() // 1000
+        for sample, outcome, at_us in ended:
+            if sample.here:
+                self._settled.add((at_us - sample.began_us) / 1e6, sample.annotations.weight)
+            for row in deliveries.delivery_rows(sample, outcome, at_us, router_id):
+                put("delivery", at_us + ahead_us, at_us, row)
+
+    def topology_changed(self, change_id: int, since: float) -> None:
+        self.event("topology.change", "info", self._view.core.router_id, {"change_id": str(change_id)})
+        self._record_nodes()
+        if self._episode is None:
+            self._episode = _Episode(since)
+        self._episode.changes += 1
+        self._episode.last_id, self._episode.last_at = change_id, self._view.core.now
+
+    def _converged(self, episode: _Episode) -> None:
+        """The paths have not changed for a while: how long they took to settle."""
+        self._episode = None
+        duration = round((episode.last_at - episode.since) * 1e6)
+        detail = {"change_id": episode.last_id, "changes": episode.changes, "duration_us": max(0, duration)}
+        about = self._view.core.router_id
+        self.event("topology.converged", "info", about, {name: str(value) for name, value in detail.items()})
+
+    def _record_nodes(self) -> None:
+        """Record the routers that are known otherwise than before."""
+        routing = self._view.routing
+        if routing is None:
+            return
+        known = {node.id: rows.node_row(node) for node in (routing.local, *routing.nodes.values())}
+        for name in self._nodes.keys() - known.keys():
+            self._put("node", rows.gone(self._nodes[name]))
+        for name, row in known.items():
+            if self._nodes.get(name) != row:
+                self._put("node", row)
+        self._nodes = known
+
+    # ---- what there is
+    def _put(self, kind: str, values: Row) -> None:
+        self._sink.put(kind, self._exporter.wall_us(), self._exporter.clock_ns() // 1000, values)
+
+    def _all(self) -> Iterator[None]:
+        """Make a record of everything, one each step."""
+        core = self._view.core
+        for connection in list(core.connections.values()):
+            if connection.remote is not None and not connection.over:
+                self._put("connection", rows.connection_row("interval", connection, self._now, None))
+                yield
+        hourly = self._now >= self._hour_due
+        if hourly:  # what is recorded when it changes, again: whoever reads a day later need not look further back
+            self._hour_due = self._now + HOURLY_S
+            self._links, self._addresses, self._nodes = {}, {}, {}
+        yield from self._changed_links(list(core.links.values()))
+        yield from self._changed_addresses(list(core.addresses.items()))
+        if hourly:
+            yield from self._states()
+        process = self._exporter.process()
+        usage = (process.cpu_us, process.rss, process.loop_lag_us)
+        dropped = dict.fromkeys(KINDS, 0)
+        for (kind, _), count in self._sink.dropped.items():
+            dropped[kind] += count
+        self._put("router", rows.router_row(self._view, self._now, usage, self._sink.seqs, dropped))
+
+    def _changed_links(self, links: list[RouterLink]) -> Iterator[None]:
+        waiting: Counter[int] = Counter()
+        yield from self._count_waiting(waiting)
+        for link in links:
+            if link.attached:
+                row = rows.link_row("interval", link, self._view, self._now, waiting[link.id])
+                if self._links.get(link.id) != row:
+                    self._links[link.id] = row
+                    self._put("link", row)
+            yield
+
+    def _count_waiting(self, waiting: Counter[int]) -> Iterator[None]:
+        """Deliveries that wait at their addresses, by the link that they came on."""
+        for address in [address for address in self._view.core.addresses.values() if address.pending]:
+            for number, queued in enumerate(list(address.pending or ())):
+                if queued.link is not None:
+                    waiting[queued.link.id] += 1
+                if number % AS_ONE == 0:
+                    yield
+
+    def _changed_addresses(self, addresses: list[tuple[str, Address]]) -> Iterator[None]:
+        for key, address in addresses:
+            if not key.startswith(MOBILE):
+                continue
+            row = self._address_row(address)
+            if not address.dead and self._addresses.get(key) != row:
+                self._addresses[key] = row
+                self._put("address", row)
+            yield
+        self._addresses = {key: row for key, row in self._addresses.items() if key in self._view.core.addresses}
+
+    def _states(self) -> Iterator[None]:
+        self._record_nodes()
+        for auto in self._view.core.autolinks.all():
+            self._put("autolink", rows.autolink_row(auto, auto.status, auto.status))
+            yield
+        for route in self._view.core.linkroutes.all():
+            state = self._view.core.linkroutes.state(route)
+            self._put("linkroute", rows.linkroute_row(route, state, state))
+            yield

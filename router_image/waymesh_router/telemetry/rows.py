@@ -1,0 +1,207 @@
+"""The values of records, in the order of the table in waymesh_schema.telemetry, read off the router's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from waymesh_router.core.annotations import FALLBACK, FALLBACK_PHASE
+from waymesh_router.core.keys import MOBILE, key_name
+from waymesh_router.core.model import DISTRIBUTIONS
+from waymesh_router.core.sampling import deliveries_of
+from waymesh_router.management.statistics import router_statistics, seconds_without_credit
+from waymesh_router.management.tables import LINK_TYPES
+from waymesh_router.telemetry.lines import Row
+
+if TYPE_CHECKING:
+    from waymesh_router.core.autolinks import AutoLink
+    from waymesh_router.core.linkroutes import LinkRoute
+    from waymesh_router.core.model import Address, RouterConnection, RouterLink
+    from waymesh_router.management.view import RouterView
+    from waymesh_router.routing.nodes import NodeView
+
+_STATISTICS = (
+    "mode",
+    "version",
+    "uptimeSeconds",
+    "connectionCount",
+    "linkCount",
+    "addrCount",
+    "nodeCount",
+    "autoLinkCount",
+    "linkRouteCount",
+    "presettledDeliveries",
+    "droppedPresettledDeliveries",
+    "acceptedDeliveries",
+    "rejectedDeliveries",
+    "releasedDeliveries",
+    "modifiedDeliveries",
+    "deliveriesIngress",
+    "deliveriesEgress",
+    "deliveriesTransit",
+    "deliveriesIngressRouteContainer",
+    "deliveriesEgressRouteContainer",
+    "deliveriesRedirectedToFallback",
+    "deliveriesDelayed1Sec",
+    "deliveriesDelayed10Sec",
+    "deliveriesStuck",
+    "linksBlocked",
+    "unsettledDeliveries",
+    "drainStatus",
+)
+
+
+def router_row(
+    view: RouterView, now: float, process: Row, records: Mapping[str, int], dropped: Mapping[str, int]
+) -> Row:
+    """Kind `router`. `process`: cpu_us, rss, loop_lag_us."""
+    values = {**view.attrs, **router_statistics(view, now)}
+    return (*(values[name] for name in _STATISTICS), *process, dict(records), dict(dropped))
+
+
+def connection_row(event: str, conn: RouterConnection, now: float, error: str | None) -> Row:
+    """Kind `connection`."""
+    remote = conn.remote
+    properties: Any = (remote.properties if remote is not None else None) or {}
+    return (
+        event,
+        conn.id,
+        None if remote is None else remote.container_id,
+        conn.peer.host,
+        "out" if conn.settings.client else "in",
+        conn.role,
+        None if remote is None else remote.hostname,
+        conn.user,
+        conn.mechanism,
+        conn.peer.tls_proto,
+        conn.peer.tls_cipher,
+        int(now - conn.opened_at),
+        int(now - conn.last_delivery_at) if conn.last_delivery_at else None,
+        {str(name): str(value) for name, value in properties.items()},
+        error,
+        conn.octets_in,
+        conn.octets_out,
+    )
+
+
+def link_row(event: str, link: RouterLink, view: RouterView, now: float, undelivered: int) -> Row:
+    """Kind `link`. `undelivered`: deliveries that wait with the address, for an incoming link."""
+    conn: RouterConnection = link.connection  # type: ignore[assignment]
+    delays = view.sampler.of(link)
+    name, phase = named(link.address)
+    return (
+        event,
+        link.id,
+        conn.id,
+        None if conn.remote is None else conn.remote.container_id,
+        link.name,
+        "out" if link.is_sender else "in",
+        LINK_TYPES[link.kind],
+        conn.role,
+        name,
+        phase,
+        None if link.partner is None else link.partner.id,
+        conn.link_capacity,
+        link.credit,
+        int(seconds_without_credit(link, now)),
+        link.undelivered() if link.is_sender else undelivered,
+        link.unsettled,
+        deliveries_of(link),
+        link.presettled,
+        link.dropped_presettled,
+        link.accepted,
+        link.rejected,
+        link.released,
+        link.modified,
+        delays.one_s,
+        delays.ten_s,
+        delays.stuck,
+        link.priority,
+    )
+
+
+def address_counts(address: Address, former: Row | None = None) -> Row:
+    """Its counters, with those of `former`, which had its name before."""
+    own = (address.ingress, address.egress, address.transit, address.to_container, address.from_container)
+    return own if former is None else tuple(map(sum, zip(own, former)))
+
+
+def address_row(address: Address, former: Row | None = None) -> Row:
+    """Kind `address`; `former`: what to add to its counters."""
+    name, phase = named(address)
+    outstanding = {router: target.outstanding for router, target in address.targets.items() if target.outstanding}
+    return (
+        name,
+        phase,
+        DISTRIBUTIONS[address.treatment],
+        int(address.subscriber is not None),
+        len(address.consumers),
+        len(address.producers),
+        len(address.targets),
+        *address_counts(address, former),
+        len(address.pending or ()),
+        outstanding,
+    )
+
+
+def node_row(node: NodeView) -> Row:
+    """Kind `node`."""
+    return (
+        node.id,
+        node.cost,
+        node.next_hop,
+        dict(node.link_state),
+        sorted(node.valid_origins),
+        node.instance,
+        node.link_id,
+        False,
+    )
+
+
+def gone(node: Row) -> Row:
+    """Kind `node`: it is not known any more."""
+    return (*node[:-1], True)
+
+
+def autolink_row(auto: AutoLink, before: str | None, after: str | None) -> Row:
+    """Kind `autolink`."""
+    attrs = auto.attrs
+    return (
+        attrs.get("name"),
+        auto.address,
+        attrs.get("externalAddress"),
+        attrs["direction"],
+        auto.phase,
+        before,
+        after,
+        attrs.get("containerId"),
+        attrs.get("connection"),
+        auto.last_error,
+    )
+
+
+def linkroute_row(route: LinkRoute, before: str | None, after: str | None) -> Row:
+    """Kind `linkroute`."""
+    attrs = route.attrs
+    return (
+        attrs.get("name"),
+        attrs.get("prefix") or attrs.get("pattern"),
+        attrs["direction"],
+        before,
+        after,
+        attrs.get("containerId"),
+        attrs.get("connection"),
+    )
+
+
+def named(address: Address | None) -> tuple[str | None, int | None]:
+    """An address without class and phase, and its phase; None for an address that is not mobile."""
+    return (None, None) if address is None else _named(address.key)
+
+
+@lru_cache(1024)
+def _named(key: str) -> tuple[str, int | None]:
+    if not key.startswith(MOBILE):
+        return key_name(key), None
+    return key_name(key), FALLBACK_PHASE if key[1] == FALLBACK else int(key[1])

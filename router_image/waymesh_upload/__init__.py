@@ -1,0 +1,1 @@
+"""`waymesh-upload`: takes the telemetry files of routers beside it to an object store."""
