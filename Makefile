@@ -9,10 +9,10 @@ JOBS ?= 2
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
 
-.PHONY: help setup venv engine demo test test-interpreted test-compiled test-brokers test-cluster cluster-up cluster-down chart lint format bench constraints wheel clean
+.PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart lint format bench constraints wheel clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: engine ## make .venv with waymesh, waymesh-router and the tools, and compile the engine
 
@@ -22,31 +22,42 @@ venv: ## make .venv alone, engine not compiled
 engine: venv ## compile the hot modules that changed
 	@$(BIN)/python tools/build_engine.py
 
+analytics: venv ## add to .venv what `waymesh analyze` needs: PySpark, matplotlib (half a gigabyte), and Java
+	@tools/setup.sh analytics
+
+analytics-bucket: analytics ## add to .venv what `waymesh analyze` needs for s3a:// addresses (12 MB, by Maven)
+	@tools/setup.sh s3a
+
 demo: setup ## three routers, messages across them, one killed; ends by itself
 	@$(BIN)/waymesh demo
 
-test: setup ## lint, every test on the interpreted and on the compiled engine, then those with real brokers and on a real Kubernetes
+test: setup ## lint, every test on the interpreted and on the compiled engine, then those on Spark, with real brokers and on a real Kubernetes
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-interpreted
 	@$(MAKE) --no-print-directory test-compiled
+	@$(MAKE) --no-print-directory test-analytics
 	@$(MAKE) --no-print-directory test-brokers
 	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-cluster; \
 	else echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
 
-test-interpreted: venv ## every test, engine interpreted
+test-interpreted: venv ## every test that needs no broker, Kubernetes or Spark, engine interpreted
 	@echo "test: engine interpreted"
-	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not brokers and not cluster" $(ARGS)
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not brokers and not cluster and not spark" $(ARGS)
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not brokers and not cluster" $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not brokers and not cluster and not spark" $(ARGS)
+
+test-analytics: venv analytics ## the tests of the Spark job, in one process: one Java for all
+	@echo "test: on Spark"
+	@$(PYTEST) -m spark tests/analytics $(ARGS)
 
 test-brokers: engine ## the tests with real brokers behind the router, engine compiled; gets the brokers the first time
 	@echo "test: with real brokers"
 	@$(BIN)/python -m tests.brokers
 	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) --dist loadfile -m brokers $(ARGS)
 
-test-cluster: engine ## the tests on a real Kubernetes, which they build (the first time), start and stop; needs root and Go
+test-cluster: engine analytics ## the tests on a real Kubernetes, which they build (the first time), start and stop; needs root and Go
 	@echo "test: on a real Kubernetes"
 	@WAYMESH_ENGINE=compiled $(PYTEST) -m cluster tests/e2e_cluster $(ARGS)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Makes .venv ready to work in: interpreter, system packages, Python packages, the project itself (editable).
 # Quick when nothing it depends on has changed. Called by `make setup`; the engine is compiled by `make engine`.
+# `setup.sh analytics` adds what the Spark job needs (half a gigabyte), and Java; `setup.sh s3a` what that needs for S3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 VENV=.venv
-EXTRAS=router,client,operator,dev
+EXTRAS=router,client,operator,upload,dev
 NOTE=$VENV/.waymesh-setup
 mkdir -p build
 exec 9>build/setup.lock
@@ -62,6 +63,32 @@ system_packages() {
     "$PY" -c 'import ensurepip, venv' 2>/dev/null || need "the venv module of Python $version" "python$version-venv"
 }
 
+PIP="$VENV/bin/python -W ignore -m pip --disable-pip-version-check --quiet"
+
+analytics() {
+    command -v java >/dev/null || need "Java 17 or later (Spark)" openjdk-17-jre-headless
+    [ "$(cat $NOTE-analytics 2>/dev/null)" != "$(fingerprint)" ] || return 0
+    say "installing PySpark and matplotlib into $VENV"
+    # Their requirements alone: the project itself is there already.
+    local wanted
+    wanted=$($VENV/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["analytics"], sep="\n")')
+    $PIP install -c constraints.txt -r <(echo "$wanted")
+    fingerprint >$NOTE-analytics
+}
+
+s3a() {
+    local jars
+    jars=$($VENV/bin/python -c 'import pyspark; print(pyspark.__path__[0])')/jars
+    [ ! -e "$(compgen -G "$jars/hadoop-aws-*.jar")" ] || return 0
+    command -v mvn >/dev/null || need "Maven (gets Hadoop's part for S3)" maven
+    say "adding the jars of spark/s3a/pom.xml to PySpark"
+    mvn -q -B -ntp -f spark/s3a/pom.xml dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$jars"
+}
+
+case "${1:-}" in
+    analytics | s3a) "$1"; exit 0 ;;
+esac
+
 if [ -x $VENV/bin/python ] && [ -x $VENV/bin/waymesh ] && [ "$(cat $NOTE 2>/dev/null)" = "$(fingerprint)" ]; then
     exit 0
 fi
@@ -73,7 +100,6 @@ if ! $VENV/bin/python -c "import sys; sys.exit(sys.prefix != '$PWD/$VENV')" 2>/d
     rm -rf $VENV
     "$PY" -m venv $VENV
 fi
-PIP="$VENV/bin/python -W ignore -m pip --disable-pip-version-check --quiet"
 say "installing the tools and libraries of constraints.txt into $VENV (a few minutes the first time)"
 $PIP install -c constraints.txt pip setuptools wheel cython
 $PIP install -c constraints.txt --no-build-isolation -e ".[$EXTRAS]"

@@ -1,0 +1,1 @@
+"""The reports: each is a table made from rollups."""

@@ -1,0 +1,121 @@
+"""The files of the report: complete, equal for machines and people, the same each time."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.engine_independent, pytest.mark.timeout(900)]
+
+
+class Outline(HTMLParser):
+    """What a page is made of: ids, links, rows, the addresses that it would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.open: list[str] = []
+        self.rows = 0
+        self.pictures = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+        if "id" in values and "svg" not in self.open:
+            self.ids.append(str(values["id"]))
+        if tag == "a" and "svg" not in self.open:
+            self.links.append(str(values["href"]))
+        if tag in ("script", "img", "link", "iframe"):
+            self.loaded.append(values.get("src") or values.get("href") or "")
+        self.rows += tag == "tr"
+        self.pictures += tag == "svg"
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def folder(analyzed: Any, exported: Path) -> Path:
+    return exported.parent / "out"
+
+
+def test_json_and_parquet_say_what_the_tables_say(analyzed: Any, folder: Path, spark: Any) -> None:
+    for name, table in analyzed.tables.items():
+        from_json = json.loads((folder / f"tables/{name}.json").read_text())
+        assert len(from_json) == len(table.rows), name
+        if table.rows:
+            assert list(from_json[0]) == [column.name for column in table.columns]
+    rows = spark.read.parquet(str(folder / "tables/traffic.parquet")).orderBy("address").collect()
+    assert [(row["address"], row["deliveries"]) for row in rows] == [("news", 20), ("orders", 80)]
+
+
+def test_the_summary(analyzed: Any, folder: Path) -> None:
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["hours"] == {"first": "2026-01-30T00", "last": "2026-01-30T02"}
+    assert [finding["text"] for finding in summary["findings"]] == [finding.text for finding in analyzed.findings]
+
+
+def test_the_page_is_whole_and_loads_nothing(analyzed: Any, folder: Path) -> None:
+    outline = Outline()
+    outline.feed((folder / "report.html").read_text())
+    assert outline.open == []
+    assert outline.loaded == [""], "its own script"
+    assert outline.pictures == 3
+    shown = [name for name, table in analyzed.tables.items() if table.rows]
+    assert outline.ids == shown
+    assert {link.removeprefix("#") for link in outline.links} <= set(shown)
+    assert outline.rows == sum(len(table.rows) + 1 for table in analyzed.tables.values() if table.rows)
+
+
+def test_the_page_is_the_same_each_time(analyzed: Any, folder: Path) -> None:
+    from waymesh_analytics.page import page
+
+    assert page(analyzed) == (folder / "report.html").read_text()
+
+
+def test_the_same_input_gives_the_same_report(analyzed: Any, spark: Any, exported: Path, tmp_path: Path) -> None:
+    from waymesh_analytics.options import Options
+    from waymesh_analytics.page import page
+    from waymesh_analytics.pipeline import analyze
+
+    again = analyze(spark, Options(str(exported), str(tmp_path / "out")), lambda text: None)
+    assert page(again) == page(analyzed)
+
+
+def test_a_window_counts_from_its_beginning(analyzed: Any, spark: Any, exported: Path) -> None:
+    from waymesh_analytics.hours import parse_moment
+    from waymesh_analytics.options import Options
+    from waymesh_analytics.pipeline import analyze
+
+    begin, end = parse_moment("2026-01-30T01:00"), parse_moment("2026-01-30T02:00")
+    options = Options(str(exported), str(exported.parent / "out"), begin, end)
+    report = analyze(spark, options, lambda text: None)
+    assert report.hours == ["2026-01-30T01"]
+    links = {row["link_id"]: row["deliveries"] for row in report.tables["links"].dicts()}
+    assert links == {7: 10, 8: 10, 2: 20}
+    assert sum(row["samples"] for row in report.tables["traffic"].dicts()) == 20
+    ingress = {row["router"]: row["ingress"] for row in report.tables["routers"].dicts()}
+    assert ingress == {"A": 60, "B": None, "C": None}
+
+
+def test_the_terminal(analyzed: Any) -> None:
+    from rich.console import Console
+
+    from waymesh_analytics.terminal import show
+
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    show(analyzed, console)
+    text = console.export_text()
+    assert "2026-01-30T00 to 2026-01-30T02" in text
+    for finding in analyzed.findings:
+        assert finding.text in text
