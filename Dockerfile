@@ -14,6 +14,7 @@ COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE CHANGELOG.md ./
 COPY tools/build_engine.py tools/
 COPY router_image router_image
 COPY operator operator
+COPY spark spark
 COPY crds crds
 COPY examples examples
 
@@ -25,13 +26,30 @@ FROM build AS build-analytics
 RUN PYTHONPATH=$(echo /made/lib/python*/site-packages) \
     pip install --no-cache-dir -c constraints.txt --no-build-isolation --prefix=/made ".[analytics]"
 
+# Half of PySpark is for what the job does not do.
+RUN cd /made/lib/python*/site-packages/pyspark && xargs -I{} sh -c 'rm -r {}' < /src/spark/left_out.txt
+
+# What s3a:// addresses need.
+FROM maven:3-eclipse-temurin-17 AS jars
+COPY spark/s3a/pom.xml /jars/
+RUN mvn -q -B -ntp -f /jars/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=/jars/made
+
 FROM python:${PYTHON}-slim AS analytics
-# Spark is a Java program.
-RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*
+# Spark is a Java program. Hadoop must find the user by name.
+RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/* && useradd --uid 10001 --home-dir /tmp --no-create-home waymesh
 COPY --from=build-analytics /made /usr/local
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+COPY --from=jars /jars/made /tmp/jars
+COPY spark/analyze.py /opt/waymesh/
+RUN mv /tmp/jars/*.jar "$(python -c 'import pyspark; print(*pyspark.__path__)')/jars" && rmdir /tmp/jars
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 WAYMESH_SPARK_ARCHIVE=/opt/waymesh/spark.jsa
+# A run leaves an archive of Spark's classes, which Java writes when Python has ended: later ones start in half the time.
+COPY examples/telemetry /tmp/telemetry
+RUN python -m waymesh_analytics /tmp/telemetry --out /tmp/report --quiet \
+    && while pgrep -x java > /dev/null; do sleep 1; done \
+    && chmod a+r "$WAYMESH_SPARK_ARCHIVE" && rm -r /tmp/report /tmp/telemetry
 USER 10001:10001
-ENTRYPOINT ["spark-submit"]
+ENTRYPOINT ["python", "-m", "waymesh_analytics.entrypoint"]
 
 # The last one, so that it is built when no target is named.
 FROM python:${PYTHON}-slim AS operator

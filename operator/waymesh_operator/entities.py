@@ -16,7 +16,7 @@ from waymesh_schema.convert import convert
 from waymesh_schema.entities import entity_type
 from waymesh_schema.loglevels import LOG_MODULES
 
-from .specs import Address, AutoLink, Broker, LinkRoute, Ref
+from .specs import Address, AutoLink, Broker, LinkRoute, Ref, Telemetry
 
 OWNED_PREFIX = "k8s/"
 IMMEDIATE = "immediate"
@@ -29,12 +29,16 @@ QUIESCING = "quiescing"
 
 ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
 AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
-MANAGED_TYPES = (SSL_PROFILE, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, ROUTER)
+TELEMETRY = "telemetry"
+MANAGED_TYPES = (SSL_PROFILE, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, ROUTER)
 """Types whose live entities are compared with what is wanted, in the order in which they are made."""
+STANDING_TYPES = (LOG, TELEMETRY, ROUTER)
+"""Types whose entities every router has from its start, under names of its own."""
 
 MESH_PROFILE = "mesh"
 CREDENTIALS, CERTIFICATES = "/etc/waymesh/credentials", "/etc/waymesh/tls"
-"""Folders in a router's pod: passwords and keys given by users, and the mesh's own certificate."""
+TELEMETRY_FOLDER = "/var/lib/waymesh/telemetry"
+"""Folders in a router's pod: passwords and keys given by users, the mesh's own certificate, and exported files."""
 USERS_NAME = "waymesh"
 """Name of the SASL configuration: the user file is `<CREDENTIALS>/waymesh.users`."""
 SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
@@ -58,8 +62,8 @@ class Entity:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What stays the same when the entity is replaced. There is one router, whatever it calls its entity."""
-        return self.type, "" if self.type == ROUTER else self.base_name
+        """What stays the same when the entity is replaced. Of some there is one, whatever the router calls it."""
+        return self.type, "" if self.type in (ROUTER, TELEMETRY) else self.base_name
 
     @property
     def owned(self) -> bool:
@@ -100,17 +104,29 @@ _MECHANISMS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What clients of a listener find besides the mesh: the broker that an address leads to, further capabilities."""
+
+    route_address: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+NOTHING_MORE = Offer()
+
+
 def listener_entity(
-    ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN, route_address: str = ""
+    ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN, offer: Offer = NOTHING_MORE
 ) -> Entity:
-    """A listener of a Router at (host, port); `part` tells its listeners apart, `route_address` leads to a broker."""
+    """A listener of a Router at (host, port); `part` tells its listeners apart."""
     attributes = {
         "host": place[0],
         "port": str(place[1]),
         "role": role,
         "authenticatePeer": security.auth != "none",
         "saslMechanisms": _MECHANISMS[security.auth],
-        "routeAddress": route_address or None,
+        "routeAddress": offer.route_address or None,
+        "openCapabilities": " ".join(offer.capabilities) or None,
     }
     if security.tls:
         attributes |= {"sslProfile": MESH_PROFILE, "requireSsl": True}
@@ -155,6 +171,23 @@ def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
 def _log_entity(module: str, level: str) -> Entity:
     enable = level if level in ("default", "none") else f"{level}+"
     return Entity(LOG, f"log/{module}", {"module": module, "enable": enable})
+
+
+def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
+    """What routers export, into a folder."""
+    return Entity(
+        TELEMETRY,
+        TELEMETRY,
+        {
+            "path": None if telemetry.target == "Off" else folder,
+            "mesh": mesh,
+            "intervalSeconds": telemetry.interval_s,
+            "rotateSeconds": telemetry.rotate_s,
+            "sampleOneIn": telemetry.sample_one_in,
+            "samplesPerSecond": telemetry.samples_per_second,
+            "maxMegabytes": telemetry.max_megabytes,
+        },
+    )
 
 
 def address_entity(address: Address) -> Entity:

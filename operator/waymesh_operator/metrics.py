@@ -29,6 +29,12 @@ class Metrics:
         self.live_requests = self._counter("live_rounds", "Rounds of management requests to routers.", "result")
         self.events_seen = self._counter("watch_events", "What came through the watches.", "kind")
         self.missed = self._counter("missed_events", "Changes that an audit found and no watch had told of.", "kind")
+        self.analytics = Gauge(
+            "waymesh_analytics_last_success_timestamp_seconds",
+            "When a job of analytics last succeeded, by namespace and release of the chart.",
+            ("namespace", "release"),
+            registry=self.registry,
+        )
         self.leader = self._gauge("leader", "1 while this replica holds the Lease.")
 
     def asked(self, verb: str, kind: str, status: int) -> None:

@@ -26,7 +26,7 @@ from .kube.connect import TOKEN_FILE, Cluster
 from .lease import Lease
 from .live import KeyFolder, Reach, SecureReach
 from .metrics import Metrics
-from .worker import Auditor, Inventory, Pace, Pool, Reporter, World
+from .worker import AnalyticsWatch, Auditor, Inventory, Pace, Pool, Reporter, World
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,8 @@ class Operator:
                 return
             self._filled = True
             pool.start()
-            tasks = [asyncio.create_task(auditor.run()), asyncio.create_task(self._beat())]
+            analytics = AnalyticsWatch(world, self._options.namespaces)
+            tasks = [asyncio.create_task(work) for work in (auditor.run(), analytics.run(), self._beat())]
             try:
                 await self._watch(auditor, pool, held)
             finally:

@@ -14,7 +14,7 @@ from waymesh_client.channel import Tls
 from waymesh_client.errors import ConnectionFailed, ManagementError
 from waymesh_operator.certificates import TlsView, split_pem
 from waymesh_operator.certificates.issue import issued_by
-from waymesh_operator.entities import AUTOLINK, LINKROUTE, LOG, ROUTER
+from waymesh_operator.entities import AUTOLINK, LINKROUTE, LOG, ROUTER, TELEMETRY
 from waymesh_schema.loglevels import LOG_MODULES
 
 Row = dict[str, Any]
@@ -29,6 +29,7 @@ class FakeRouter:
         self.up = True
         self.rows: dict[str, dict[str, Row]] = {
             ROUTER: {f"router/{name}": {"name": f"router/{name}", "id": name, "mode": "interior"}},
+            TELEMETRY: {"telemetry/own": {"name": "telemetry/own"}},
             LOG: {f"log/{module}": {"module": module, "enable": "default"} for module in LOG_MODULES},
         }
         self.unsettled = 0
@@ -42,6 +43,8 @@ class FakeRouter:
                 self.router.update(attributes)
             elif kind == LOG:
                 self.rows[LOG][f"log/{attributes['module']}"].update(attributes)
+            elif kind == TELEMETRY:
+                self.rows[TELEMETRY]["telemetry/own"].update(attributes)
             elif kind not in self.mesh.unknown_types:
                 self.rows.setdefault(kind, {})[attributes["name"]] = {**self.mesh.state_of(kind), **attributes}
 
@@ -84,7 +87,9 @@ class FakeRouter:
 
     def update(self, attributes: Mapping[str, Any], entity_type: str | None = None, *, name: str | None = None) -> Row:
         self._called("update", str(name))
-        row = self.rows[str(entity_type)][str(name)]
+        row = self.rows[str(entity_type)].get(str(name))
+        if row is None:
+            raise ManagementError(404, "not found")
         row.update(attributes)
         if "quiescing" in attributes:
             row["operStatus"] = "quiescing" if row["quiescing"] else "active"

@@ -15,6 +15,8 @@ from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import RESOURCES, SECRET, kind_of
 from waymesh_operator.kube.dynamic import DynamicKube
 
+pytestmark = pytest.mark.engine_independent
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ROUTER = RESOURCES[0]
 

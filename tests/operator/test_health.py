@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import aiohttp
+import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import resource
@@ -17,6 +18,8 @@ from waymesh_operator.health import Health, HealthServer
 from waymesh_operator.logs import JsonFormatter
 from waymesh_operator.metrics import Metrics
 from waymesh_operator.worker.reporter import AGAIN_S, NORMAL, WARNING, Reporter
+
+pytestmark = pytest.mark.engine_independent
 
 
 def test_health_server_tells_each_problem_by_name() -> None:

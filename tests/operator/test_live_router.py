@@ -18,6 +18,8 @@ from waymesh_operator.observe import LiveRouter, PodView
 from waymesh_operator.observe.routers import ENTITIES_S
 from waymesh_operator.plan import CreateEntity
 
+pytestmark = pytest.mark.engine_independent
+
 POD = PodView("mesh-0", 0, "uid", "10.0.0.1", running=True, ready=True)
 
 

@@ -7,6 +7,8 @@ import pytest
 from waymesh_operator.cli.passing import pass_on, split
 from waymesh_operator.errors import WaymeshError
 
+pytestmark = pytest.mark.engine_independent
+
 
 @pytest.mark.parametrize(
     ("words", "values", "rest"),

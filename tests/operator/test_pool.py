@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from tests.operator.kit import PACE, Lab, run
+import pytest
+
+from tests.kit.virtual_time import run_in_virtual_time
+from tests.operator.kit import PACE, Lab, lab
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.specs import Ref
 from waymesh_operator.worker import MeshWorker, Pool, World
+
+pytestmark = pytest.mark.engine_independent
 
 A, B = Ref("ns", "a"), Ref("ns", "b")
 
@@ -39,6 +45,11 @@ def pool_of(lab: Lab, script: Callable[[int], str | None]) -> tuple[Pool, dict[R
 
     object.__setattr__(lab.world, "clock", lambda: asyncio.get_running_loop().time())
     return Pool(lab.world, make), workers
+
+
+def run(story: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
+    with lab() as it:
+        run_in_virtual_time(story(it))
 
 
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:

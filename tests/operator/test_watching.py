@@ -18,6 +18,8 @@ from waymesh_operator.specs import Ref
 from waymesh_operator.worker import Auditor, Inventory
 from waymesh_operator.worker.inventory import DELETED
 
+pytestmark = pytest.mark.engine_independent
+
 
 def body(kind: str, name: str, version: int, **metadata: Any) -> dict[str, Any]:
     made = resource(kind, name, size=1) if kind == "Router" else resource(kind, name, prefix=name)

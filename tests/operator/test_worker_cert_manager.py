@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 
+import pytest
+
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.certificates import TlsRequest, next_tls
 from waymesh_operator.desired import labels_of
 from waymesh_operator.worker.mesh import ISSUED_ANNOTATION
+
+pytestmark = pytest.mark.engine_independent
 
 CERT_MANAGER = {"issuer": "CertManager", "authority": 1}
 

@@ -9,6 +9,8 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, lab, run
 from waymesh_operator.errors import KubeError, WaymeshError
 
+pytestmark = pytest.mark.engine_independent
+
 Story = Callable[[Lab], Awaitable[None]]
 
 

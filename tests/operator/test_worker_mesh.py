@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
+from waymesh_operator.entities import AUTOLINK
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
+
+pytestmark = pytest.mark.engine_independent
 
 
 def test_worker_from_a_router_to_a_mesh() -> None:
@@ -125,6 +130,31 @@ def test_worker_bears_an_engine_that_does_not_know_a_type_yet() -> None:
     run(story)
 
 
+def test_worker_exports_to_a_claim_as_soon_as_it_is_there_and_changes_the_pace_live() -> None:
+    async def story(lab: Lab) -> None:
+        def volume() -> Any:
+            pod = lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"]["template"]["spec"]
+            return next(item for item in pod["volumes"] if item["name"] == "telemetry")
+
+        lab.router(1, telemetry={"target": "Claim", "claimName": "files"})
+        await lab.settle()
+        assert lab.condition("ResolvedRefs") == ("False", "ClaimMissing")
+        assert volume() == {"name": "telemetry", "emptyDir": {}}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        metadata = {"name": "files", "namespace": NAMESPACE}
+        lab.kube.put({**claim, "metadata": metadata, "spec": {"accessModes": ["ReadWriteMany"]}})
+        await lab.settle()
+        assert lab.condition("ResolvedRefs")[0] == "True"
+        assert volume()["persistentVolumeClaim"] == {"claimName": "files"}
+        before = lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]
+        lab.router(1, telemetry={"target": "Claim", "claimName": "files", "sampleOneIn": 7})
+        await lab.settle()
+        assert lab.live("mesh-0").rows["telemetry"]["telemetry/own"]["sampleOneIn"] == 7
+        assert lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"] == before["spec"]
+
+    run(story)
+
+
 def test_worker_repairs_what_was_changed_behind_its_back() -> None:
     async def story(lab: Lab) -> None:
         lab.router(2)
@@ -217,6 +247,33 @@ def test_worker_quiesces_an_autolink_and_looks_at_it_until_it_is_gone() -> None:
         await lab.settle()
         assert lab.live("mesh-0").names("router.config.autoLink") == []
         assert lab.status()["drift"] == {"state": "None", "current": 0, "repaired": 0, "unmanaged": 0}
+
+    run(story)
+
+
+def test_worker_makes_an_autolink_anew_that_came_to_rest_as_it_was_wanted_again() -> None:
+    """What is known of the router is a moment old: there the autolink has removed itself meanwhile."""
+
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        await lab.settle()
+        router = lab.live("mesh-0")
+        (former,) = router.names(AUTOLINK)
+        router.unsettled = 1
+        lab.kube.remove("AutoLink", NAMESPACE, "in")
+        await lab.turn()
+        assert router.rows[AUTOLINK][former]["quiescing"]
+        router.unsettled = 0
+        router.rows[AUTOLINK].clear()
+        router.calls.clear()
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        lab.later(1)
+        await lab.worker.turn()
+        assert ("update", former) in router.calls
+        assert router.names(AUTOLINK) == [former]
+        assert not router.rows[AUTOLINK][former].get("quiescing")
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "True"
 
     run(story)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from waymesh_operator.certificates import MeshTls, TlsRequest, next_tls
 from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
-from waymesh_operator.entities import LOG, ROUTER, Entity, exclusive_key
+from waymesh_operator.entities import LOG, ROUTER, TELEMETRY, Entity, exclusive_key
 from waymesh_operator.plan import (
     ApplyObject,
     ClusterAction,
@@ -206,8 +206,12 @@ class ModelCluster:
         return {entity.name: entity for entity in self.routers[name].entities}
 
 
+_OWN_NAMES: dict[str, tuple[str, ...]] = {LOG: ("module",), ROUTER: ("id",), TELEMETRY: ()}
+"""Which attributes routers make the names of their own entities of."""
+
+
 def _entity(row: list[Any]) -> Entity:
     kind, attributes = row
-    name = attributes.get("name") or (f"log/{attributes['module']}" if kind == LOG else f"router/{attributes['id']}")
+    name = attributes.get("name") or "/".join([kind, *(attributes[key] for key in _OWN_NAMES[kind])])
     assert kind != ROUTER or attributes["saslConfigDir"]
     return Entity(kind, name, {**attributes, "name": name})

@@ -19,11 +19,22 @@ from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 from waymesh_operator.certificates import TlsRequest, next_tls
 from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
-from waymesh_operator.entities import CERTIFICATES, CREDENTIALS, Entity
+from waymesh_operator.entities import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER, Entity
 from waymesh_operator.live import apply_entity, read_entities
 from waymesh_operator.plan import EntityAction
 from waymesh_operator.plan.entities import plan_entities
-from waymesh_operator.specs import Address, AutoLink, Broker, BrokerTls, LinkRoute, Listener, Ref, Resources, Router
+from waymesh_operator.specs import (
+    Address,
+    AutoLink,
+    Broker,
+    BrokerTls,
+    LinkRoute,
+    Listener,
+    Ref,
+    Resources,
+    Router,
+    Telemetry,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -34,6 +45,7 @@ ROUTER = Router(
     size=2,
     listeners=(Listener("amqp", 5672, auth="scram", users="users"), Listener("amqps", 5671, tls=True, auth="mtls")),
     log_levels=(("HTTP", "none"),),
+    telemetry=Telemetry("EmptyDir"),
 )
 BROKER = Broker(
     Ref("ns", "b"),
@@ -92,7 +104,9 @@ class Pods:
 
     def moved(self, ordinal: int, attributes: dict[str, Any]) -> dict[str, Any]:
         """The same attributes with paths below our folder, and hosts and ports of this machine."""
-        text = json.dumps(attributes).replace("/etc/waymesh", f"{self.folder}/etc/waymesh")
+        text = json.dumps(attributes)
+        for path in ("/etc/waymesh", "/var/lib/waymesh"):
+            text = text.replace(path, f"{self.folder}{path}")
         told: dict[str, Any] = json.loads(text)
         if told.get("role") == "inter-router" and told["host"]:
             peer = int(told["host"].partition(".")[0].removeprefix("mesh-"))
@@ -139,8 +153,16 @@ def test_routers_boot_find_each_other_and_hold_what_is_wanted_before_and_after_a
     assert len(between) == 1
     for ordinal in range(2):
         assert pods.plan(ordinal, desired) == []
+    assert (pods.folder / TELEMETRY_FOLDER.lstrip("/")).is_dir()
     changed = Resources(
-        replace(ROUTER, listeners=ROUTER.listeners[:1], log_level="debug", log_levels=(), drain_timeout_s=7),
+        replace(
+            ROUTER,
+            listeners=ROUTER.listeners[:1],
+            log_level="debug",
+            log_levels=(),
+            drain_timeout_s=7,
+            telemetry=Telemetry(),
+        ),
         (replace(RESOURCES.addresses[0], distribution="closest"),),
         (replace(BROKER, endpoints=(("localhost", 3),), tls=None, mechanism="SCRAM-SHA-256"),),
     )

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.clients import Client
 from tests.kit.local_mode import DEADLINE_S, Up, start
+from tests.kit.ports import free_port
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import StateFolder
 from waymesh_operator.specs import Ref
@@ -29,6 +31,20 @@ apiVersion: waymesh.io/v1alpha1
 kind: Address
 metadata: {name: news}
 spec: {routerRef: {name: mesh}, prefix: news, distribution: multicast}
+"""
+BROKER = """---
+apiVersion: waymesh.io/v1alpha1
+kind: Broker
+metadata: {{name: store}}
+spec:
+  routerRef: {{name: mesh}}
+  endpoints: [{{host: 127.0.0.1, port: {port}}}]
+  placement: {{routers: List, ordinals: [1]}}
+---
+apiVersion: waymesh.io/v1alpha1
+kind: LinkRoute
+metadata: {{name: archive}}
+spec: {{routerRef: {{name: mesh}}, brokerRef: {{name: store}}, prefix: archive, direction: both}}
 """
 
 
@@ -76,6 +92,14 @@ def test_an_entity_removed_by_hand_comes_back(up: Up) -> None:
         client.delete("router.config.address", name=name)
         up.wait(lambda: bool(client.query("router.config.address", ["name"])), "the address")
     up.wait_for("mesh-1: create address news")
+
+
+@pytest.mark.engine_independent
+def test_addresses_of_a_broker_that_is_away_are_refused_by_routers_that_never_have_it(up: Up) -> None:
+    up.file.write_text(up.file.read_text() + BROKER.format(port=free_port()))
+    up.wait_for("LinkRoute/archive: mesh-1: the broker is not connected")
+    with Client(up.url("mesh-0")) as client:
+        assert "qd:no-route-to-dest" in str(client.receiver("archive.2026", wait=False).wait_detached())
 
 
 def test_the_routers_of_a_killed_run_are_taken_over(up: Up, tmp_path: Path) -> None:

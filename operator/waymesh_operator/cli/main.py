@@ -201,6 +201,31 @@ def manage(ctx: typer.Context) -> None:
     raise typer.Exit(pass_on(manage_main, ctx.args, _is_plugin()))
 
 
+@app.command(context_settings=PASSED_ON)
+def analyze(ctx: typer.Context) -> None:
+    """Report on what routers exported: `waymesh analyze PATH --out DIR`. Needs the extra `analytics` and Java."""
+    from .analyze import run_analyze
+
+    raise typer.Exit(run_analyze(ctx.args))
+
+
+@app.command()
+def report(
+    context: Context = None,
+    namespace: Namespace = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File; - is stdout.")] = None,
+    name: Annotated[
+        str, typer.Option("--file", metavar="NAME", help="Of what the job made: summary.json, tables/traffic.json …")
+    ] = "report.html",
+) -> None:
+    """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
+    from .cluster import Where
+    from .report import run_report
+
+    chosen = out or Path(Path(name).name)
+    raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))
+
+
 @app.command()
 def run(
     router_image: Annotated[str, typer.Option(envvar="WAYMESH_ROUTER_IMAGE", help="Image of the router pods.")],

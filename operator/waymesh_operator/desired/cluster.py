@@ -9,8 +9,10 @@ from waymesh_operator.entities import (
     CREDENTIALS,
     MUTUAL,
     ROUTER,
+    TELEMETRY_FOLDER,
     USERS_NAME,
     Entity,
+    Offer,
     Security,
     connector_entity,
     entity_name,
@@ -18,6 +20,7 @@ from waymesh_operator.entities import (
     listener_entity,
     log_entities,
     mesh_profile,
+    telemetry_entity,
 )
 from waymesh_operator.specs import Ref, Resources, Router
 
@@ -36,6 +39,7 @@ from .secrets import (
     users_file,
 )
 from .seeds import own_seed, shared_seed
+from .telemetry import judge_telemetry
 from .verdicts import Verdicts, judge, judge_router
 from .workload import image_of, stateful_set
 
@@ -46,8 +50,8 @@ class DesiredCluster:
 
     `objects` are full manifests in the order in which to apply them: the seed ConfigMap and then the StatefulSet come
     last; there are none in local mode. `verdicts` has an entry for each resource that refers to the Router, and in a
-    cluster for the Router. `placements` holds, for each entity name that is not on all routers, the ids of the routers
-    that have it. Entities whose names begin with one of `held` belong to a resource that refers to something missing:
+    cluster for the Router. `placements` holds, for each entity name that does its work on some routers only, the ids of
+    these routers. Entities whose names begin with one of `held` belong to a resource that refers to something missing:
     they stay as they are. With `stalled` (the reason) nothing can be done and nothing is. `restart_pending` says what
     waits for a restart that only a person can ask for.
     """
@@ -68,8 +72,7 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredClu
     router = resources.router
     verdicts = judge(resources, context.secrets)
     found = spread(resources, context.secrets, verdicts)
-    logs = log_entities(router.log_level, dict(router.log_levels))
-    shared = (mesh_profile(), *_listener_entities(router), *logs, *found.shared)
+    shared = (mesh_profile(), *_listener_entities(router), *_own_settings(router, context), *found.shared)
     count = max(router.size, context.size_now or 0)
     routers = tuple(_desired_router(router, ordinal, found, shared, context) for ordinal in range(count))
     config_map, stalled = _seeds(router, routers, shared)
@@ -103,7 +106,7 @@ def _listener_entities(router: Router) -> list[Entity]:
             ("", item.port),
             "normal",
             Security(item.tls, item.auth),
-            item.route_address,
+            Offer(item.route_address, item.open_capabilities),
         )
         for item in router.listeners
     ]
@@ -113,6 +116,13 @@ def _listener_entities(router: Router) -> list[Entity]:
     if router.role == "interior":
         entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", MUTUAL))
     return entities
+
+
+def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
+    """What routers log and export. While something that the export needs is missing they are told nothing of it."""
+    yield from log_entities(router.log_level, dict(router.log_levels))
+    if judge_telemetry(router, context).good:
+        yield telemetry_entity(router.telemetry, str(router.ref), TELEMETRY_FOLDER)
 
 
 def _desired_router(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from waymesh_operator.certificates import MeshTls, TlsRequest
 from waymesh_operator.specs import Resources, Router
@@ -32,7 +33,8 @@ class ClusterContext:
     `secrets` has an entry for each name of `referenced_secrets`, None for one that does not exist. `tls` is None when
     cert-manager issues. `size_now` and `image_now` are replicas and router image of the live StatefulSet, if any:
     routers leave one by one, and a new default image does not restart what runs. `cert_manager` tells whether its API
-    exists.
+    exists. `claims` has the access modes of the claim that the export names, None when it does not exist. `pod_now` is
+    the pod specification of the live StatefulSet.
     """
 
     settings: OperatorSettings
@@ -41,6 +43,8 @@ class ClusterContext:
     size_now: int | None = None
     image_now: str = ""
     cert_manager: bool = False
+    claims: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    pod_now: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ class Verdict:
 def referenced_secrets(resources: Resources) -> frozenset[str]:
     """Names of the Secrets, in the Router's namespace, that the resources refer to."""
     names = {listener.users for listener in resources.router.listeners}
+    names |= {resources.router.telemetry.s3.secret} if resources.router.telemetry.s3 else set()
     for broker in resources.brokers:
         names |= {broker.secret, broker.tls.ca_secret if broker.tls else ""}
     return frozenset(names - {""})

@@ -15,7 +15,7 @@ from waymesh_operator.entities import (
     broker_entities,
     linkroute_entities,
 )
-from waymesh_operator.specs import AutoLink, Broker, LinkRoute, Resources, Router
+from waymesh_operator.specs import Broker, Resources, Router
 
 from .context import SecretData
 from .mesh import router_id
@@ -25,19 +25,24 @@ from .verdicts import Verdicts
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """`shared` are on all routers, `placed` on those with the ordinals that stand beside them."""
+    """`shared` are on all routers, `placed` on those with the ordinals that stand beside them.
+
+    Those of `known` are shared too, but only routers with these ordinals have the connection that they are about.
+    """
 
     shared: tuple[Entity, ...] = ()
     placed: tuple[tuple[Entity, frozenset[int]], ...] = ()
+    known: tuple[tuple[Entity, frozenset[int]], ...] = ()
 
     def only_on(self, ordinal: int) -> tuple[Entity, ...]:
         """What this router has and not all have."""
         return tuple(entity for entity, ordinals in self.placed if ordinal in ordinals)
 
     def placements(self, router: Router) -> dict[str, tuple[str, ...]]:
-        """For each entity name that is not on all routers the ids of those that have it."""
+        """For each entity that does its work on some routers only, by name, the ids of these."""
         return {
-            entity.name: tuple(router_id(router.ref, k) for k in sorted(ordinals)) for entity, ordinals in self.placed
+            entity.name: tuple(router_id(router.ref, k) for k in sorted(ordinals))
+            for entity, ordinals in (*self.placed, *self.known)
         }
 
 
@@ -51,6 +56,7 @@ def spread(
     router = resources.router
     shared = [address_entity(address) for address in _good("Address", resources.addresses, verdicts)]
     placed: list[tuple[Entity, frozenset[int]]] = []
+    known: list[tuple[Entity, frozenset[int]]] = []
 
     def place(entities: Iterable[Entity], ordinals: frozenset[int] | None) -> None:
         if ordinals is None:
@@ -61,12 +67,16 @@ def spread(
     brokers = {broker.ref: broker for broker in _good("Broker", resources.brokers, verdicts)}
     for broker in brokers.values():
         place(broker_entities(broker, _username(broker, secrets), credentials), _ordinals(broker, router))
-    links: list[AutoLink | LinkRoute] = [*_good("AutoLink", resources.autolinks, verdicts)]
-    links += _good("LinkRoute", resources.linkroutes, verdicts)
-    for link in links:
-        made = autolink_entities(link) if isinstance(link, AutoLink) else linkroute_entities(link)
-        place(made, _ordinals(brokers[link.broker], router) if link.broker else None)
-    return Spread(tuple(shared), tuple(placed))
+    for autolink in _good("AutoLink", resources.autolinks, verdicts):
+        place(autolink_entities(autolink), _ordinals(brokers[autolink.broker], router) if autolink.broker else None)
+    for route in _good("LinkRoute", resources.linkroutes, verdicts):
+        # Every router has to know that these addresses are a broker's, also while it is away: one that did not would
+        # take them for ordinary ones, and the links attached meanwhile would never reach the broker.
+        made = linkroute_entities(route)
+        shared.extend(made)
+        ordinals = _ordinals(brokers[route.broker], router) if route.broker else None
+        known += [(entity, ordinals) for entity in made if ordinals is not None]
+    return Spread(tuple(shared), tuple(placed), tuple(known))
 
 
 def credential_files(

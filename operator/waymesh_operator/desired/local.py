@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from waymesh_operator.entities import CREDENTIALS, OPEN, connector_entity, listener_entity, log_entities
+from waymesh_operator.entities import (
+    CREDENTIALS,
+    OPEN,
+    TELEMETRY_FOLDER,
+    Offer,
+    connector_entity,
+    listener_entity,
+    log_entities,
+    telemetry_entity,
+)
 from waymesh_operator.specs import Resources, Router
 
 from .cluster import DesiredCluster
@@ -18,11 +27,12 @@ from .verdicts import judge
 @dataclass(frozen=True, slots=True)
 class LocalContext:
     """What there is already: a Place for each ordinal, the Secrets of the Router's namespace, the folder in which the
-    routers find `DesiredLocal.files`."""
+    routers find `DesiredLocal.files`, and the one for what they export, wherever a cluster's would go."""
 
     places: Sequence[Place]
     secrets: Mapping[str, SecretData] = field(default_factory=dict)
     credentials: str = CREDENTIALS
+    telemetry: str = TELEMETRY_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +53,14 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     router = resources.router
     verdicts = judge(resources, context.secrets)
     found = spread(resources, context.secrets, verdicts, context.credentials)
-    routers = tuple(_desired_router(router, ordinal, context.places, found) for ordinal in range(router.size))
+    routers = tuple(_desired_router(router, ordinal, context, found) for ordinal in range(router.size))
     mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
     whole = DesiredCluster(mesh, (), verdicts, size=router.size, placements=found.placements(router))
     return DesiredLocal(whole, credential_files(resources, context.secrets, verdicts))
 
 
-def _desired_router(router: Router, ordinal: int, places: Sequence[Place], found: Spread) -> DesiredRouter:
-    own_id = router_id(router.ref, ordinal)
+def _desired_router(router: Router, ordinal: int, context: LocalContext, found: Spread) -> DesiredRouter:
+    own_id, places = router_id(router.ref, ordinal), context.places
     listeners = tuple(_listeners(router, places[ordinal]))
     connectors = tuple(
         DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)
@@ -58,20 +68,21 @@ def _desired_router(router: Router, ordinal: int, places: Sequence[Place], found
     )
     own = (
         *(
-            listener_entity(router.ref, item.part, (item.host, item.port), item.role, OPEN, item.route_address)
+            listener_entity(router.ref, item.part, (item.host, item.port), item.role, OPEN, item.offer)
             for item in listeners
         ),
         *(connector_entity(router.ref, item.peer, (item.host, item.port)) for item in connectors),
         *found.only_on(ordinal),
     )
-    shared = (*log_entities(router.log_level, dict(router.log_levels)), *found.shared)
+    logs = log_entities(router.log_level, dict(router.log_levels))
+    shared = (*logs, telemetry_entity(router.telemetry, str(router.ref), context.telemetry), *found.shared)
     return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
 
 
 def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        port, route = place.ports[listener.name], listener.route_address
-        yield DesiredListener(f"listener/{listener.name}", place.bind, port, route_address=route)
+        offer = Offer(listener.route_address, listener.open_capabilities)
+        yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name], offer=offer)
     yield DesiredListener("management", place.bind, place.management_port)
     if router.role == "interior":
         yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waymesh_operator.entities import OPEN, Entity, Security
+from waymesh_operator.entities import NOTHING_MORE, OPEN, Entity, Offer, Security
 from waymesh_operator.specs import Ref, Router
 
 from .topology import lower_neighbours
@@ -34,7 +34,7 @@ class DesiredListener:
     port: int
     role: str = "normal"
     security: Security = OPEN
-    route_address: str = ""
+    offer: Offer = NOTHING_MORE
 
     @property
     def for_clients(self) -> bool:

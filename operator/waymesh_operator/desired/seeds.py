@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from waymesh_operator.entities import LOG, ROUTER, Entity, router_entity
+from waymesh_operator.entities import LOG, ROUTER, STANDING_TYPES, Entity, router_entity
 
 from .mesh import DesiredRouter
 
@@ -45,5 +45,5 @@ def render(entities: Iterable[Entity]) -> str:
 
 def _row(entity: Entity) -> list[Any]:
     attributes = {name: value for name, value in entity.attributes.items() if value is not None}
-    named = entity.type not in (LOG, ROUTER)
+    named = entity.type not in STANDING_TYPES
     return [entity.type, {"name": entity.name, **attributes} if named else attributes]

@@ -9,6 +9,7 @@ from waymesh_operator.specs import Address, AutoLink, Broker, LinkRoute, Ref, Re
 from .conflicts import autolink_conflicts, conflicts, linkroute_conflicts
 from .context import ClusterContext, SecretData, Verdict
 from .secrets import users_file
+from .telemetry import judge_telemetry
 
 GOOD = Verdict()
 Verdicts = dict[tuple[str, Ref], Verdict]
@@ -42,9 +43,7 @@ def judge_router(router: Router, context: ClusterContext, stalled: str) -> Verdi
         if bad:
             message = f"Secret {name}: the passwords of {', '.join(bad)} are not one line of text"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
-    if router.telemetry.target:
-        return Verdict(message="telemetry: routers of this version do not export anything yet")
-    return GOOD
+    return judge_telemetry(router, context)
 
 
 def _broker(broker: Broker, router: Router, secrets: Mapping[str, SecretData | None]) -> Verdict:

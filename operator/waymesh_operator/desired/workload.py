@@ -1,27 +1,29 @@
 """The StatefulSet of a Router.
 
-Its pod template changes only for image, resources, placement, labels and annotations of the pods, and the drain
-time-out (the pods' grace period follows from it). All else is in the ConfigMap and the Secrets, which are outside the
-template.
+Its pod template changes only for image, resources, placement, labels and annotations of the pods, for the drain
+time-out (the pods' grace period follows from it), and for where exported files go. All else is in the ConfigMap and the
+Secrets, which are outside the template.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from waymesh_operator.entities import CERTIFICATES, CREDENTIALS
+from waymesh_operator.entities import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER
 from waymesh_operator.specs import Router
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .mesh import router_id
 from .objects import LEAVING_ANNOTATION, Manifest, labels_of, make, marked, selector_of
 from .seeds import SHARED_FILE
+from .telemetry import VOLUME, uploader, volume
 
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
 GRACE_S = 15
 """What a pod has beyond the drain time-out to end in order."""
 SECRET_MODE = 0o440
+_OF_ALL_CONTAINERS = ("image", "imagePullPolicy", "securityContext")
 SPREAD_KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
 
@@ -59,6 +61,8 @@ def _pod_metadata(router: Router) -> dict[str, Any]:
 
 def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
     pod = router.pod
+    container = _container(router, context)
+    upload = uploader(router, context, {name: container[name] for name in _OF_ALL_CONTAINERS})
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -70,8 +74,8 @@ def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
             "fsGroup": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(router, context)],
-        "volumes": _volumes(router.ref.name),
+        "containers": [container],
+        "volumes": [*_volumes(router.ref.name), volume(router, context)],
         "topologySpreadConstraints": [dict(item) for item in pod.spread] or _spread(router.ref.name),
     }
     chosen = {
@@ -79,6 +83,7 @@ def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
         "tolerations": [dict(item) for item in pod.tolerations],
         "nodeSelector": dict(pod.node_selector),
         "priorityClassName": pod.priority_class,
+        "initContainers": [upload] if upload else [],
     }
     return spec | {name: value for name, value in chosen.items() if value}
 
@@ -106,6 +111,7 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
             {"name": "tls", "mountPath": CERTIFICATES, "readOnly": True},
             {"name": "credentials", "mountPath": CREDENTIALS, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
+            {"name": VOLUME, "mountPath": TELEMETRY_FOLDER},
         ],
     }
     return container | ({"resources": dict(router.pod.resources)} if router.pod.resources else {})

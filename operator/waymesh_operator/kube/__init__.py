@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from .client import FIELD_MANAGER, KubeClient, Manifest
-from .kinds import CERT_MANAGER, EVENT, LEASE, OWNED, RESOURCES, SECRET, SELECTOR, Kind, kind_of
+from .kinds import CERT_MANAGER, CLAIM, CRON_JOB, EVENT, JOB, LEASE, OWNED, RESOURCES, SECRET, SELECTOR, Kind, kind_of
 
 __all__ = [
     "CERT_MANAGER",
+    "CLAIM",
+    "CRON_JOB",
     "EVENT",
     "FIELD_MANAGER",
+    "JOB",
     "LEASE",
     "OWNED",
     "RESOURCES",

@@ -45,6 +45,8 @@ RESOURCES = tuple(
 """What users write."""
 
 SECRET = Kind("Secret", "", "v1", "secrets")
+CLAIM = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
+"""Users' own, like most Secrets: asked for by name where a Router refers to one."""
 OWNED = (
     Kind("StatefulSet", "apps", "v1", "statefulsets"),
     Kind("Service", "", "v1", "services"),
@@ -56,6 +58,8 @@ OWNED = (
 )
 """What comes of it and is watched. Pods are the StatefulSet's; they are only looked at."""
 
+JOB, CRON_JOB = Kind("Job", "batch", "v1", "jobs"), Kind("CronJob", "batch", "v1", "cronjobs")
+"""Those of analytics are looked at, for a figure."""
 LEASE = Kind("Lease", "coordination.k8s.io", "v1", "leases")
 EVENT = Kind("Event", "", "v1", "events")
 CERT_MANAGER = (
@@ -64,7 +68,7 @@ CERT_MANAGER = (
 )
 """What is asked of cert-manager, where it issues the certificates. Not watched, as its API may not exist."""
 
-_BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, LEASE, EVENT, *CERT_MANAGER)}
+_BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, CLAIM, LEASE, EVENT, *CERT_MANAGER)}
 
 
 def kind_of(name: str) -> Kind:

@@ -34,7 +34,8 @@ def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> t
 def apply_entity(client: LiveClient, action: EntityAction) -> Entity | None:
     """Carry out one step; returns the entity as it is then, None for one that is gone.
 
-    Raises LiveError with the router's own reason; what is gone already counts as deleted.
+    Raises LiveError with the router's own reason; what is gone already counts as deleted. One that was to change may
+    have come to rest and removed itself since it was read: it is gone then, and what is planned next makes it anew.
     """
     entity = action.entity
     try:
@@ -51,7 +52,7 @@ def apply_entity(client: LiveClient, action: EntityAction) -> Entity | None:
             case DeleteEntity():
                 client.delete(entity.type, name=entity.name)
     except ManagementError as error:
-        if not (isinstance(action, DeleteEntity | QuiesceEntity) and error.status == NOT_FOUND):
+        if isinstance(action, CreateEntity) or error.status != NOT_FOUND:
             raise LiveError(f"{action.describe()}: {error}", refused=str(error)) from error
     except ClientError as error:
         raise LiveError(f"{action.describe()}: {error}") from error

@@ -21,7 +21,7 @@ def default_root() -> Path:
 
 class StateFolder:
     """`<root>/<mesh>`: `state.json`, `<router>.json` (configuration) and `<router>.log` of each router, and the folder
-    `credentials` with what routers read passwords and keys from."""
+    `credentials` with what routers read passwords and keys from, and the folder `telemetry` with what they export."""
 
     def __init__(self, root: Path, ref: Ref) -> None:
         self.path = (root / (ref.name if ref.namespace == "default" else f"{ref.namespace}.{ref.name}")).absolute()
@@ -88,6 +88,11 @@ class StateFolder:
     def credentials(self) -> Path:
         """The folder of passwords and keys."""
         return self.path / "credentials"
+
+    @property
+    def telemetry(self) -> Path:
+        """The folder of what routers export."""
+        return self.path / "telemetry"
 
     def write_credentials(self, files: Mapping[str, bytes]) -> None:
         """Have just these files in the folder of passwords and keys, for the user's eyes only."""

@@ -164,7 +164,9 @@ class Supervisor:
             name: r for name, r in entry.mesh.routers.items() if r.state in (RouterState.RUNNING, RouterState.STARTING)
         }
         secrets = self._files.checked.secrets_of(ref.namespace)
-        context = LocalContext(entry.ports.places(router, alive), secrets, str(entry.mesh.folder.credentials))
+        folder = entry.mesh.folder
+        places = entry.ports.places(router, alive)
+        context = LocalContext(places, secrets, str(folder.credentials), str(folder.telemetry))
         return desired_local(entry.resources, context)
 
     def _reload(self) -> None:

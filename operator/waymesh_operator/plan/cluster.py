@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.desired import LEAVING_ANNOTATION, DesiredCluster, Manifest, router_id, with_replicas
-from waymesh_operator.entities import LOG, ROUTER, Entity
+from waymesh_operator.entities import STANDING_TYPES, Entity
 
 from .actions import (
     ApplyObject,
@@ -83,7 +83,7 @@ def drift(desired: DesiredCluster, observed: ObservedCluster) -> Drift:
 
 
 def _foreign(entity: Entity) -> bool:
-    return not entity.owned and entity.type not in (LOG, ROUTER)
+    return not entity.owned and entity.type not in STANDING_TYPES
 
 
 def _live(observed: ObservedCluster, manifest: Manifest) -> Any:

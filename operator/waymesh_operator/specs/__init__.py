@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .model import (
+    S3,
     Address,
     AutoLink,
     Broker,
@@ -20,6 +21,7 @@ from .model import (
 from .parse import parse_address, parse_autolink, parse_broker, parse_linkroute, parse_router, ref_of
 
 __all__ = [
+    "S3",
     "Address",
     "AutoLink",
     "Broker",

@@ -22,7 +22,8 @@ class Ref:
 class Listener:
     """A port for clients. `auth` is none, plain, scram or mtls; `users` names the Secret that holds the passwords.
 
-    `route_address` leads to the broker that stands behind it, if one does.
+    `route_address` leads to the broker that stands behind it, if one does; `open_capabilities` are offered to clients
+    besides the routers' own and that broker's.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Listener:
     auth: str = "none"
     users: str = ""
     route_address: str = ""
+    open_capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,28 @@ class RouterTls:
 
 
 @dataclass(frozen=True, slots=True)
-class Telemetry:
-    """Export of what the routers measure. Nothing is exported without a target."""
+class S3:
+    """A bucket; `endpoint` is empty for that of AWS, `secret` names the Secret with the access keys."""
 
-    target: str = ""
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+    secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Export of what the routers do. `target` is Off, EmptyDir, Claim (named by `claim`) or S3 (in `s3`)."""
+
+    target: str = "Off"
+    claim: str = ""
+    s3: S3 | None = None
     interval_s: int = 60
-    retention_days: int = 3
+    rotate_s: int = 300
+    sample_one_in: int = 100
+    samples_per_second: int = 100
+    max_megabytes: int = 512
 
 
 @dataclass(frozen=True, slots=True)

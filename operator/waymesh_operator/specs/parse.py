@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .model import Address, AutoLink, Broker, BrokerTls, LinkRoute, Listener, Pod, Ref, Router, RouterTls, Telemetry
+from .model import (
+    S3,
+    Address,
+    AutoLink,
+    Broker,
+    BrokerTls,
+    LinkRoute,
+    Listener,
+    Pod,
+    Ref,
+    Router,
+    RouterTls,
+    Telemetry,
+)
 
 Manifest = Mapping[str, Any]
 
@@ -33,7 +46,7 @@ def parse_router(manifest: Manifest) -> Router:
         paused=spec["paused"],
         tls=_router_tls(spec["tls"]),
         pod=_pod(spec.get("pod", {})),
-        telemetry=_telemetry(spec.get("telemetry", {})),
+        telemetry=_telemetry(spec["telemetry"]) if "telemetry" in spec else Telemetry(),
         **_metadata(manifest),
     )
 
@@ -127,8 +140,8 @@ def _local(manifest: Manifest, name: str) -> Ref:
 
 def _listener(item: Mapping[str, Any]) -> Listener:
     users = item.get("users", {}).get("name", "")
-    route = item.get("routeAddress", "")
-    return Listener(item["name"], item["port"], item["tls"], item["auth"], users, route)
+    route, offered = item.get("routeAddress", ""), tuple(item.get("openCapabilities", ()))
+    return Listener(item["name"], item["port"], item["tls"], item["auth"], users, route, offered)
 
 
 def _router_tls(spec: Mapping[str, Any]) -> RouterTls:
@@ -153,4 +166,23 @@ def _pod(spec: Mapping[str, Any]) -> Pod:
 
 
 def _telemetry(spec: Mapping[str, Any]) -> Telemetry:
-    return Telemetry(spec.get("target", ""), spec.get("intervalSeconds", 60), spec.get("retentionDays", 3))
+    return Telemetry(
+        target=spec["target"],
+        claim=spec.get("claimName", ""),
+        s3=_s3(spec["s3"]) if spec["target"] == "S3" else None,
+        interval_s=spec["intervalSeconds"],
+        rotate_s=spec["rotateSeconds"],
+        sample_one_in=spec["sampleOneIn"],
+        samples_per_second=spec["samplesPerSecond"],
+        max_megabytes=spec["maxMegabytes"],
+    )
+
+
+def _s3(spec: Mapping[str, Any]) -> S3:
+    return S3(
+        bucket=spec["bucket"],
+        prefix=spec.get("prefix", ""),
+        endpoint=spec.get("endpoint", ""),
+        region=spec.get("region", ""),
+        secret=spec.get("secretRef", {}).get("name", ""),
+    )

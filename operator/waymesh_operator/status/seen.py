@@ -44,7 +44,7 @@ class Seen:
         return self.desired.verdicts.get((kind, ref), Verdict())
 
     def placed(self, name: str) -> tuple[DesiredRouter, ...]:
-        """The routers that should have the entity of this name."""
+        """The routers on which the entity of this name is to do its work."""
         routers = self.desired.mesh.routers
         places = self.desired.placements.get(name)
         return routers if places is None else tuple(router for router in routers if router.id in places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .analytics import AnalyticsWatch
 from .audit import Auditor
 from .inventory import Inventory
 from .mesh import MeshWorker
@@ -9,4 +10,4 @@ from .pool import Pool
 from .reporter import Reporter
 from .world import Pace, World
 
-__all__ = ["Auditor", "Inventory", "MeshWorker", "Pace", "Pool", "Reporter", "World"]
+__all__ = ["AnalyticsWatch", "Auditor", "Inventory", "MeshWorker", "Pace", "Pool", "Reporter", "World"]

@@ -45,7 +45,7 @@ from .parsing import Parser
 from .refusals import Refusals
 from .reporter import NORMAL, WARNING
 from .routers import LiveMesh, Routers
-from .secrets import UserSecrets, mesh_tls
+from .secrets import UserSecrets, mesh_tls, read_claims
 from .statuses import Statuses
 from .world import World
 
@@ -80,7 +80,7 @@ class MeshWorker:
         self._routers = Routers(mesh, world)
         self._secrets = UserSecrets(mesh, world)
         self._statuses = Statuses(mesh, world)
-        self._refusals = Refusals(world.clock, world.pace.resync_s)
+        self._refusals = Refusals(world.clock, world.pace.least_resync_s)
         self._repaired: int | None = None
         self._meant: dict[str, Any] = {}
 
@@ -182,8 +182,10 @@ class MeshWorker:
             await self._secrets.read(referenced_secrets(resources)),
             tls,
             _replicas(stateful_set),
-            _image(stateful_set),
+            _image(_pod(stateful_set)),
             (request is None or _is_left_over(objects)) and await self._cert_manager(objects),
+            await read_claims(self._world, namespace, resources.router.telemetry.claim),
+            _pod(stateful_set),
         )
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
@@ -282,11 +284,13 @@ def _replicas(stateful_set: Object | None) -> int | None:
     return None if stateful_set is None else int(stateful_set["spec"].get("replicas", 1))
 
 
-def _image(stateful_set: Object | None) -> str:
-    if stateful_set is None:
-        return ""
-    containers = stateful_set["spec"]["template"]["spec"]["containers"]
-    return str(next((item["image"] for item in containers if item["name"] == "router"), ""))
+def _pod(stateful_set: Object | None) -> Object:
+    """The specification of the pods; nothing where there are none."""
+    return {} if stateful_set is None else dict(stateful_set["spec"]["template"]["spec"])
+
+
+def _image(pod: Object) -> str:
+    return str(next((item["image"] for item in pod.get("containers", ()) if item["name"] == "router"), ""))
 
 
 def _settled(status: Mapping[str, Any]) -> bool:

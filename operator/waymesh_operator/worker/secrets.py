@@ -1,4 +1,4 @@
-"""Secrets: those that users name, read when they are needed, and the mesh's own certificates."""
+"""What users name and Routers refer to, read when it is needed, and the mesh's own certificates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from waymesh_operator.certificates import MeshTls, Phase, TlsRequest, TlsView, next_tls
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube import SECRET
+from waymesh_operator.kube import CLAIM, SECRET
 from waymesh_operator.specs import Ref
 
 from .inventory import Key, Object
@@ -35,7 +35,7 @@ class UserSecrets:
         self._known = {name: known for name, known in self._known.items() if name in names}
         for name in sorted(names):
             at, data = self._known.get(name, (float("-inf"), None))
-            if now - at >= (pace.missing_s if data is None else pace.resync_s * (1 - pace.jitter)):
+            if now - at >= (pace.missing_s if data is None else pace.least_resync_s):
                 self._known[name] = (now, await read_secret(self.world, self.mesh.namespace, name))
         return {name: data for name, (_, data) in self._known.items()}
 
@@ -48,6 +48,19 @@ async def read_secret(world: World, namespace: str, name: str) -> Data | None:
         if error.missing:
             return None
         raise
+
+
+async def read_claims(world: World, namespace: str, name: str) -> dict[str, tuple[str, ...] | None]:
+    """Access modes of the claim of this name, None when there is none; nothing for no name. Raises KubeError."""
+    if not name:
+        return {}
+    try:
+        claim = await world.kube.get(CLAIM, namespace, name)
+    except KubeError as error:
+        if error.missing:
+            return {name: None}
+        raise
+    return {name: tuple(claim["spec"].get("accessModes") or ())}
 
 
 async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: Routers, world: World) -> MeshTls:

@@ -38,6 +38,11 @@ class Pace:
     missing_s: float = 5.0
     jitter: float = 0.15
 
+    @property
+    def least_resync_s(self) -> float:
+        """What is to be done with each resync must be due by then, or it is done with every second one."""
+        return self.resync_s * (1 - self.jitter)
+
 
 @dataclass(frozen=True, slots=True)
 class World:

@@ -75,9 +75,12 @@ def test_steps_become_management_requests() -> None:
     ]
 
 
-def test_deleting_what_is_gone_is_no_failure_and_everything_else_is() -> None:
+def test_what_is_gone_already_is_no_failure_and_everything_else_is() -> None:
     gone = Script(error=ManagementError(404, "Not Found"))
-    apply_entity(gone, DeleteEntity("r", ENTITY))
+    assert apply_entity(gone, DeleteEntity("r", ENTITY)) is None
+    assert apply_entity(gone, UpdateEntity("r", ENTITY, {"quiescing": (True, False)})) is None
+    with pytest.raises(LiveError, match="Not Found"):
+        apply_entity(gone, CreateEntity("r", ENTITY))
     with pytest.raises(LiveError, match=r"r: create address a \(prefix a, None\): no \(400\)"):
         apply_entity(Script(error=ManagementError(400, "no")), CreateEntity("r", ENTITY))
     with pytest.raises(LiveError, match="cannot reach a router"):

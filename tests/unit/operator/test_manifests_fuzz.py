@@ -24,6 +24,7 @@ KINDS = sorted(CRDS)
 WORDS = st.sampled_from(
     ["spec", "size", "listeners", "name", "port", "tls", "routerRef", "prefix", "auth", "items", "x"]
 )
+TEXTS = ("a", "b1", "bucket", "http://a")
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
@@ -53,7 +54,7 @@ def fitting(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     if kind == "boolean":
         return st.booleans()
     if kind == "string":
-        return st.sampled_from(["a", "b1"])
+        return st.sampled_from([text for text in TEXTS if not list(findings(schema, text))])
     return st.just({})
 
 

@@ -98,7 +98,8 @@ def test_a_pod_has_no_more_rights_than_it_needs() -> None:
     ]  # fmt: skip
     assert container["lifecycle"]["preStop"]["exec"]["command"] == ["waymesh-router", "--drain"]
     assert spec["terminationGracePeriodSeconds"] == 45
-    assert all(m.get("readOnly") or m["mountPath"] == "/tmp" for m in container["volumeMounts"])
+    writable = {m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")}
+    assert writable == {"/tmp", "/var/lib/waymesh/telemetry"}
     assert "subPath" not in json.dumps(spec), "a file mounted alone does not follow a change"
 
 

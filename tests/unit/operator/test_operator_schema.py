@@ -16,6 +16,7 @@ from waymesh_operator.entities import (
     LINKROUTE,
     MUTUAL,
     Entity,
+    Offer,
     Security,
     address_entity,
     autolink_entities,
@@ -114,7 +115,8 @@ def entities() -> Iterable[Entity]:
     yield mesh_profile()
     yield http_entity(MESH, 9090)
     for tls, auth in itertools.product((False, True), ("none", "plain", "scram", "mtls")):
-        yield listener_entity(MESH, "listener/a", ("", 1), "normal", Security(tls, auth), "queue" if tls else "")
+        offer = Offer("queue", ("A", "B")) if tls else Offer()
+        yield listener_entity(MESH, "listener/a", ("", 1), "normal", Security(tls, auth), offer)
     yield connector_entity(MESH, "mesh-0", ("h", 1), MUTUAL)
     yield from log_entities("info", {"HTTP": "none"})
     yield address_entity(Address(REF, MESH, prefix="p", waypoint=True, ingress_phase=0, egress_phase=1, priority=3))

@@ -11,7 +11,7 @@ import pytest
 
 from waymesh_operator.certificates import TlsRequest, next_tls
 from waymesh_operator.desired import ClusterContext, OperatorSettings, desired_cluster
-from waymesh_operator.entities import Entity
+from waymesh_operator.entities import LINKROUTE, Entity
 from waymesh_operator.manifests import load_crds
 from waymesh_operator.manifests.structural import findings
 from waymesh_operator.plan import (
@@ -23,7 +23,7 @@ from waymesh_operator.plan import (
     RouterFacts,
     RouterState,
 )
-from waymesh_operator.specs import Address, AutoLink, Broker, LinkRoute, Ref, Resources, Router, Telemetry
+from waymesh_operator.specs import S3, Address, AutoLink, Broker, LinkRoute, Ref, Resources, Router, Telemetry
 from waymesh_operator.status import (
     Seen,
     address_status,
@@ -232,6 +232,21 @@ def test_a_broker_on_one_router_counts_that_one_only() -> None:
     assert conditions(status)["Ready"] == ("False", "NotConnected", "mesh-1: broker:5672: refused")
 
 
+def test_a_link_route_is_everywhere_and_counts_where_its_broker_is() -> None:
+    broker = replace(BROKER, placement="List", ordinals=(1,))
+    route = replace(ROUTE, container_id=None, broker=BROKER.ref)
+    away = {"operStatus": "inactive"}
+    live: dict[tuple[str, str], Any] = {
+        (router, f"k8s/ns/LinkRoute/r/{way}"): away for router in ("mesh-0", "mesh-2") for way in ("in", "out")
+    }
+    mesh = seen(Resources(ROUTER, brokers=(broker,), linkroutes=(route,)), live=live)
+    routes = {router.id: [e for e in router.entities if e.type == LINKROUTE] for router in mesh.desired.mesh.routers}
+    assert [len(found) for found in routes.values()] == [2, 2, 2]
+    status = linkroute_status(route, mesh, {}, NOW)
+    assert (status["active"], [row["id"] for row in status["routers"]]) == ("1/1", ["mesh-1"])
+    assert conditions(status)["Ready"][0] == "True"
+
+
 def test_a_missing_secret_and_a_conflict_are_told_where_they_are() -> None:
     broker = replace(BROKER, mechanism="PLAIN", secret="s")
     younger = replace(ROUTE, ref=Ref("ns", "z"), direction="in", created="2026")
@@ -297,11 +312,25 @@ def test_stalled_and_paused() -> None:
     assert conditions(router_status(paused, seen(replace(ALL, router=paused)), {}))["Paused"][0] == "True"
 
 
-def test_what_is_accepted_and_does_nothing_yet_is_said() -> None:
-    exporting = replace(ROUTER, telemetry=Telemetry("s3://bucket"))
-    found = conditions(router_status(exporting, seen(replace(ALL, router=exporting)), {}))
-    assert found["Accepted"][:2] == ("True", "Accepted")
-    assert "do not export" in found["Accepted"][2]
+@pytest.mark.parametrize(
+    ("telemetry", "there", "reason"),
+    [
+        (Telemetry("Claim", "files"), {"claims": {"files": None}}, "ClaimMissing"),
+        (Telemetry("Claim", "files"), {"claims": {"files": ("ReadWriteOnce",)}}, "ClaimUnusable"),
+        (Telemetry("S3", s3=S3("b", secret="keys")), {"secrets": {"keys": None}}, "SecretMissing"),
+        (Telemetry("S3", s3=S3("b", secret="keys")), {"secrets": {"keys": {}}}, "SecretIncomplete"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_export_that_lacks_something_says_so_and_the_mesh_works(
+    telemetry: Telemetry, there: dict[str, Any], reason: str
+) -> None:
+    exporting = replace(ROUTER, telemetry=telemetry)
+    mesh = seen(replace(ALL, router=exporting), replace(CONTEXT, **there))
+    found = conditions(router_status(exporting, mesh, {}))
+    assert found["ResolvedRefs"][:2] == ("False", reason)
+    assert "the export stays as it is" in found["ResolvedRefs"][2]
+    assert (found["Converged"][0], found["Programmed"][0]) == ("True", "True")
 
 
 def test_a_new_default_image_waits_for_a_person() -> None:
