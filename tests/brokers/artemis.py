@@ -9,6 +9,7 @@ from typing import Any
 import proton
 
 from tests.brokers.process import BrokerProcess
+from tests.kit.bound import bound
 from tests.kit.built import java_libraries
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
@@ -54,10 +55,10 @@ class Artemis(BrokerProcess):
 
     def command(self) -> list[str]:
         """One small JVM; compiling less suits a process that lives for a minute."""
-        return [
+        return bound([
             "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{java_libraries(SOURCES)}/*",
             "org.apache.activemq.artemis.core.server.embedded.Main", str(self.folder),
-        ]  # fmt: skip
+        ])  # fmt: skip
 
     # ---- management
     def manage(self, resource: str, operation: str, *arguments: Any) -> Any:

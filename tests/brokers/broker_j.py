@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tests.brokers import broker_j_config as config
 from tests.brokers.process import BrokerProcess
+from tests.kit.bound import bound
 from tests.kit.built import java_libraries
 from tests.kit.ports import free_port
 
@@ -49,11 +50,11 @@ class BrokerJ(BrokerProcess):
 
     def command(self) -> list[str]:
         """One small JVM; compiling less suits a process that lives for a minute."""
-        return [
+        return bound([
             "java", "-Xmx192m", "-XX:MaxDirectMemorySize=128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
             f"-DQPID_WORK={self.folder}", "-cp", f"{java_libraries(SOURCES)}/*", "org.apache.qpid.server.Main",
             "-st", "JSON" if self._durable else "Memory", "-icp", str(self.folder / "broker.json"),
-        ]  # fmt: skip
+        ])  # fmt: skip
 
     def start(self) -> Self:
         """Start it. AssertionError also if a part of the configuration is no good: the broker says ready even so."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import proton
 
-from tests.kit.clients import STATES, Client, Received, Receiver, Sender, Sent
+from tests.kit.clients import Client, Received, Receiver, Sender
+from tests.kit.outcomes import STATES, Sent
 from tests.kit.waiting import wait_until
 
 FLOW_S = 60.0

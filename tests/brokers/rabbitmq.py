@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.brokers.process import PASSWORD, USER, BrokerProcess
+from tests.kit.bound import bound, bound_with_children
 from tests.kit.built import debian_package
 from tests.kit.ports import free_port
 
@@ -46,7 +47,7 @@ class RabbitMQ(BrokerProcess):
     def command(self) -> list[str]:
         """Its own start script, from where the package was unpacked."""
         (script,) = debian_package(SOURCES, "rabbitmq-server").glob("usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server")
-        return [str(script)]
+        return bound_with_children([str(script)])
 
     def environment(self) -> dict[str, str]:
         """Everything within its folder and on loopback."""
@@ -70,7 +71,7 @@ class RabbitMQ(BrokerProcess):
         """Start the port mapper and the node."""
         debian_package(SOURCES, "rabbitmq-server")  # brings the port mapper too
         self._mapper = subprocess.Popen(
-            ["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"],
+            bound(["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -9,7 +9,8 @@ import proton
 from proton.handlers import TransactionHandler
 from proton.reactor import Transaction
 
-from tests.kit.clients import DEADLINE_S, Client, Received, Sender, Sent
+from tests.kit.clients import Client, Received, Sender
+from tests.kit.outcomes import DEADLINE_S, Sent
 
 
 class Transactions(TransactionHandler):

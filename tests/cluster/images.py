@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster import rootfs
+from tests.cluster import rootfs, spark
 from tests.cluster.command import run
 from tests.cluster.components import PAUSE_IMAGE
 from tests.cluster.oci import Settings, write_image, write_layer
@@ -17,25 +17,28 @@ from tests.cluster.system import program
 
 ROUTER = "localhost/waymesh-router:test"
 OPERATOR = "localhost/waymesh-operator:test"
-KEPT = 4
+ANALYTICS = "localhost/waymesh-analytics:test"
+KEPT = 2
 """Archives of one image that stay in the cache, the newest."""
 
-OWN_SOURCES = ("router_image", "operator", "crds", "examples")
+OWN_SOURCES = ("router_image", "operator", "spark", "crds", "examples")
 USER = f"{rootfs.USER_ID}:{rootfs.USER_ID}"
 PYTHON_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One of our images: its name in the cluster, the extras it needs, what it runs."""
+    """One of our images: its name in the cluster, the extras it needs, what it runs, whether that needs Java."""
 
     name: str
     extras: tuple[str, ...]
     command: tuple[str, ...]
+    java: bool = False
 
 
 RECIPES = {
-    "router": Recipe(ROUTER, ("router", "client"), ("waymesh-router",)),
+    "router": Recipe(ROUTER, ("router", "client", "upload"), ("waymesh-router",)),
+    "analytics": Recipe(ANALYTICS, ("analytics",), ("python", "-m", "waymesh_analytics"), java=True),
     "operator": Recipe(OPERATOR, ("operator",), ("python", "-m", "waymesh_operator", "run")),
 }
 
@@ -57,8 +60,8 @@ def pause() -> Path:
 
 
 def build(*wanted: str) -> list[Path]:
-    """The archives of our images (all of them when none is named), made where something changed."""
-    return [_build(name, RECIPES[name]) for name in wanted or RECIPES]
+    """The archives of our images, those of a mesh when none is named, made where something changed."""
+    return [_build(name, RECIPES[name]) for name in wanted or ("router", "operator")]
 
 
 def _build(name: str, recipe: Recipe) -> Path:
@@ -66,18 +69,25 @@ def _build(name: str, recipe: Recipe) -> Path:
         own = digest(_own_inputs())
         base = _layer("python", digest(_interpreter_inputs()), rootfs.interpreter)
         needed = digest([_code(), *_distribution_inputs(recipe.extras)])
-        libraries = _layer(f"{name}-packages", needed, lambda root: rootfs.packages(root, recipe.extras))
+        libraries = _layer(f"{name}-packages", needed, lambda root: _packages(root, recipe))
         code = _layer("waymesh", own, lambda root: _project(root, _note(own)))
         compiled = _note(own).exists()
         environment = PYTHON_ENVIRONMENT | ({"WAYMESH_ENGINE": "compiled"} if compiled else {})
+        if recipe.java:
+            environment |= {"WAYMESH_SPARK_ARCHIVE": ""}  # nobody has made one, and no pod shall for itself
         settings = Settings(recipe.command, USER, environment)
-        parts = [base.name, libraries.name, code.name, repr(settings), recipe.name]
+        layers = [base, *([_layer("java", digest(_java_inputs()), spark.java)] if recipe.java else []), libraries, code]
+        parts = [*(layer.name for layer in layers), repr(settings), recipe.name]
         archive = _folder() / f"{name}-{digest(part.encode() for part in parts)}.tar"
         if not archive.exists():
-            write_image(archive, recipe.name, [base, libraries, code], settings)
+            write_image(archive, recipe.name, layers, settings)
             say(f"image {recipe.name}, engine {'compiled' if compiled else 'interpreted'}")
             _prune(f"{name}-*.tar")
     return archive
+
+
+def _packages(root: Path, recipe: Recipe) -> None:
+    rootfs.packages(root, recipe.extras, spark.is_left_out)
 
 
 def _note(own: str) -> Path:
@@ -125,13 +135,19 @@ def _prune(pattern: str) -> None:
 
 def _code() -> bytes:
     """How images are made belongs to what they are made of."""
-    return b"".join((HERE / name).read_bytes() for name in ("rootfs.py", "oci.py"))
+    return b"".join(path.read_bytes() for path in (HERE / "rootfs.py", HERE / "oci.py", spark.SLIM))
 
 
 def _interpreter_inputs() -> Iterator[bytes]:
     yield _code()
     yield sys.version.encode()
     yield program("busybox").read_bytes()
+
+
+def _java_inputs() -> Iterator[bytes]:
+    yield _code()
+    yield (HERE / "spark.py").read_bytes()
+    yield run(program("java"), "--version").encode()
 
 
 def _distribution_inputs(extras: tuple[str, ...]) -> Iterator[bytes]:

@@ -37,11 +37,11 @@ def install_crds(cluster: Cluster) -> list[str]:
         manifest = yaml.safe_load(path.read_text())
         cluster.api.apply(manifest)
         names.append(manifest["metadata"]["name"])
-    wait_until(lambda: all(_established(cluster, name) for name in names), 30, f"Established: {' '.join(names)}")
+    wait_until(lambda: all(_established(cluster, name) for name in names), 120, f"Established: {' '.join(names)}")
     return names
 
 
-def install_chart(cluster: Cluster, *settings: str, deadline_s: int = 180) -> Namespace:
+def install_chart(cluster: Cluster, *settings: str, deadline_s: int = 300) -> Namespace:
     """`helm upgrade --install --wait` of the chart with the test images; the operator's namespace.
 
     `settings` are words of helm: `--set`, `watch.namespaces={a,b}` …

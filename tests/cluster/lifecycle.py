@@ -20,7 +20,7 @@ from tests.cluster.pki import Authority, write_signing_key
 from tests.kit.waiting import wait_until
 
 DEFAULT_NAME = "test"
-START_DEADLINE_S = 180
+START_DEADLINE_S = 300
 
 
 class Cluster:
@@ -130,7 +130,7 @@ class Cluster:
     def restart_component(self, name: str) -> None:
         """Kills a component of node 1; it is started again at once. Returns when the API server is there (again)."""
         Node(self.folder / "node1").restart_component(name)
-        wait_until(lambda: self.ready, 60, "the API server after a restart")
+        wait_until(lambda: self.ready, 180, "the API server after a restart")
 
     def stop_component(self, name: str) -> None:
         """Kills a component of node 1 until `start_component`."""
@@ -139,7 +139,7 @@ class Cluster:
     def start_component(self, name: str) -> None:
         """Starts a stopped component of node 1."""
         Node(self.folder / "node1").start_component(name)
-        wait_until(lambda: self.ready, 60, "the API server after a start")
+        wait_until(lambda: self.ready, 180, "the API server after a start")
 
     def import_images(self, archives: Iterable[Path], nodes: Iterable[str] | None = None) -> None:
         """Makes images known on the nodes (None: on all); later nodes get them too."""

@@ -84,7 +84,7 @@ class Namespace:
         return self.kubectl("exec", pod, "--", *argv, timeout_s=timeout_s)
 
     def wait(
-        self, kind: str, name: str, holds: Callable[[Object], object], deadline_s: float = 60, what: str = ""
+        self, kind: str, name: str, holds: Callable[[Object], object], deadline_s: float = 180, what: str = ""
     ) -> Object:
         """The resource, as soon as it exists and `holds`. An API server that is away counts as not yet."""
         seen: list[Object | None] = [None]
@@ -100,12 +100,12 @@ class Namespace:
         assert found is not None
         return found
 
-    def wait_gone(self, kind: str, name: str, deadline_s: float = 60) -> None:
+    def wait_gone(self, kind: str, name: str, deadline_s: float = 180) -> None:
         """Returns when there is no such resource any more."""
         wait_until(lambda: self.get(kind, name) is None, deadline_s, f"{kind} {self.name}/{name} gone")
 
     def wait_condition(
-        self, kind: str, name: str, condition: str, status: str = "True", deadline_s: float = 60
+        self, kind: str, name: str, condition: str, status: str = "True", deadline_s: float = 180
     ) -> Object:
         """The resource, when a condition of its status has that status for the generation that is current."""
 
@@ -114,7 +114,7 @@ class Namespace:
 
         return self.wait(kind, name, holds, deadline_s, f"condition {condition}={status}")
 
-    def wait_pods(self, selector: str, count: int, deadline_s: float = 120) -> list[Object]:
+    def wait_pods(self, selector: str, count: int, deadline_s: float = 180) -> list[Object]:
         """The pods of a selector, when there are `count` and all are Ready and none is on its way out."""
 
         def ready() -> list[Object] | None:
@@ -138,7 +138,7 @@ class Namespace:
         }
         return self.api.create(pod, self.name)
 
-    def wait_finished(self, pod: str, deadline_s: float = 60) -> str:
+    def wait_finished(self, pod: str, deadline_s: float = 180) -> str:
         """The log of a pod that ends by itself, with success; AssertionError with its log when it failed."""
         ended = ("Succeeded", "Failed")
         found = self.wait("Pod", pod, lambda p: p["status"].get("phase") in ended, deadline_s, "ended")

@@ -52,7 +52,7 @@ class Node:
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
             )
         self._note("outer.pid", outer.pid)
-        self._note("init.pid", wait_until(lambda: _first_inside(outer.pid), 10, f"{self.name}: namespaces made"))
+        self._note("init.pid", wait_until(lambda: _first_inside(outer.pid), 180, f"{self.name}: namespaces made"))
 
     def link(self, place: Place, first: Node | None) -> None:
         """Lays the link: node 1's (`first` is None) to the machine, another's to node 1."""
@@ -73,7 +73,7 @@ class Node:
 
     def import_image(self, archive: Path) -> None:
         """Makes an image known to the node's containerd."""
-        wait_until(lambda: (self.folder / "run/containerd/containerd.sock").exists(), 30, f"{self.name}: containerd")
+        wait_until(lambda: (self.folder / "run/containerd/containerd.sock").exists(), 120, f"{self.name}: containerd")
         self.enter("ctr", "-n", "k8s.io", "images", "import", str(archive))
 
     def pid_of(self, component: str) -> int:
@@ -87,18 +87,18 @@ class Node:
         """Kills a component and keeps it from being started again."""
         (self.folder / "state" / f"{component}.hold").touch()
         self._kill_component(component)
-        wait_until(lambda: not self.pid_of(component), 60, f"{component} ended")
+        wait_until(lambda: not self.pid_of(component), 180, f"{component} ended")
 
     def start_component(self, component: str) -> None:
         """Lets a stopped component start again."""
         (self.folder / "state" / f"{component}.hold").unlink(missing_ok=True)
-        wait_until(lambda: self.pid_of(component), 60, f"{component} started")
+        wait_until(lambda: self.pid_of(component), 180, f"{component} started")
 
     def restart_component(self, component: str) -> None:
         """Kills a component; the node's init starts it again at once."""
         before = self.pid_of(component)
         self._kill_component(component)
-        wait_until(lambda: self.pid_of(component) not in (0, before), 60, f"{component} started again")
+        wait_until(lambda: self.pid_of(component) not in (0, before), 180, f"{component} started again")
 
     def _kill_component(self, component: str) -> None:
         pid = self.pid_of(component)
@@ -112,7 +112,7 @@ class Node:
             if pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not self._running("init.pid") and not self._running("outer.pid"), 20, f"{self.name} ended")
+        wait_until(lambda: not self._running("init.pid") and not self._running("outer.pid"), 180, f"{self.name} ended")
 
     def _note(self, name: str, pid: int) -> None:
         (self.folder / name).write_text(f"{pid} {_started(pid)}")
@@ -190,4 +190,4 @@ def remove_cgroups(name: str) -> None:
                     os.rmdir(folder)
         return not _cgroups(name)
 
-    wait_until(gone, 20, f"control groups of {name} removed")
+    wait_until(gone, 180, f"control groups of {name} removed")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,13 @@ def interpreter(root: Path) -> None:
     precompile(root, library)
 
 
-def packages(root: Path, extras: Iterable[str]) -> None:
+def packages(root: Path, extras: Iterable[str], left_out: Callable[[str], bool] = lambda path: False) -> None:
     """The installed distributions that these extras of the project need, with their shared libraries."""
     site = root / SITE
     for distribution in distributions(extras):
         for file in distribution.files or ():
             source = Path(str(file.locate()))
-            if ".." in file.parts or source.suffix == ".pyc" or not source.exists():
+            if ".." in file.parts or source.suffix == ".pyc" or not source.exists() or left_out(str(file)):
                 continue  # scripts, and what Python makes anew
             target = site / file
             target.parent.mkdir(parents=True, exist_ok=True)

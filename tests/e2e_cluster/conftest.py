@@ -24,7 +24,7 @@ from tests.cluster.namespace import Namespace
 HERE = Path(__file__).resolve().parent
 KEEP = os.environ.get("WAYMESH_CLUSTER_KEEP") == "1"
 NAME = os.environ.get("WAYMESH_CLUSTER") or f"e2e{os.environ.get('PYTEST_XDIST_WORKER', '')}"
-TIMEOUT_S = 600
+TIMEOUT_S = 900
 """Of one test that names none, its fixtures included."""
 
 

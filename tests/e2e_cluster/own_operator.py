@@ -53,7 +53,7 @@ class OwnOperator:
 
     def start(self) -> OwnOperator:
         self._thread.start()
-        wait_until(lambda: self.operator is not None and self.operator.server.port > 0, 20, "the health server")
+        wait_until(lambda: self.operator is not None and self.operator.server.port > 0, 180, "the health server")
         return self
 
     def stop(self) -> None:
@@ -71,7 +71,7 @@ class OwnOperator:
         """Status and text of its HTTP server."""
         assert self.operator is not None
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.operator.server.port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.operator.server.port}{path}", timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +16,25 @@ from tests.cluster.namespace import Namespace, condition_status
 from tests.kit.waiting import wait_until
 
 TRAFFIC = Path(__file__).with_name("traffic.py")
-READY_S = 120.0
+READY_S = 240.0
 AT_LEAST = 1000
 """Messages that a sender sends however soon the test is over."""
-END_S = 90.0
+END_S = 180.0
+COMMAND_S = 180
 
 
 def resource(kind: str, name: str, **spec: Any) -> Object:
     """A resource of ours."""
     return {"apiVersion": "waymesh.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def waymesh(space: Namespace, *words: str, status: int = 0) -> str:
+    """What a command of ours prints; it must end with this exit status."""
+    environment = {**os.environ, "KUBECONFIG": str(space.cluster.kubeconfig), "COLUMNS": "160"}
+    argv = [sys.executable, "-m", "waymesh_operator", *words]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+    assert done.returncode == status, f"{' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
 
 
 class Mesh:

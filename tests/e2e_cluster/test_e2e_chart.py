@@ -92,6 +92,8 @@ def test_monitors_on_request() -> None:
         ("logging.level=loud", "level"),
         ("watch.namespaces={A}", "namespaces"),
         ("serviceAccount.create=false", "serviceAccount.name is needed"),
+        ("analytics.job=true", "needs a claim or s3"),
+        ("analytics.driverMemory=lots", "driverMemory"),
     ],
 )
 def test_bad_values_are_refused(setting: str, words: str) -> None:
@@ -164,9 +166,62 @@ def test_uninstall_leaves_meshes_running(cluster: Cluster, mesh: Namespace) -> N
         assert mesh.get("Router", "mesh") is not None
         mesh.kubectl("delete", "pod", "mesh-1", "--wait=false")
         gone = before["mesh-1"][0]
-        mesh.wait("Pod", "mesh-1", lambda pod: pod["metadata"]["uid"] != gone, 60)
+        mesh.wait("Pod", "mesh-1", lambda pod: pod["metadata"]["uid"] != gone)
         mesh.wait_pods(SELECTOR, 2)
         assert started(mesh)["mesh-0"] == before["mesh-0"]
     finally:
         install_chart(cluster)
     mesh.wait_condition("Router", "mesh", "Converged", deadline_s=120)
+
+
+PLACES = ("--set", "analytics.input.claim=files", "--set", "analytics.output.s3=s3a://bucket/out")
+
+
+def of_analytics(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What of it belongs to the Spark job."""
+    labelled = [(d, d["metadata"].get("labels", {}).get("app.kubernetes.io/name")) for d in documents]
+    return [document for document, name in labelled if name == "waymesh-analytics"]
+
+
+def test_analytics_in_one_pod_need_no_rights() -> None:
+    assert not of_analytics(rendered())
+    documents = of_analytics(rendered(*PLACES, "--set", "analytics.job=true", "--set", "analytics.schedule=5 * * * *"))
+    assert kinds(documents) == {"Job": ["sys/waymesh-analytics-1"], "CronJob": ["sys/waymesh-analytics"]}
+    job, cron = (d["spec"] for d in sorted(documents, key=lambda d: str(d["kind"]), reverse=True))
+    assert cron["jobTemplate"]["spec"] == job
+    pod = job["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["containers"][0]["args"][:2] == ["/input", "--out=s3a://bucket/out"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_analytics_with_executors_may_make_pods_and_executors_nothing() -> None:
+    settings = ("--set", "analytics.job=true", "--set", "analytics.executors=3", "--set", "analytics.namespace=data")
+    documents = of_analytics(rendered(*PLACES, *settings))
+    found = kinds(documents)
+    assert found["Role"] == found["RoleBinding"] == ["data/waymesh-analytics"]
+    (text,) = (document["data"]["executor.yaml"] for document in documents if document["kind"] == "ConfigMap")
+    executor = yaml.safe_load(text)["spec"]
+    assert executor["automountServiceAccountToken"] is False
+    assert executor["serviceAccountName"] == "waymesh-analytics-executor"
+    (job,) = (document["spec"]["template"]["spec"] for document in documents if document["kind"] == "Job")
+    assert {volume["name"] for volume in job["volumes"]} - {"executor"} == {v["name"] for v in executor["volumes"]}
+    assert "--conf=spark.driver.bindAddress=$(POD_IP)" in job["containers"][0]["args"]
+    assert "--conf=spark.executor.instances=3" in job["containers"][0]["args"]
+
+
+def test_analytics_as_applications_of_spark_s_operator() -> None:
+    settings = ("--set", "analytics.sparkApplication=true", "--set", "analytics.sparkServiceAccount=spark")
+    found = kinds(of_analytics(rendered(*PLACES, *settings, "--set", "analytics.job=true")))
+    assert found == {"SparkApplication": ["sys/waymesh-analytics"]}
+    found = kinds(of_analytics(rendered(*PLACES, *settings, "--set", "analytics.schedule=@daily")))
+    assert found == {"ScheduledSparkApplication": ["sys/waymesh-analytics"]}
+
+
+def test_monitoring_on_request() -> None:
+    documents = rendered("--set", "metrics.rules.enabled=true", "--set", "metrics.dashboards.enabled=true")
+    (rules,) = (document["spec"] for document in documents if document["kind"] == "PrometheusRule")
+    assert rules == yaml.safe_load((CHART / "files/rules.yaml").read_text())
+    (boards,) = (d["data"] for d in documents if d["metadata"]["name"] == "waymesh-dashboards")
+    files = {f"waymesh-{path.name}": path.read_text() for path in (CHART / "files/dashboards").iterdir()}
+    assert boards == files

@@ -13,18 +13,7 @@ import pytest
 from tests.cluster import binaries
 from tests.cluster.namespace import Namespace, yaml_text
 from tests.e2e_cluster.own_operator import own_operator
-from tests.e2e_cluster.scene import Mesh, resource
-
-COMMAND_S = 60
-
-
-def waymesh(space: Namespace, *words: str, status: int = 0) -> str:
-    """What a command prints; it must end with this exit status."""
-    environment = {**os.environ, "KUBECONFIG": str(space.cluster.kubeconfig), "COLUMNS": "160"}
-    argv = [sys.executable, "-m", "waymesh_operator", *words]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False)
-    assert done.returncode == status, f"{' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
+from tests.e2e_cluster.scene import COMMAND_S, Mesh, resource, waymesh
 
 
 def test_command_line_on_a_mesh(namespace: Namespace, crds: list[str], router_image: str, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_killed_router_pod(operator: Namespace, namespace: Namespace, operator_i
     mesh, traffic = loaded_mesh(namespace, operator_image)
     before = mesh.lives()
     namespace.delete("Pod", "mesh-1", grace_s=0)
-    wait_until(lambda: renewed(mesh, "mesh-1", before["mesh-1"][0]), 60, "a new mesh-1")
+    wait_until(lambda: renewed(mesh, "mesh-1", before["mesh-1"][0]), 180, "a new mesh-1")
     mesh.converged(3)
     after = mesh.lives()
     assert {name: after[name] for name in ("mesh-0", "mesh-2")} == {
@@ -76,7 +76,7 @@ def test_upgraded_operator_restarts_no_router(operator: Namespace, namespace: Na
     before = mesh.lives()
     (old,) = operator.wait_pods("app.kubernetes.io/name=waymesh-operator", 1)
     install_chart(namespace.cluster, "--set", "logging.level=debug")
-    operator.wait_gone("Pod", old["metadata"]["name"], 60)
+    operator.wait_gone("Pod", old["metadata"]["name"])
     mesh.scale(3)
     mesh.converged(3)
     assert {name: mesh.lives()[name] for name in before} == before
@@ -86,7 +86,7 @@ def test_what_is_changed_or_deleted_behind_the_operator_comes_back(operator: Nam
     mesh = Mesh(namespace).apply(1)
     mesh.converged(1)
     namespace.patch("StatefulSet", "mesh", {"spec": {"replicas": 3}})
-    namespace.wait("StatefulSet", "mesh", lambda found: found["spec"]["replicas"] == 1, 60, "one replica again")
+    namespace.wait("StatefulSet", "mesh", lambda found: found["spec"]["replicas"] == 1, 180, "one replica again")
     for kind, name in (
         ("Service", "mesh"),
         ("Service", "mesh-mesh"),
@@ -96,5 +96,5 @@ def test_what_is_changed_or_deleted_behind_the_operator_comes_back(operator: Nam
     ):
         uid = (namespace.get(kind, name) or {})["metadata"]["uid"]
         namespace.delete(kind, name)
-        namespace.wait(kind, name, lambda found, uid=uid: found["metadata"]["uid"] != uid, 60, "made again")
+        namespace.wait(kind, name, lambda found, uid=uid: found["metadata"]["uid"] != uid, 180, "made again")
     mesh.converged(1)

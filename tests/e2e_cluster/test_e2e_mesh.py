@@ -59,7 +59,7 @@ def test_pods_boot_into_the_mesh_without_the_operator(operator: Namespace, names
         operator.wait_pods("app.kubernetes.io/name=waymesh-operator", 0)
         before = mesh.lives()
         namespace.delete("Pod", "mesh-1", grace_s=0)
-        wait_until(lambda: mesh.lives().get("mesh-1", ("", 0))[0] not in ("", before["mesh-1"][0]), 60, "a new mesh-1")
+        wait_until(lambda: mesh.lives().get("mesh-1", ("", 0))[0] not in ("", before["mesh-1"][0]), 180, "a new mesh-1")
         pods = namespace.wait_pods("waymesh.io/router=mesh", 3)
         assert len(pods) == 3
     finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.command import CommandError
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
 from tests.kit.waiting import wait_until
@@ -78,7 +79,7 @@ def test_pod_of_a_stateful_set_is_reached_by_name(namespace: Namespace, router_i
     )
     namespace.wait_pods("app=peer", 2)
     name = f"peer-1.peers.{namespace.name}.svc"
-    assert "<html" in wait_until(lambda: namespace.exec("peer-0", "wget", "-q", "-O", "-", f"http://{name}:8000/"), 30)
+    assert "<html" in wait_until(lambda: namespace.exec("peer-0", "wget", "-q", "-O", "-", f"http://{name}:8000/"), 120)
     assert namespace.exec("peer-0", "id", "-u").strip() == "10001"
 
 
@@ -104,7 +105,13 @@ def test_every_definition_is_established(cluster: Cluster, crds: list[str]) -> N
 
 
 def test_kubectl_explains_the_fields(namespace: Namespace, crds: list[str]) -> None:
-    assert "How many routers there are" in namespace.kubectl("explain", "router.spec.size")
+    def explained() -> bool:
+        try:
+            return "How many routers there are" in namespace.kubectl("explain", "router.spec.size")
+        except CommandError:
+            return False  # the API server publishes the descriptions of a CRD some time after the CRD
+
+    wait_until(explained, 180, "an explanation")
 
 
 def test_defaults_are_filled_in(namespace: Namespace, crds: list[str]) -> None:

@@ -21,7 +21,7 @@ def test_broker_without_its_secret_recovers(operator: Namespace, namespace: Name
     namespace.apply(
         resource("Broker", "b", routerRef=HERE, endpoints=[{"host": "broker.example", "port": 5672}], auth=auth)
     )
-    found = namespace.wait_condition("Broker", "b", "ResolvedRefs", "False", 60)
+    found = namespace.wait_condition("Broker", "b", "ResolvedRefs", "False")
     assert "broker-login" in condition(found, "ResolvedRefs")["message"]
     namespace.apply(
         {
@@ -31,7 +31,7 @@ def test_broker_without_its_secret_recovers(operator: Namespace, namespace: Name
             "stringData": {"username": "u", "password": "p"},
         }
     )
-    namespace.wait_condition("Broker", "b", "ResolvedRefs", "True", 60)
+    namespace.wait_condition("Broker", "b", "ResolvedRefs", "True")
 
 
 def test_of_two_link_routes_with_one_pattern_the_oldest_wins(operator: Namespace, namespace: Namespace) -> None:
@@ -40,17 +40,17 @@ def test_of_two_link_routes_with_one_pattern_the_oldest_wins(operator: Namespace
         namespace.apply(
             resource("LinkRoute", name, routerRef=HERE, containerId="broker", pattern="queue.#", direction="in")
         )
-        namespace.wait_condition("LinkRoute", name, "Accepted", "True" if name == "first" else "False", 60)
+        namespace.wait_condition("LinkRoute", name, "Accepted", "True" if name == "first" else "False")
     found = namespace.get("LinkRoute", "second") or {}
     assert condition(found, "Accepted")["reason"] == "Conflicted"
     assert "first" in condition(found, "Accepted")["message"]
     namespace.delete("LinkRoute", "first")
-    namespace.wait_condition("LinkRoute", "second", "Accepted", "True", 60)
+    namespace.wait_condition("LinkRoute", "second", "Accepted", "True")
 
 
 def test_router_that_wants_cert_manager_where_there_is_none(operator: Namespace, namespace: Namespace) -> None:
     namespace.apply(resource("Router", "mesh", size=1, tls={"issuer": "CertManager"}))
-    found = namespace.wait_condition("Router", "mesh", "Ready", "False", 60)
+    found = namespace.wait_condition("Router", "mesh", "Ready", "False")
     assert any(entry["reason"] == "Stalled" for entry in found["status"]["conditions"]), found["status"]
     assert "cert-manager" in str(found["status"]["conditions"])
     namespace.patch("Router", "mesh", {"spec": {"tls": {"issuer": "Internal"}}})
@@ -59,7 +59,7 @@ def test_router_that_wants_cert_manager_where_there_is_none(operator: Namespace,
 
 def test_address_without_its_router_waits_for_it(operator: Namespace, namespace: Namespace) -> None:
     namespace.apply(resource("Address", "orders", routerRef=HERE, prefix="orders"))
-    found = namespace.wait_condition("Address", "orders", "ResolvedRefs", "False", 60)
+    found = namespace.wait_condition("Address", "orders", "ResolvedRefs", "False")
     assert "mesh" in condition(found, "ResolvedRefs")["message"]
     Mesh(namespace).apply(1).converged(1)
-    namespace.wait_condition("Address", "orders", "Programmed", "True", 60)
+    namespace.wait_condition("Address", "orders", "Programmed", "True")

@@ -41,9 +41,13 @@ class Verdict:
     wrong: str
 
 
-def names() -> list[str]:
-    """The names of all checks, from their sources: tests are named after them, before anything is built."""
-    return [name for path in sorted(SOURCES.glob("*Checks.java")) for name in _NAME.findall(path.read_text("utf-8"))]
+def names(kind: str = "*") -> list[str]:
+    """The names of all checks of a kind (Queue, Topic …), from their sources: tests are named after them.
+
+    They are known before anything is built.
+    """
+    paths = sorted(SOURCES.glob(f"{kind}Checks.java"))
+    return [name for path in paths for name in _NAME.findall(path.read_text("utf-8"))]
 
 
 def make_queues(broker: BrokerJ, prefix: str) -> None:
@@ -56,11 +60,11 @@ def make_queues(broker: BrokerJ, prefix: str) -> None:
         broker.create("queue", f"{prefix}.{check}", **QUEUES.get(check, {}), **more)
 
 
-def run(url: str, elsewhere: str, prefix: str) -> dict[str, Verdict]:
-    """Run all checks; `elsewhere`: another way to the same broker."""
+def run(url: str, elsewhere: str, prefix: str, *checks: str) -> dict[str, Verdict]:
+    """Run these checks, all of them unless some are named; `elsewhere`: another way to the same broker."""
     command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), "Main"]
     done = subprocess.run(
-        [*command, url, elsewhere, prefix],
+        [*command, url, elsewhere, prefix, *checks],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

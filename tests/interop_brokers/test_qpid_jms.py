@@ -1,35 +1,43 @@
 """What people do with JMS works through link routes as if Broker-J were there: the checks of tests/interop/qpid_jms.
 
 Each check runs against the broker itself, through one router, and with client and broker at the two ends of three.
+Those of topics (subscriptions outlive links and connections) run also with two routers that both are beside the broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
-from tests.brokers.behind import Scene, link_routes
+from tests.brokers.behind import ACTIVE_S, Scene, connected, connector, link_routes
 from tests.brokers.broker_j import BrokerJ
 from tests.brokers.fixtures import fresh
 from tests.interop_brokers import jms_checks
 from tests.interop_brokers.jms_checks import Verdict
 from tests.kit.fixtures import show_log
+from tests.kit.mesh import Mesh
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess
+from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.brokers, pytest.mark.timeout(300)]
 
 CHECKS = jms_checks.names()
+TOPICS = jms_checks.names("Topic")
 Verdicts = dict[str, Verdict]
 
 
-class Through(Protocol):
-    """What runs all checks through so many routers, the first time that it is called for these."""
+ROUTES = link_routes("jms", "amq.topic", "$coordinator")
 
-    def __call__(self, count: int) -> tuple[Verdicts, list[RouterProcess]]:
+
+class Through(Protocol):
+    """What runs all checks through the routers of a place, the first time that it is called for these."""
+
+    def __call__(self, place: str) -> tuple[Verdicts, list[RouterProcess]]:
         """The verdicts, and the routers."""
 
 
@@ -53,22 +61,47 @@ def direct(broker: BrokerJ) -> Verdicts:
 @pytest.fixture(scope="module")
 def through(broker: BrokerJ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Through]:
     """What the checks find with routers between."""
-    scenes: dict[int, Scene] = {}
-    found: dict[int, Verdicts] = {}
+    scenes: dict[str, Scene] = {}
+    found: dict[str, Verdicts] = {}
 
-    def run(count: int) -> tuple[Verdicts, list[RouterProcess]]:
-        if count not in found:
-            routes = link_routes("jms", "amq.topic", "$coordinator")
-            scene = scenes[count] = Scene.start(tmp_path_factory.mktemp(f"line{count}"), count, broker, routes)
+    def run(place: str) -> tuple[Verdicts, list[RouterProcess]]:
+        if place not in found:
+            scene = scenes[place] = PLACES[place](tmp_path_factory.mktemp(place), broker)
             prefix = fresh("jms")
             jms_checks.make_queues(broker, prefix)
             urls = [_listener_for_jms(router) for router in scene.routers[:2]]
-            found[count] = jms_checks.run(urls[0], urls[-1], prefix)
-        return found[count], scenes[count].routers
+            found[place] = jms_checks.run(urls[0], urls[-1], prefix, *CHECKS_AT.get(place, ()))
+        return found[place], scenes[place].routers
 
     yield run
     for scene in scenes.values():
         scene.stop()
+
+
+def _one_router(folder: Path, broker: BrokerJ) -> Scene:
+    return Scene.start(folder, 1, broker, ROUTES)
+
+
+def _three_routers(folder: Path, broker: BrokerJ) -> Scene:
+    """Client and broker at the two ends."""
+    return Scene.start(folder, 3, broker, ROUTES)
+
+
+def _two_beside(folder: Path, broker: BrokerJ) -> Scene:
+    """Two routers that the broker takes for one container, so that durable subscriptions are found through both."""
+    mesh = Mesh(folder, 2, "line", connector(broker, openContainerId="mesh") + ROUTES).start()
+    for router in mesh.routers:
+        wait_until(lambda router=router: connected(router), ACTIVE_S, router.log_tail)  # type: ignore[misc]
+    return Scene(broker, mesh.routers)
+
+
+PLACES: dict[str, Callable[[Path, BrokerJ], Scene]] = {
+    "one_router": _one_router,
+    "three_routers": _three_routers,
+    "two_beside": _two_beside,
+}
+CHECKS_AT = {"two_beside": TOPICS}
+"""Where not all checks run."""
 
 
 def _listener_for_jms(router: RouterProcess) -> str:
@@ -95,12 +128,11 @@ def test_broker_alone(direct: Verdicts, check: str) -> None:
     assert direct[check].ok, direct[check].wrong
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("place", "check"), [(p, check) for p in PLACES for check in CHECKS_AT.get(p, CHECKS)])
 def test_through_routers(
-    direct: Verdicts, through: Through, request: pytest.FixtureRequest, count: int, check: str
+    direct: Verdicts, through: Through, request: pytest.FixtureRequest, place: str, check: str
 ) -> None:
-    verdicts, routers = through(count)
+    verdicts, routers = through(place)
     for router in routers:
         show_log(request.node, router)
     assert verdicts[check].ok, verdicts[check].wrong

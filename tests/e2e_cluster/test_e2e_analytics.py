@@ -1,0 +1,181 @@
+"""From routers that export to the report of the Spark job, by the chart: in one pod, and with executors in pods."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster import binaries, images
+from tests.cluster.api import Object
+from tests.cluster.command import run
+from tests.cluster.install import CHART
+from tests.cluster.lifecycle import Cluster
+from tests.cluster.namespace import Namespace, condition_status
+from tests.e2e_cluster.scene import Mesh, Traffic, waymesh
+from tests.kit.waiting import wait_until
+from tests.s3 import ENVIRONMENT, running
+
+ADDRESS, COUNT, RATE = "orders", 1000, 500
+RUN_S, SEEN_S = 400.0, 180.0
+EXPORT = {"target": "Claim", "claimName": "files", "intervalSeconds": 30, "rotateSeconds": 5}
+EVERY = {"sampleOneIn": 1, "samplesPerSecond": 10 * COUNT}
+IMAGE = {"repository": images.ANALYTICS.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"}
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For runs so short that optimizing code costs more than it saves."""
+SMALL = {
+    "arguments": [f"--conf=spark.{part}.extraJavaOptions={QUICK}" for part in ("driver", "executor")],
+    "driverMemory": "1g",
+    "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
+    "executor": {"memory": "512m", "cores": 1, "cpu": "100m"},
+}
+
+
+@pytest.fixture
+def analytics_image(cluster: Cluster) -> str:
+    """The name of the image of the job, known to every node."""
+    cluster.import_images(images.build("analytics"))
+    return images.ANALYTICS
+
+
+@pytest.fixture
+def files(namespace: Namespace, tmp_path: Path) -> Iterator[Path]:
+    """A folder of the node that pods have as the claim `files`."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    folder.chmod(0o777)
+    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    volume = {"capacity": {"storage": "1Gi"}, "hostPath": {"path": str(folder)}, **common}
+    name = namespace.name
+    namespace.apply(
+        [
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume},
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "files"},
+                "spec": {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
+            },
+        ]
+    )
+    yield folder
+    namespace.api.delete("PersistentVolume", name)
+
+
+def install(namespace: Namespace, out: str, **values: Any) -> str:
+    """What the chart has for the job, into the namespace; the name of the Job."""
+    place = {"input": {"claim": "files"}, "output": {"claim": "files", "path": out}}
+    told = {"analytics": {"job": True, "image": IMAGE, **place, **SMALL, **values}}
+    file = namespace.cluster.folder / "analytics.yaml"
+    file.write_text(yaml.safe_dump(told))
+    words = ["--namespace", namespace.name, "--values", str(file), "--show-only", "templates/analytics.yaml"]
+    namespace.apply(run(binaries.helm(), "template", out, CHART, *words))
+    return f"{out}-waymesh-analytics-1"
+
+
+def exported(files: Iterable[bytes]) -> Counter[tuple[str, str, str]]:
+    """Deliveries of clients in published files, by address, router of entry and router of exit."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for file in files:
+        for line in gzip.decompress(file).splitlines():
+            row = json.loads(line)
+            if row["half"] == "out" and row["address"] == ADDRESS:
+                found[row["address"], row["ingress"], row["egress"]] += 1
+    return found
+
+
+def published(files: Path) -> Iterator[bytes]:
+    """The files of deliveries that are finished."""
+    return (path.read_bytes() for path in files.glob("v1/kind=delivery/dt=*/hr=*/[!.]*.gz"))
+
+
+def complete(namespace: Namespace, job: str) -> None:
+    """Until the Job is Complete; with its log in the message where it fails."""
+
+    def ended(found: Object) -> bool:
+        return "True" in (condition_status(found, "Complete"), condition_status(found, "Failed"))
+
+    found = namespace.wait("Job", job, ended, RUN_S, "ended")
+    said = namespace.kubectl("logs", f"job/{job}")
+    assert condition_status(found, "Complete") == "True", said
+
+
+def traffic(files: Path, out: str) -> dict[tuple[str, str, str], float]:
+    """The report's deliveries by address, router of entry, router of exit."""
+    rows = json.loads((files / out / "tables" / "traffic.json").read_text())
+    return {
+        (row["address"], row["ingress"], row["egress"]): row["deliveries"] for row in rows if row["address"] == ADDRESS
+    }
+
+
+def executors(namespace: Namespace) -> set[str]:
+    """Executor pods that were there."""
+    names = {event["involvedObject"]["name"] for event in namespace.all("Event")}
+    return {name for name in names if "-exec-" in name}
+
+
+def kill_an_executor(namespace: Namespace, job: str) -> str:
+    """As soon as the job reads the first files; the name of the pod."""
+    namespace.wait("Job", job, lambda found: found.get("status", {}).get("ready"), RUN_S, "running")
+    wait_until(lambda: " files" in namespace.kubectl("logs", f"job/{job}"), RUN_S, "files that are read")
+    pods = namespace.all("Pod", "spark-role=executor")
+    victim: str = next(pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running")
+    assert namespace.delete("Pod", victim, grace_s=0)
+    return victim
+
+
+def test_reports_of_one_pod_and_of_executors_of_which_one_is_killed_say_what_was_sent(
+    operator: Namespace, namespace: Namespace, files: Path, router_image: str, analytics_image: str
+) -> None:
+    mesh = Mesh(namespace).apply(2, telemetry=EXPORT | EVERY)
+    mesh.converged(2)
+    clients = Traffic(namespace, router_image, ADDRESS, host="mesh-1.mesh-mesh")
+    clients.receive("receiver")
+    clients.url = "amqp://mesh-0.mesh-mesh:5672"
+    clients.send(rate=RATE, count=COUNT)
+    clients.end().check(COUNT)
+    sent = {(ADDRESS, "mesh-0", "mesh-1"): COUNT}
+    wait_until(lambda: exported(published(files)) == sent, 180, lambda: f"exported: {exported(published(files))}")
+
+    complete(namespace, install(namespace, "single", report={"enabled": True}))
+    assert traffic(files, "single") == sent
+    namespace.wait_pods("app.kubernetes.io/component=report", 1)
+    page = waymesh(namespace, "report", "-n", namespace.name, "--out", "-")
+    assert page == (files / "single" / "report.html").read_text()
+    assert not executors(namespace)
+    job = install(namespace, "cluster", executors=2)
+    victim = kill_an_executor(namespace, job)
+    complete(namespace, job)
+    assert traffic(files, "cluster") == sent
+    assert victim in executors(namespace)
+    assert len(executors(namespace)) >= 2
+    told = f'waymesh_analytics_last_success_timestamp_seconds{{namespace="{namespace.name}",release="cluster"}}'
+    metrics = f"/api/v1/namespaces/{operator.name}/services/waymesh-metrics:http/proxy/metrics"
+    wait_until(lambda: told in operator.kubectl("get", "--raw", metrics), SEEN_S, told)
+
+
+def test_files_go_to_s3_until_the_router_has_ended(
+    cluster: Cluster, operator: Namespace, namespace: Namespace, router_image: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, cluster.network.gateway(1)) as store:
+        keys = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": dict(ENVIRONMENT)}
+        namespace.apply(keys)
+        place = {"bucket": store.bucket, "prefix": "team", "endpoint": store.url, "region": "us-east-1"}
+        s3 = {"target": "S3", "s3": place | {"secretRef": {"name": "keys"}}}
+        # Nothing is published before the router ends.
+        mesh = Mesh(namespace).apply(1, telemetry=s3 | {"rotateSeconds": 3600} | EVERY)
+        mesh.converged(1)
+        clients = Traffic(namespace, router_image, ADDRESS)
+        clients.receive("receiver")
+        clients.send(rate=RATE, count=COUNT)
+        clients.end().check(COUNT)
+        mesh.scale(0)
+        namespace.wait_gone("Pod", "mesh-0", SEEN_S)
+        files = (data for key, data in store.objects().items() if key.startswith("team/v1/kind=delivery/"))
+        assert exported(files) == {(ADDRESS, "mesh-0", "mesh-0"): COUNT}
