@@ -35,6 +35,23 @@ def _mesh(name: str, title: str, unit: str, target: float | None, c_router: floa
     return Figure(name, title, unit, targets, c_router, digits=4 if unit == "s" else 1)
 
 
+def _shares() -> list[Figure]:
+    settings = {"default": "by default", "each-100th": "each 100th delivery"}
+    rates = {"5k": "5,000/s", "10k": "10,000/s", "20k": "20,000/s", "full": "as fast as it goes"}
+    return [
+        Figure(f"telemetry-share-{rate}-{setting}", f"telemetry's share of the CPU, {how}, {fast}", "%", _FEW, digits=1)
+        for setting, how in settings.items()
+        for rate, fast in rates.items()
+    ]
+
+
+_FEW: Final = {COMPILED: 3.0, INTERPRETED: 3.0}
+
+
+def _extra(name: str, title: str) -> Figure:
+    return Figure(name, f"more CPU a message: {title}", "%", _FEW, digits=1)
+
+
 FIGURES: Final[Mapping[str, Figure]] = {
     figure.name: figure
     for figure in (
@@ -64,6 +81,11 @@ FIGURES: Final[Mapping[str, Figure]] = {
         _mesh("reach-gone", "consumer at B gone → credit withdrawn at A", "s", 0.03, 1.0),
         _mesh("kill-gap", "triangle, middle router killed: longest gap", "s", 0.1, 0.62),
         _mesh("kill-lost", "the same: pre-settled messages lost at 200/s", "msgs", 20, 120),
+        *_shares(),
+        _extra("telemetry-full-default", "telemetry as by default, as fast as it goes"),
+        _extra("telemetry-paced-default", "the same, 20,000/s"),
+        _extra("telemetry-full-each-100th", "telemetry, each 100th delivery, as fast as it goes"),
+        _extra("telemetry-paced-each-100th", "the same, 20,000/s"),
         _mesh("autolinks-start", "start to listening with 10,000 autolinks configured", "s", None, None),
         _mesh("autolinks-active", "the same: listening → all active, with the queries that tell", "s", None, None),
         _mesh("autolink-memory", "memory of an active autolink with an address of its own", "kB", None, None),
