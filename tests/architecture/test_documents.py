@@ -13,7 +13,7 @@ pytestmark = pytest.mark.engine_independent
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
-MAKE = re.compile(r"(?:`|^\s*\$?\s*)make ([a-z-]+)", re.MULTILINE)
+MAKE = re.compile(r"(?:`|^\s*\$?\s*)make ([a-z0-9-]+)", re.MULTILINE)
 COMMAND = re.compile(r"\.venv/bin/([\w.-]+)")
 TOOLS = {"python", "pytest", "ruff", "mypy", "lint-imports", "qdstat", "qdmanage"}
 

@@ -17,7 +17,7 @@ FUNCTION_LINES_P90 = 30
 CORE = "router_image/waymesh_router/core"
 LONGER: dict[str, tuple[int, str]] = {
     "router_image/waymesh_amqp/session.py": (
-        720,
+        750,
         "reading and writing transfers, flows and dispositions share the session's counters, which are C fields",
     ),
     "router_image/waymesh_amqp/connection.py": (
@@ -25,7 +25,7 @@ LONGER: dict[str, tuple[int, str]] = {
         "the states of one connection: preamble, frames and time-outs all look at phase and state",
     ),
     f"{CORE}/forwarding.py": (
-        600,
+        620,
         "one frame's way from link to link; a second class in the chain would only move its C methods",
     ),
     f"{CORE}/queueing.py": (

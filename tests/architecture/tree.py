@@ -43,4 +43,4 @@ def pyproject() -> dict[str, Any]:
 
 def make_targets() -> set[str]:
     """The targets of the Makefile that `make help` lists."""
-    return set(re.findall(r"^([a-z-]+):.*## ", text_of(Path("Makefile")), flags=re.MULTILINE))
+    return set(re.findall(r"^([a-z0-9-]+):.*## ", text_of(Path("Makefile")), flags=re.MULTILINE))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.kit.bound import bound
 from tests.kit.process import RouterProcess, command
 
 Entities = Sequence[Sequence[Any]]
@@ -39,5 +40,5 @@ class BootedRouter(RouterProcess):
         assert self._process is None, f"router {self.name} is running"
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command(), *self.arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                bound([*command(), *self.arguments]), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )

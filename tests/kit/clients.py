@@ -7,8 +7,7 @@ with Client(router.url) as client:
     receiver.next().accept()
     assert sent.outcome() == "accepted"
 ```
-All waits have a deadline and fail with AssertionError.
-"""
+All waits have a deadline and fail with AssertionError."""
 
 from __future__ import annotations
 
@@ -24,17 +23,11 @@ import proton
 from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, AtLeastOnce, AtMostOnce, Container, EventInjector
 
+from tests.kit.garbage import GARBAGE
+from tests.kit.outcomes import DEADLINE_S, STATES, Sent
 from tests.kit.waiting import wait_until
 
 T = TypeVar("T")
-DEADLINE_S = 10.0
-STATES: dict[Any, str] = {
-    proton.Delivery.ACCEPTED: "accepted",
-    proton.Delivery.REJECTED: "rejected",
-    proton.Delivery.RELEASED: "released",
-    proton.Delivery.MODIFIED: "modified",
-    proton.Delivery.RECEIVED: "received",
-}
 
 
 class Client:
@@ -54,12 +47,15 @@ class Client:
         self.error: str | None = None
         """Why the connection ended: `condition: description`, or proton's text."""
         self._thread = threading.Thread(target=self._container.run, name="proton", daemon=True)
+        GARBAGE.hold()
         self._thread.start()
         options.setdefault("allowed_mechs", None if options.get("ssl_domain") or "user" in options else "ANONYMOUS")
         self.connection: proton.Connection = self.call(lambda: self._container.connect(url, reconnect=False, **options))
         if wait:
             wait_until(lambda: self.opened.is_set() or self.ended.is_set(), DEADLINE_S, f"open of {url}")
-            assert self.opened.is_set(), f"{url}: {self.error}"
+            if not self.opened.is_set():
+                self._stop()  # a thread that runs while the interpreter ends works on objects that are gone
+                raise AssertionError(f"{url}: {self.error}")
 
     def __enter__(self) -> Client:
         return self
@@ -130,6 +126,9 @@ class Client:
             self._injector.trigger(ApplicationEvent("call", subject=self._container.stop))
             self._thread.join(DEADLINE_S)
             assert not self._thread.is_alive(), "the proton thread does not end"
+        if not self._pipe:
+            return
+        GARBAGE.let_go()
         # proton leaves the injector's pipe open; with over 1,023 descriptors its select() refuses new connections
         while self._pipe:
             os.close(self._pipe.pop())
@@ -198,23 +197,6 @@ class Sender(Link):
         if not sent.presettled:
             self.client._handler.sent[delivery] = sent
         return sent
-
-
-class Sent:
-    """A message that was sent."""
-
-    def __init__(self, presettled: bool) -> None:
-        self.presettled = presettled
-        self.state: str | None = None
-        self.condition: str | None = None
-        self.failed = self.undeliverable = False
-        self.annotations: dict[Any, Any] | None = None
-        self.settled = threading.Event()
-
-    def outcome(self, deadline_s: float = DEADLINE_S) -> str | None:
-        """Wait until the peer settled; the state it gave."""
-        wait_until(self.settled.is_set, deadline_s, "settlement")
-        return self.state
 
 
 class Receiver(Link):
@@ -302,6 +284,8 @@ class _Handler(MessagingHandler):
         self.links: dict[proton.Link, Sender | Receiver] = {}
         self.early: dict[proton.Link, list[Callable[[Any], None]]] = {}
         self.sent: dict[proton.Delivery, Sent] = {}
+        self.received: list[proton.Delivery] = []
+        """Kept, so that they go when the thread has ended and not with the test's last look at them: see Garbage."""
 
     def know(self, link: L, wait: bool) -> L:
         """Make a link known; what happened to it before is told now."""
@@ -360,6 +344,7 @@ class _Handler(MessagingHandler):
 
     def on_message(self, event: Any) -> None:
         delivery, message = event.delivery, event.message
+        self.received.append(delivery)
         self._tell(event.link, lambda link: link.arrived.put(Received(link, delivery, message)))
 
     def on_delivery(self, event: Any) -> None:

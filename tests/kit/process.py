@@ -9,13 +9,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests.kit.bound import bound
 from tests.kit.ports import free_port
 
-START_S = 15.0
-STOP_S = 10.0
+START_S = 60.0
+STOP_S = 30.0
 LOG_TAIL_BYTES = 6000
 
 
@@ -27,13 +28,17 @@ def command() -> list[str]:
 class RouterProcess:
     """One router. Its configuration and log lie in `folder` as `<name>.conf` and `<name>.log`."""
 
-    def __init__(self, folder: Path, name: str, config: str, ports: Iterable[int]) -> None:
-        """`ports`: what must accept before the router counts as started; the first is the one for clients."""
+    def __init__(
+        self, folder: Path, name: str, config: str, ports: Iterable[int], within: Sequence[str] = ()
+    ) -> None:
+        """`ports`: what must accept before the router counts as started; the first is the one for clients. `within`:
+        words before its command, which they replace themselves by."""
         self.name = name
         self.ports = list(ports)
         self.config_path = folder / f"{name}.conf"
         self.log_path = folder / f"{name}.log"
         self.config_path.write_text(config, encoding="utf-8")
+        self._within = within
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,7 +67,10 @@ class RouterProcess:
         assert self._process is None, f"router {self.name} is running"
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command(), "-c", str(self.config_path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                bound([*self._within, *command(), "-c", str(self.config_path)]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
 
     def start(self) -> RouterProcess:

@@ -15,6 +15,7 @@ from tests.kit.frames import Seen, read_frames
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_router import host
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import RouterConnection
 
@@ -73,8 +74,10 @@ class Hub:
         """A raw peer of a new connection; a server's unless the settings say otherwise."""
         settings = settings or ConnectionSettings("engine")
         if isinstance(self.handler, Core):
-            conn: Connection = RouterConnection(settings, self.handler, self.now)
-            self.handler.add_connection(conn)  # type: ignore[arg-type]
+            known = RouterConnection(settings, self.handler, self.now)
+            known.peer = host.Peer("peer")
+            self.handler.add_connection(known)
+            conn: Connection = known
         else:
             conn = Connection(settings, self.handler, self.now)
         return Peer(self.join(conn))

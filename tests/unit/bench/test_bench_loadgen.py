@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +14,9 @@ from tests.unit.bench.conftest import Loadgen
 
 pytestmark = pytest.mark.engine_independent
 
-SHORT = "--drain-timeout 0.3 --linger 0.02"
+# How long to wait for a message that does not come. A slow machine can keep the peer still for a second and more, and
+# what it delivers then is no loss.
+FOR_THE_LOST = "--drain-timeout 5"
 
 
 @pytest.mark.parametrize(
@@ -93,10 +96,6 @@ def test_pairs_have_addresses_of_their_own(loadgen: Loadgen) -> None:
     assert run.result["received_by_receiver"] == [4, 3, 3]
 
 
-def _flip(payload: bytes) -> bytes:
-    return payload[:-1] + bytes([payload[-1] ^ 1])
-
-
 class Swap:
     """Delivers the sixth message after the seventh."""
 
@@ -110,6 +109,13 @@ class Swap:
         return [payload, *self.held] if n == 6 else [payload]
 
 
+CORRUPT: dict[int, Callable[[bytes], bytes]] = {  # of the n-th message: a bit wrong, cut, empty, garbage
+    5: lambda payload: payload[:-1] + bytes([payload[-1] ^ 1]),
+    7: lambda payload: payload[:-1],
+    9: lambda _: b"",
+    11: lambda _: b"\xff" * 300,
+}
+
 ANNOTATION = bytes.fromhex("005372c10802a10178a1026f6b")  # a message-annotations section
 
 
@@ -119,16 +125,13 @@ ANNOTATION = bytes.fromhex("005372c10802a10178a1026f6b")  # a message-annotation
         (Faults(deliver=lambda n, p: [] if n == 5 else [p]), {"lost": 1}),
         (Faults(deliver=lambda n, p: [p, p] if n == 5 else [p]), {"duplicated": 1}),
         (Faults(deliver=Swap()), {"reordered": 1}),
-        (Faults(deliver=lambda n, p: [_flip(p)] if n == 5 else [p]), {"corrupt": 1, "lost": 1}),
-        (Faults(deliver=lambda n, p: [p[:-1]] if n == 5 else [p]), {"corrupt": 1, "lost": 1}),
-        (Faults(deliver=lambda n, p: [b""] if n == 5 else [p]), {"corrupt": 1, "lost": 1}),
-        (Faults(deliver=lambda n, p: [b"\xff" * 300] if n == 5 else [p]), {"corrupt": 1, "lost": 1}),
+        (Faults(deliver=lambda n, p: [CORRUPT[n](p)] if n in CORRUPT else [p]), {"corrupt": 4, "lost": 4}),
     ],
-    ids=["lost", "duplicated", "reordered", "corrupt", "cut", "empty", "garbage"],
+    ids=["lost", "duplicated", "reordered", "corrupt"],
 )
 def test_a_fault_is_counted(loadgen: Loadgen, faults: Faults, found: dict[str, int]) -> None:
     with FakeRouter(faults) as router:
-        run = loadgen(f"--port {router.port} --count 20 {SHORT}")
+        run = loadgen(f"--port {router.port} --count 20 {FOR_THE_LOST}")
     assert run.code == 1
     assert run.result["status"] == "messages"
     names = ("lost", "duplicated", "reordered", "corrupt", "misrouted")
@@ -137,31 +140,31 @@ def test_a_fault_is_counted(loadgen: Loadgen, faults: Faults, found: dict[str, i
 
 def test_loss_can_be_allowed(loadgen: Loadgen) -> None:
     with FakeRouter(Faults(deliver=lambda n, p: [] if n == 5 else [p])) as router:
-        run = loadgen(f"--port {router.port} --count 20 --allow-loss {SHORT}")
+        run = loadgen(f"--port {router.port} --count 20 --allow-loss {FOR_THE_LOST}")
     assert (run.code, run.result["lost"]) == (0, 1)
 
 
 def test_two_outcomes_for_one_delivery(loadgen: Loadgen) -> None:
     with FakeRouter(Faults(settle_times=2)) as router:
-        run = loadgen(f"--port {router.port} --count 20 --unsettled {SHORT}")
+        run = loadgen(f"--port {router.port} --count 20 --unsettled")
     assert (run.code, run.result["settled_twice"]) == (1, 20)
 
 
 def test_a_released_message_is_not_lost(loadgen: Loadgen) -> None:
     with FakeRouter(Faults(deliver=lambda n, p: [] if n == 5 else [p], outcome=RELEASED)) as router:
-        run = loadgen(f"--port {router.port} --count 20 --unsettled {SHORT}")
+        run = loadgen(f"--port {router.port} --count 20 --unsettled")
     assert (run.code, run.result["lost"], run.result["released"]) == (0, 0, 20)
 
 
 def test_annotations_are_no_corruption(loadgen: Loadgen) -> None:
     with FakeRouter(Faults(deliver=lambda _, p: [p[:7] + ANNOTATION + p[7:]])) as router:
-        run = loadgen(f"--port {router.port} --count 20 {SHORT}")
+        run = loadgen(f"--port {router.port} --count 20")
     assert (run.code, run.result["annotated"], run.result["corrupt"]) == (0, 20, 0)
 
 
 def test_a_delivery_beyond_the_credit(loadgen: Loadgen) -> None:
     with FakeRouter(Faults(deliver=lambda _, p: [p] * 5)) as router:
-        run = loadgen(f"--port {router.port} --count 4 --credit 4 {SHORT}")
+        run = loadgen(f"--port {router.port} --count 4 --credit 4")
     assert run.code == 4
     assert "delivery beyond its credit" in run.stderr
     assert run.result["status"] == "failed"

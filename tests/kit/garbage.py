@@ -1,0 +1,34 @@
+"""When Python may collect garbage beside proton's threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+
+class Garbage:
+    """Keeps Python from collecting garbage while proton's threads run.
+
+    Proton's objects count their references without locks. Collected by another thread than their container's, they
+    would be counted down while that one works on them: a crash now and then.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+
+    def hold(self) -> None:
+        """One thread more."""
+        with self._lock:
+            self._threads += 1
+            gc.disable()
+
+    def let_go(self) -> None:
+        """One thread less."""
+        with self._lock:
+            self._threads -= 1
+            if not self._threads:
+                gc.enable()
+
+
+GARBAGE = Garbage()
