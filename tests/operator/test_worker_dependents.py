@@ -1,0 +1,148 @@
+"""What refers to a mesh's Router, put on its routers and looked after there, against fakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.operator.kit import NAMESPACE, Lab, run
+from waymesh_operator.entities import AUTOLINK
+
+pytestmark = pytest.mark.engine_independent
+
+
+def test_worker_programs_what_refers_to_the_router_and_tells_its_state() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        lab.add("Address", "orders", prefix="orders", distribution="multicast")
+        lab.add("AutoLink", "in", address="orders", direction="in", containerId="broker")
+        await lab.settle()
+        for name in ("mesh-0", "mesh-1"):
+            assert lab.live(name).names("router.config.address") == ["k8s/ns/Address/orders"]
+        assert lab.condition("Programmed", "Address", "orders")[0] == "True"
+        assert lab.status("AutoLink", "in")["state"] == "active"
+        lab.kube.remove("Address", NAMESPACE, "orders")
+        await lab.settle()
+        assert lab.live("mesh-0").names("router.config.address") == []
+
+    run(story)
+
+
+def test_worker_says_what_a_router_refuses_and_tries_again() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        lab.mesh.refuse = lambda kind, name: "not before Friday" if "AutoLink" in name else ""
+        lab.add("AutoLink", "in", address="orders", direction="in", containerId="broker")
+        await lab.settle()
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "False"
+        assert "not before Friday" in lab.status("AutoLink", "in")["lastError"]
+        tries = lab.live("mesh-0").calls.count(("create", "k8s/ns/AutoLink/in"))
+        lab.mesh.refuse = lambda kind, name: ""
+        await lab.turn()
+        await lab.settle()
+        assert tries < 5
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "True"
+
+    run(story)
+
+
+def test_worker_bears_an_engine_that_does_not_know_a_type_yet() -> None:
+    async def story(lab: Lab) -> None:
+        lab.mesh.unknown_types = {"router.config.autoLink"}
+        lab.router(1)
+        lab.add("AutoLink", "in", address="orders", direction="in", containerId="broker")
+        lab.add("Address", "orders", prefix="orders")
+        await lab.settle()
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "False"
+        assert "not implemented" in lab.status("AutoLink", "in")["lastError"]
+        assert lab.condition("Programmed", "Address", "orders")[0] == "True"
+
+    run(story)
+
+
+def test_worker_waits_for_a_missing_secret_and_goes_on_when_it_comes() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        broker = {"endpoints": [{"host": "broker", "port": 5672}]}
+        lab.add("Broker", "b", **broker, auth={"mechanism": "PLAIN", "secretRef": {"name": "pw"}}, tls={})
+        await lab.settle()
+        assert lab.condition("ResolvedRefs", "Broker", "b")[0] == "False"
+        data = {"username": "dXNlcg==", "password": "cHc="}
+        lab.kube.put(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pw", "namespace": NAMESPACE}, "data": data}
+        )
+        await lab.settle()
+        assert lab.condition("ResolvedRefs", "Broker", "b")[0] == "True"
+        assert "k8s/ns/Broker/b" in lab.live("mesh-0").names("connector")
+        data = {**data, "password": "bmV3"}
+        lab.kube.edit("Secret", NAMESPACE, "pw", lambda body: body.update(data=data))
+        lab.later(60)
+        await lab.settle()
+        assert lab.kube.objects["Secret", NAMESPACE, "mesh-credentials"]["data"]["broker.b.password"] == "bmV3"
+        assert lab.status()["drift"]["repaired"] == 0
+
+    run(story)
+
+
+def test_worker_quiesces_an_autolink_and_looks_at_it_until_it_is_gone() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        await lab.settle()
+        lab.live("mesh-0").unsettled = 2
+        lab.kube.remove("AutoLink", NAMESPACE, "in")
+        for _ in range(4):
+            assert await lab.turn() == "busy"
+            lab.later(5)
+        (row,) = lab.live("mesh-0").rows["router.config.autoLink"].values()
+        assert row["quiescing"]
+        lab.live("mesh-0").unsettled = 0
+        await lab.settle()
+        assert lab.live("mesh-0").names("router.config.autoLink") == []
+        assert lab.status()["drift"] == {"state": "None", "current": 0, "repaired": 0, "unmanaged": 0}
+
+    run(story)
+
+
+def test_worker_makes_an_autolink_anew_that_came_to_rest_as_it_was_wanted_again() -> None:
+    """What is known of the router is a moment old: there the autolink has removed itself meanwhile."""
+
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        await lab.settle()
+        router = lab.live("mesh-0")
+        (former,) = router.names(AUTOLINK)
+        router.unsettled = 1
+        lab.kube.remove("AutoLink", NAMESPACE, "in")
+        await lab.turn()
+        assert router.rows[AUTOLINK][former]["quiescing"]
+        router.unsettled = 0
+        router.rows[AUTOLINK].clear()
+        router.calls.clear()
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        lab.later(1)
+        await lab.worker.turn()
+        assert ("update", former) in router.calls
+        assert router.names(AUTOLINK) == [former]
+        assert not router.rows[AUTOLINK][former].get("quiescing")
+        assert lab.condition("Programmed", "AutoLink", "in")[0] == "True"
+
+    run(story)
+
+
+def test_worker_sees_a_link_come_without_waiting_for_a_resync() -> None:
+    async def story(lab: Lab) -> None:
+        lab.mesh.state = {"operStatus": "failed", "lastError": "Node not found: q"}
+        lab.router(1)
+        lab.add("AutoLink", "in", address="q", direction="in", containerId="c")
+        await lab.until(lambda: "Node not found: q" in lab.status("AutoLink", "in").get("lastError", ""))
+        assert ("Failed", "mesh-0: Node not found: q") in lab.kube.events()
+        assert await lab.turn() == "busy"
+        for row in lab.live("mesh-0").rows["router.config.autoLink"].values():
+            row.update(operStatus="active", lastError=None)
+        lab.later(3)
+        await lab.turn()
+        assert lab.condition("Ready", "AutoLink", "in")[0] == "True"
+
+    run(story)
