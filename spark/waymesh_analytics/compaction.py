@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from urllib.parse import unquote
@@ -85,12 +85,14 @@ def commit_batch(store: Store, kind: str, batch: Files) -> None:
     """Curated files and rollups of some hours of a kind, then the commit."""
     prints = {hour: fingerprint(files) for hour, files in batch.items()}
     run = hashlib.sha256("".join(f"{hour}{prints[hour]}" for hour in sorted(prints)).encode()).hexdigest()[:16]
-    storage = store.little if _is_small(batch) else store.storage
-    counts = _curate(storage, kind, run, batch)
+    small = _size(batch) < SMALL_BYTES
+    storage = store.little if small else store.storage
+    counts = _curate(storage, kind, run, batch, small)
     curated = _written(storage, f"curated/{kind}/{run}")
-    rollups = roll_up(storage, kind, run, curated, _is_small(batch))
+    rollups = roll_up(storage, kind, run, curated, small)
     with store.lock:
         hours = store.manifest.of(kind)
+        superseded = [path for hour in batch if hour in hours for path in hours[hour].paths]
         for hour, files in batch.items():
             rows, corrupt, short = counts[hour]
             paths = {table: paths[hour] for table, paths in rollups.items() if hour in paths}
@@ -98,6 +100,7 @@ def commit_batch(store: Store, kind: str, batch: Files) -> None:
                 prints[hour], len(files), _promised(files), rows, corrupt, short, curated.get(hour, ""), paths
             )
         manifests.save(storage, store.manifest)
+    discard(storage, superseded)
 
 
 def read_curated(storage: Storage, kind: str, paths: list[str]) -> DataFrame:
@@ -105,21 +108,25 @@ def read_curated(storage: Storage, kind: str, paths: list[str]) -> DataFrame:
     return storage.spark.read.schema(curated_schema(kind)).parquet(*[storage.full(path) for path in paths])
 
 
+def discard(storage: Storage, paths: Iterable[str]) -> None:
+    """Remove files that the manifest has named and does not name any more."""
+    for path in paths:
+        storage.delete(_folder(path))
+
+
 def sweep(store: Store) -> None:
-    """Remove what the manifest does not name: superseded hours, and what a killed run left."""
-    valid = store.manifest.paths()
+    """Remove what a killed run left.
+
+    Folders of runs that the manifest names are not looked into, for a store has some for each hour of its past. What a
+    run had superseded when it was killed, and not removed yet, goes with the rest of its folder.
+    """
+    runs = {_folder(_folder(path)) for path in store.manifest.paths()}
     for area in ("curated", "rollups"):
         for table in store.storage.names(area):
             for run in store.storage.names(f"{area}/{table}"):
                 folder = f"{area}/{table}/{run}"
-                paths = [path for path in valid if path.startswith(f"{folder}/")]
-                if not paths:
+                if folder not in runs:
                     store.storage.delete(folder)
-                    continue
-                kept = {path.split("/")[3] for path in paths}
-                for hour in store.storage.names(folder):
-                    if hour not in kept:
-                        store.storage.delete(f"{folder}/{hour}")
 
 
 # ---- what is to be done
@@ -127,10 +134,6 @@ def sweep(store: Store) -> None:
 
 def _size(batch: Files) -> int:
     return sum(file.size for files in batch.values() for file in files)
-
-
-def _is_small(batch: Files) -> bool:
-    return _size(batch) < SMALL_BYTES
 
 
 def _promised(files: list[RawFile]) -> int:
@@ -158,7 +161,7 @@ def _batches(pending: Files) -> Iterator[Files]:
     batch: dict[str, list[RawFile]] = {}
     size = 0
     for hour, files in pending.items():
-        own = sum(file.size for file in files)
+        own = _size({hour: files})
         if batch and (size + own > BATCH_BYTES or len(batch) >= BATCH_HOURS):
             yield batch
             batch, size = {}, 0
@@ -171,7 +174,9 @@ def _batches(pending: Files) -> Iterator[Files]:
 # ---- lines to Parquet
 
 
-def _curate(storage: Storage, kind: str, run: str, batch: Files) -> dict[str, tuple[int, int, tuple[str, ...]]]:
+def _curate(
+    storage: Storage, kind: str, run: str, batch: Files, small: bool
+) -> dict[str, tuple[int, int, tuple[str, ...]]]:
     """Write the curated files; returns for each hour: good rows, corrupt lines, names of files that are short."""
     files = [file for group in batch.values() for file in group]
     lines = read_lines(storage.spark, kind, files)
@@ -180,7 +185,7 @@ def _curate(storage: Storage, kind: str, run: str, batch: Files) -> dict[str, tu
     watched = lines.observe(seen, good, F.count_if(~is_record()).alias("bad")).where(is_record())
     # One projection: each more copies every row.
     rows = watched.select(*curated_columns(kind), hour_column().alias(HOUR), hour_column().alias(_PART))
-    rows = rows.coalesce(1) if _is_small(batch) else rows.repartition(_PART)
+    rows = rows.coalesce(1) if small else rows.repartition(_PART)
     _write_hours(storage, rows, f"curated/{kind}/{run}", curated_order(kind))
     totals = seen.get
     if totals["bad"] == 0 and totals["good"] == _promised(files):
@@ -225,6 +230,10 @@ def _is_short(storage: Storage, file: RawFile, read: int) -> bool:
 def _write_hours(storage: Storage, rows: DataFrame, folder: str, order: Sequence[str]) -> None:
     """One file an hour (_PART), sorted; the rows of an hour are in one partition."""
     rows.sortWithinPartitions(_PART, *order).write.mode("overwrite").partitionBy(_PART).parquet(storage.full(folder))
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _written(storage: Storage, folder: str) -> dict[str, str]:

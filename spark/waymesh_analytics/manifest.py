@@ -33,6 +33,11 @@ class Hour:
     rollups: dict[str, str] = field(default_factory=dict)
     sealed: bool = False
 
+    @property
+    def paths(self) -> set[str]:
+        """Its files in the store."""
+        return {self.curated, *self.rollups.values()} - {""}
+
 
 @dataclass(slots=True)
 class Manifest:
@@ -47,11 +52,7 @@ class Manifest:
 
     def paths(self) -> set[str]:
         """All files of the store that are valid."""
-        found = {entry.curated for hours in self.hours.values() for entry in hours.values() if entry.curated}
-        for hours in self.hours.values():
-            for entry in hours.values():
-                found.update(entry.rollups.values())
-        return found
+        return {path for hours in self.hours.values() for entry in hours.values() for path in entry.paths}
 
 
 def load(storage: Storage) -> Manifest:

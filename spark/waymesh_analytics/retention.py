@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from . import manifest as manifests
-from .compaction import Say, Store, sweep
+from .compaction import Say, Store, discard
 from .hours import shifted, text_of
+from .manifest import Manifest
 from .options import Retention
 from .reading import Listing
 from .storage import Storage
@@ -20,6 +21,7 @@ def retain(store: Store, listing: Listing, retention: Retention, now: datetime, 
     if not known:
         return
     newest = max(known)
+    former = Manifest({kind: dict(hours) for kind, hours in store.manifest.hours.items()})
 
     def before(days: float) -> str:
         return shifted(newest, -24 * days) if days else ""
@@ -31,10 +33,11 @@ def retain(store: Store, listing: Listing, retention: Retention, now: datetime, 
                 hours[hour] = replace(entry, curated="", rollups={}, sealed=True)
             elif hour < before(retention.curated):
                 hours[hour] = replace(entry, curated="")
-    manifests.save(store.storage, store.manifest)
     if removed:
         say(f"retention: {removed} raw files removed")
-    sweep(store)
+    if store.manifest.hours != former.hours:
+        manifests.save(store.storage, store.manifest)
+        discard(store.storage, former.paths() - store.manifest.paths())
 
 
 def _remove_raw(store: Store, listing: Listing, before: str) -> int:

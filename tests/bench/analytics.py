@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -80,8 +81,9 @@ def forget_last_hour(out: Path) -> None:
     path = out / "store/manifest.json"
     data = json.loads(path.read_text())
     last = max(hour for hours in data["hours"].values() for hour in hours)
-    for hours in data["hours"].values():
-        hours.pop(last, None)
+    for entry in [hours.pop(last) for hours in data["hours"].values() if last in hours]:
+        for file in (entry["curated"], *entry["rollups"].values()):
+            shutil.rmtree((path.parent / file).parent)
     path.write_text(json.dumps(data))
     os.utime(path, (0, 0))  # so that the files of that hour are new
 
