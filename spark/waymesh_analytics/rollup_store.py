@@ -1,7 +1,7 @@
 """The valid rollups of a store, put together for a window.
 
-Each rollup is read once, by one query that leaves what a report shows and no more; the rest is done with its rows in
-Python. What a query costs is for the most part that there is one.
+A query leaves what a report shows and no more; the rest is done with its rows in Python, and what several reports are
+made from is read once. What a query costs is for the most part that there is one.
 """
 
 from __future__ import annotations

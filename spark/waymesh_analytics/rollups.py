@@ -206,40 +206,41 @@ def _edges(rows: DataFrame) -> DataFrame:
 
 # ---- what happens
 
-AUTOLINK_KEYS = ("router", "boot", "name")
+ENTITY_KEYS = ("router", "boot", "name")
+
+
+def _changed() -> Column:
+    return ~F.col("from").eqNullSafe(F.col("to"))
+
+
+def _states(rows: DataFrame, place: str, *more: Column) -> DataFrame:
+    """Of autolinks and link routes: what they lead to, how often they were lost, the state that they were left in."""
+    return _grouped(
+        rows,
+        ENTITY_KEYS,
+        *[F.max(name).alias(name) for name in (place, "dir", "container", "connection")],
+        F.count_if(_changed() & _is("from", "active")).alias("downs"),
+        F.max("seq").alias("last_seq"),
+        F.max_by(F.coalesce("to", F.lit("removed")), "seq").alias("state"),
+        F.max("ts").alias("last_ts"),
+        *more,
+    )
 
 
 def _autolinks(rows: DataFrame) -> DataFrame:
-    changed = ~F.col("from").eqNullSafe(F.col("to"))
-    return _grouped(
+    failed = F.when(F.col("last_error").isNotNull(), F.col("seq"))
+    return _states(
         rows,
-        AUTOLINK_KEYS,
-        *[F.max(name).alias(name) for name in ("address", "dir", "container", "connection")],
-        F.count_if(changed & _is("to", "active")).alias("ups"),
-        F.count_if(changed & _is("from", "active")).alias("downs"),
-        F.count_if(changed & _is("to", "failed")).alias("failures"),
-        F.max("seq").alias("last_seq"),
-        F.max_by(F.coalesce("to", F.lit("removed")), "seq").alias("state"),
-        F.max_by("last_error", F.when(F.col("last_error").isNotNull(), F.col("seq"))).alias("last_error"),
-        F.max(F.when(F.col("last_error").isNotNull(), F.col("seq"))).alias("error_seq"),
-        F.max("ts").alias("last_ts"),
+        "address",
+        F.count_if(_changed() & _is("to", "active")).alias("ups"),
+        F.count_if(_changed() & _is("to", "failed")).alias("failures"),
+        F.max_by("last_error", failed).alias("last_error"),
+        F.max(failed).alias("error_seq"),
     )
-
-
-LINKROUTE_KEYS = ("router", "boot", "name")
 
 
 def _linkroutes(rows: DataFrame) -> DataFrame:
-    changed = ~F.col("from").eqNullSafe(F.col("to"))
-    return _grouped(
-        rows,
-        LINKROUTE_KEYS,
-        *[F.max(name).alias(name) for name in ("pattern", "dir", "container", "connection")],
-        F.count_if(changed & _is("from", "active")).alias("downs"),
-        F.max("seq").alias("last_seq"),
-        F.max_by(F.coalesce("to", F.lit("removed")), "seq").alias("state"),
-        F.max("ts").alias("last_ts"),
-    )
+    return _states(rows, "pattern")
 
 
 EVENT_KEYS = ("router", "event", "severity", "object", "detail", "moment")
@@ -288,7 +289,7 @@ TABLES = (
     Table("addresses", ("address",), ADDRESS_KEYS, _addresses),
     Table("connections", ("connection",), CONNECTION_KEYS, _connections),
     Table("edges", ("node",), EDGE_KEYS, _edges),
-    Table("autolinks", ("autolink",), AUTOLINK_KEYS, _autolinks),
-    Table("linkroutes", ("linkroute",), LINKROUTE_KEYS, _linkroutes),
+    Table("autolinks", ("autolink",), ENTITY_KEYS, _autolinks),
+    Table("linkroutes", ("linkroute",), ENTITY_KEYS, _linkroutes),
     Table("events", ("event",), EVENT_KEYS, _events),
 )
