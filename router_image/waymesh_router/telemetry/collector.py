@@ -284,11 +284,10 @@ class Collector(Watcher):
         if hourly:
             yield from self._states()
         process = self._exporter.process()
-        usage = (process.cpu_us, process.rss, process.loop_lag_us)
         dropped = dict.fromkeys(KINDS, 0)
         for (kind, _), count in self._sink.dropped.items():
             dropped[kind] += count
-        self._put("router", rows.router_row(self._view, self._now, usage, self._sink.seqs, dropped))
+        self._put("router", rows.router_row(self._view, self._now, process, self._sink.seqs, dropped))
 
     def _changed_links(self, links: list[RouterLink]) -> Iterator[None]:
         waiting: Counter[int] = Counter()

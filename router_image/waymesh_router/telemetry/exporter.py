@@ -12,11 +12,10 @@ BACKLOG, DISK, ROOM = REASONS = ("backlog", "disk", "room")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The process that the router runs in: CPU microseconds so far, bytes of memory, how late its loop was at worst
-    since it was asked last."""
+    """The process that the router runs in: CPU microseconds so far, how late its loop was at worst since it was asked
+    last."""
 
     cpu_us: int
-    rss: int
     loop_lag_us: int
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
     from waymesh_router.management.view import RouterView
     from waymesh_router.routing.nodes import NodeView
+    from waymesh_router.telemetry.exporter import Process
 
 _STATISTICS = (
     "mode",
@@ -53,11 +54,12 @@ _STATISTICS = (
 
 
 def router_row(
-    view: RouterView, now: float, process: Row, records: Mapping[str, int], dropped: Mapping[str, int]
+    view: RouterView, now: float, process: Process, records: Mapping[str, int], dropped: Mapping[str, int]
 ) -> Row:
-    """Kind `router`. `process`: cpu_us, rss, loop_lag_us."""
+    """Kind `router`."""
     values = {**view.attrs, **router_statistics(view, now)}
-    return (*(values[name] for name in _STATISTICS), *process, dict(records), dict(dropped))
+    usage = (process.cpu_us, values["memoryUsage"], process.loop_lag_us)
+    return (*(values[name] for name in _STATISTICS), *usage, dict(records), dict(dropped))
 
 
 def connection_row(event: str, conn: RouterConnection, now: float, error: str | None) -> Row:
