@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tests.brokers import broker_j, rabbitmq
-from tests.kit.built import BuildError, debian_package, java_libraries
+from tests.kit.built import BuildError, java_libraries
 
 
 def main() -> int:
@@ -13,7 +13,7 @@ def main() -> int:
     try:
         for sources in sorted(broker_j.SOURCES.parent.iterdir()):
             java_libraries(sources)
-        debian_package(rabbitmq.SOURCES, "rabbitmq-server")
+        rabbitmq.unpacked()
     except BuildError as e:
         print(f"brokers: {e}", file=sys.stderr)
         return 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.brokers.process import PASSWORD, USER, BrokerProcess
 from tests.kit.bound import bound, bound_with_children
-from tests.kit.built import debian_package
+from tests.kit.built import debian_package, need
 from tests.kit.ports import free_port
 
 SOURCES = Path(__file__).parent / "debian" / "rabbitmq"
@@ -24,6 +24,12 @@ default_pass = {PASSWORD}
 collect_statistics_interval = 200
 log.console = true
 """
+
+
+def unpacked() -> Path:
+    """The files of the package; the Erlang that it needs is installed."""
+    need("erl", *(SOURCES / "packages").read_text(encoding="utf-8").split())
+    return debian_package(SOURCES)
 
 
 class RabbitMQ(BrokerProcess):
@@ -46,7 +52,7 @@ class RabbitMQ(BrokerProcess):
 
     def command(self) -> list[str]:
         """Its own start script, from where the package was unpacked."""
-        (script,) = debian_package(SOURCES, "rabbitmq-server").glob("usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server")
+        (script,) = unpacked().glob("usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server")
         return bound_with_children([str(script)])
 
     def environment(self) -> dict[str, str]:
@@ -69,7 +75,7 @@ class RabbitMQ(BrokerProcess):
 
     def launch(self) -> None:
         """Start the port mapper and the node."""
-        debian_package(SOURCES, "rabbitmq-server")  # brings the port mapper too
+        unpacked()  # brings the port mapper too
         self._mapper = subprocess.Popen(
             bound(["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"]),
             stdin=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.architecture.tree import REPO
-from tests.kit.built import cached, call
+from tests.kit.built import debian_package
 from waymesh_operator.metrics import Metrics
 from waymesh_schema.metrics import METRICS
 
@@ -80,21 +80,10 @@ def test_dashboards_are_whole(path: Path) -> None:
     assert asked <= variables
 
 
-def promtool() -> Path:
-    """Prometheus' own checker, out of Debian's package, which is not installed."""
-
-    def build(folder: Path) -> None:
-        call(["apt-get", "update", "-qq"], folder)
-        call(["apt-get", "download", "-qq", (HERE / "promtool" / "package").read_text().strip()], folder)
-        (package,) = folder.glob("*.deb")
-        call(["dpkg", "-x", str(package), str(folder)], folder)
-        package.unlink()
-
-    return cached(HERE / "promtool", build) / "usr/bin/promtool"
-
-
 def test_rules_are_prometheus_rules() -> None:
-    argv = [str(promtool()), "check", "rules", str(FILES / "rules.yaml")]
+    """By Prometheus' own checker."""
+    promtool = debian_package(HERE / "promtool") / "usr/bin/promtool"
+    argv = [str(promtool), "check", "rules", str(FILES / "rules.yaml")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(rules())} rules found" in done.stdout

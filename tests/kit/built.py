@@ -10,7 +10,8 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +35,7 @@ def need(tool: str, *packages: str) -> None:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         names = " ".join(packages)
         raise BuildError(f"{tool} is missing. Install it first (Debian and Ubuntu: apt-get install {names}).")
-    with (_root() / "apt.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _apt():
         if not shutil.which(tool):
             call(["apt-get", "update", "-qq"], Path("/"))
             install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
@@ -68,17 +68,17 @@ def java_libraries(sources: Path) -> Path:
     return cached(sources, lambda folder: call([*command, f"-DoutputDirectory={folder}"], folder))
 
 
-def debian_package(sources: Path, name: str) -> Path:
-    """The unpacked files of a Debian package, which is not installed: no service, no user. Its needs are installed.
-
-    `sources`/packages: a line for each package that it needs; the first one brings the tool `erl`.
-    """
-    need("erl", *(sources / "packages").read_text(encoding="utf-8").split())
+def debian_package(sources: Path) -> Path:
+    """The unpacked files of the Debian package `sources`/package, which is not installed: no service, no user."""
+    name = (sources / "package").read_text(encoding="utf-8").strip()
 
     def build(folder: Path) -> None:
-        call(["apt-get", "download", "-qq", name], folder)
+        with _apt():
+            call(["apt-get", "update", "-qq"], folder)
+            call(["apt-get", "download", "-qq", name], folder)
         (package,) = folder.glob("*.deb")
         call(["dpkg", "-x", str(package), str(folder)], folder)
+        package.unlink()
 
     return cached(sources, build)
 
@@ -92,6 +92,14 @@ def call(command: list[str], folder: Path) -> None:
         raise BuildError(
             f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
+
+
+@contextmanager
+def _apt() -> Iterator[None]:
+    """One process at a time: apt does not wait for another."""
+    with (_root() / "apt.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _root() -> Path:

@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 
 from minio import Minio
 
+from tests.kit.bound import bound
 from tests.kit.built import cached, call
 from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
@@ -89,7 +90,7 @@ def running(folder: Path, host: str = "127.0.0.1") -> Iterator[S3Server]:
     port = free_port()
     with (folder / "s3.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(python), "-B", str(SOURCES / "serve.py"), host, str(port)],
+            bound([str(python), "-B", str(SOURCES / "serve.py"), host, str(port)]),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
