@@ -13,9 +13,9 @@ from typing import Final
 
 from rich.console import Console
 
-from tests.bench import containers, machine, mesh, output, scenarios, telemetry
+from tests.bench import containers, machine, mesh, nats_peer, output, scenarios, telemetry, turns
 from tests.bench.errors import BenchError, UnsupportedError
-from tests.bench.figures import COMPILED, FIGURES, FLOOR, INTERPRETED, Results
+from tests.bench.figures import COMPILED, FIGURES, FLOOR, INTERPRETED, NATS, Results
 from tests.bench.routers import Launcher, RouterSpec, running
 from tests.bench.scenarios import Bench, Run, Scenario, Target
 from tests.bench.tools import build_tools
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--router-pid", metavar="PID", type=int, help="measure a router that runs already, with --port")
     line.add_argument("--port", type=int, help="its port")
     line.add_argument("--label", default="other", help="name of the other router in the table")
+    line.add_argument("--versus", metavar="CHECKOUT", type=Path, help="compare with another checkout, in turns")
     line.add_argument("--json", metavar="FILE", type=Path, help="write all values to this file")
     line.add_argument("--update-baseline", action="store_true", help="write baseline.json anew from this run")
     line.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed, too")
@@ -113,6 +114,9 @@ def run_all(arguments: argparse.Namespace, console: Console) -> Results:
             if not starts(results, bench):
                 continue
             for scenario in wanted:
+                if scenario.name in nats_peer.SCENARIOS and NATS not in results.figures:
+                    status.update("nats-server")
+                    measure(results, NATS, "1 → 1", nats_peer.measure, bench)
                 if scenario.floor and not floor_done:
                     status.update(f"floor: {scenario.name}")
                     measure(results, FLOOR, scenario.name, scenario.floor, bench)
@@ -120,6 +124,20 @@ def run_all(arguments: argparse.Namespace, console: Console) -> Results:
                 measure(results, bench.engine, scenario.name, scenario.run, bench)
             floor_done = True
     return results
+
+
+def run_turns(arguments: argparse.Namespace, console: Console) -> int:
+    """Compares with another checkout; the exit code."""
+    machine.raise_file_limit()
+    failed = False
+    for bench in benches(arguments):
+        with console.status("") as status:
+            found = turns.measure(bench, arguments.versus, chosen(arguments.only), status)
+        turns.show(found, arguments.versus, console)
+        failed = failed or bool(found.failures)
+    if (warning := machine.busy()) is not None:
+        console.print(warning, style="yellow")
+    return 1 if failed else 0
 
 
 def read_results(file: Path) -> Results:
@@ -157,6 +175,8 @@ def _main(arguments: argparse.Namespace, console: Console) -> int:
         else:
             sys.stdout.write(text)
         return 0
+    if arguments.versus:
+        return run_turns(arguments, console)
     results = run_all(arguments, console)
     output.show(results, read_results(BASELINE), console)
     if arguments.json:

@@ -11,12 +11,18 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.bench.errors import BenchError
-from tests.bench.figures import FIGURES, FLOOR, Figure, Results, Spread
+from tests.bench.figures import FIGURES, FLOOR, NATS, Figure, Results, Spread
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"
-_HEAD: Final = ("| | unit | target | min / median / max | × floor | C router |", "|---|---|--:|--:|--:|--:|")
-_COLUMNS: Final = ("scenario", "", "unit", "target", "min", "median", "max", "× floor", "× baseline", "C router")
+_HEAD: Final = (
+    "| | × nats-server | × floor | target | min / median / max | unit | C router |",
+    "|---|--:|--:|--:|--:|---|--:|",
+)
+_COLUMNS: Final = (
+    *("scenario", "", "× nats", "× floor", "× baseline", "target"),
+    *("min", "median", "max", "unit", "C router"),
+)
 
 
 def show(results: Results, baseline: Results, console: Console) -> None:
@@ -24,7 +30,7 @@ def show(results: Results, baseline: Results, console: Console) -> None:
     for engine in results.engines():
         table = Table(title=f"engine: {engine}", title_justify="left")
         for n, head in enumerate(_COLUMNS):
-            table.add_column(head, justify="left" if n < 3 else "right", no_wrap=head != "")
+            table.add_column(head, justify="left" if n < 2 or head == "unit" else "right", no_wrap=head != "")
         for figure, spread in _measured(results, engine):
             table.add_row(*_cells(results, baseline, engine, figure, spread))
         console.print(table)
@@ -43,17 +49,19 @@ def _measured(results: Results, engine: str) -> Iterator[tuple[Figure, Spread]]:
 
 def _cells(results: Results, baseline: Results, engine: str, figure: Figure, spread: Spread) -> list[str | Text]:
     target = figure.targets.get(engine)
-    style = "" if target is None else "green" if spread.median <= target else "red"
+    style = {True: "green", False: "red", None: ""}[results.holds(engine, figure)]
+    before = baseline.spread(engine, figure.name)
     return [
         figure.name,
         figure.title,
-        figure.unit,
-        "" if target is None else f"≤ {target:g}",
+        _ratio(results.ratio(engine, figure.name, NATS)),
+        _ratio(results.ratio(engine, figure.name, FLOOR)),
+        _ratio(spread.median / before.median if before and before.median > 0 else None),
+        Text("" if target is None else str(target), style=style),
         _number(figure, spread.low),
         Text(_number(figure, spread.median), style=style),
         _number(figure, spread.high),
-        _ratio(spread, results.spread(FLOOR, figure.name)),
-        _ratio(spread, baseline.spread(engine, figure.name)),
+        figure.unit,
         "" if figure.c_router is None else f"{figure.c_router:g}",
     ]
 
@@ -62,8 +70,8 @@ def _number(figure: Figure, value: float) -> str:
     return f"{value:.{figure.digits}f}"
 
 
-def _ratio(spread: Spread, other: Spread | None) -> str:
-    return f"{spread.median / other.median:.2f}" if other and other.median > 0 else ""
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def markdown(results: Results) -> str:
@@ -81,13 +89,14 @@ def markdown(results: Results) -> str:
         for figure, spread in _measured(results, engine):
             target = figure.targets.get(engine)
             values = " / ".join(_number(figure, v) for v in (spread.low, spread.median, spread.high))
-            missed = " (missed)" if target is not None and spread.median > target else ""
+            missed = " (missed)" if results.holds(engine, figure) is False else ""
             cells = [
                 f"{figure.title} (`{figure.name}`)",
-                figure.unit,
-                "" if target is None else f"≤ {target:g}",
+                _ratio(results.ratio(engine, figure.name, NATS)),
+                _ratio(results.ratio(engine, figure.name, FLOOR)),
+                "" if target is None else str(target),
                 values + missed,
-                _ratio(spread, results.spread(FLOOR, figure.name)),
+                figure.unit,
                 "" if figure.c_router is None else f"{figure.c_router:g}",
             ]
             lines.append("| " + " | ".join(cells) + " |")

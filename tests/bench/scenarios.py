@@ -35,11 +35,12 @@ class Bench:
     quick: bool
     cores: frozenset[int] | None          # of the load generator
     external: Target | None = None        # a router that runs already
+    once: bool = False                    # a single repetition: the caller repeats
 
     @property
     def repetitions(self) -> int:
         """How often each scenario is measured."""
-        return 1 if self.quick else 3
+        return 1 if self.quick or self.once else 3
 
     @property
     def mesh_launcher(self) -> Launcher:

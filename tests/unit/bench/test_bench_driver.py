@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from tests.bench import __main__ as bench
-from tests.bench import output
+from tests.bench import output, turns
 from tests.bench.errors import BenchError
-from tests.bench.figures import COMPILED, FIGURES, FLOOR, Results
+from tests.bench.figures import COMPILED, FIGURES, FLOOR, NATS, Results
 from tests.bench.routers import RouterSpec, config_text
 from waymesh_schema.config import parse_conf
 
@@ -24,12 +24,13 @@ def results() -> Results:
     for value in (0.3, 0.5, 0.6):
         results.add(COMPILED, {"uns-100": value})
     results.add(FLOOR, {"uns-100": 0.1})
+    results.add(NATS, {"uns-100": 0.8})
     results.failures.append("compiled pre-10k: lost 3")
     return results
 
 
 def test_median_against_target(results: Results) -> None:
-    assert results.missed() == ["compiled uns-100: 0.50 > 0.4 µs/msg"]
+    assert results.missed() == ["compiled uns-100: 0.62, target ≤ 0.6 × nats-server"]
 
 
 def test_json_and_back(results: Results) -> None:
@@ -39,12 +40,15 @@ def test_json_and_back(results: Results) -> None:
 def test_table_shows_target_floor_baseline_and_failure(results: Results) -> None:
     baseline = Results({})
     baseline.add(COMPILED, {"uns-100": 0.25})
-    console = Console(width=150, file=io.StringIO())
+    console = Console(width=180, file=io.StringIO())
     with console.capture() as captured:
         output.show(results, baseline, console)
     text = captured.get()
     row = next(line for line in text.splitlines() if "uns-100" in line)
-    assert [cell.strip() for cell in row.split("│")[4:-1]] == ["≤ 0.4", "0.30", "0.50", "0.60", "5.00", "2.00", "4.9"]
+    assert [cell.strip() for cell in row.split("│")[3:-1]] == [
+        *("0.62", "5.00", "2.00", "≤ 0.6 × nats-server"),
+        *("0.30", "0.50", "0.60", "µs/msg", "4.9"),
+    ]
     assert "lost 3" in text
 
 
@@ -72,6 +76,26 @@ def test_configuration_is_valid() -> None:
     kinds = [entry.type.name for entry in entries]
     assert kinds.count("listener") == kinds.count("connector") == 2
     assert sorted(entry.attributes["cost"] for entry in entries if entry.type.name == "connector") == [1, 10]
+
+
+def test_a_target_without_its_reference_is_not_judged(results: Results) -> None:
+    del results.figures[NATS]
+    assert results.missed() == []
+    assert results.holds(COMPILED, FIGURES["uns-100"]) is None
+
+
+def test_turns_give_ratios_pair_by_pair() -> None:
+    found = turns.Turns(COMPILED, {"uns-100": [(1.0, 2.0), (3.0, 4.0), (1.0, 4.0), (1.0, 0.0)]})
+    console = Console(width=150, file=io.StringIO())
+    with console.capture() as captured:
+        turns.show(found, Path("before"), console)
+    assert "0.50" in captured.get()
+    assert "0.25 … 0.75" in captured.get()
+
+
+def test_turns_need_a_checkout_that_is_set_up(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="make setup"):
+        turns.router_of(tmp_path)
 
 
 def test_unknown_scenario() -> None:
