@@ -10,4 +10,4 @@ cdef keep_back(object kept, const unsigned char[::1] b, Py_ssize_t start, Py_ssi
 cdef write_more(Link link, bint more, bint aborted, Py_ssize_t payload)
 cdef abort(Link link)
 cdef flush_backlog(Link link)
-cdef write_first_header(unsigned char[::1] o, Py_ssize_t p, Link link, unsigned int oid, bint settled, bint more, unsigned int form, Py_ssize_t size)
+cdef void write_first_header(Connection conn, Py_ssize_t p, int channel, unsigned int handle, unsigned int oid, unsigned int form, Py_ssize_t size) noexcept

@@ -1,3 +1,6 @@
+cimport cython
+
+@cython.final
 cdef class TransferFields:
     cdef public Py_ssize_t at
     cdef public long long handle
@@ -10,6 +13,8 @@ cdef class TransferFields:
     cdef public bint aborted
     cdef public bint transactional
     cpdef Py_ssize_t read(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
+    cdef read_rare(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
     cdef Py_ssize_t read_tag(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
 
 cdef TransferFields FIELDS
+cdef long long number(const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -64

@@ -14,7 +14,7 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcmp, memcpy
+    from cython.cimports.libc.string import memcmp
 
 _U32 = struct.Struct(">I")
 _unpack_u32 = _U32.unpack_from
@@ -30,57 +30,29 @@ def truncated(what: str) -> DecodeError:
     return DecodeError(f"truncated {what}")
 
 
-def read_u32(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.uint:
-    """The four octets at p; the caller has checked that they are there."""
-    if cython.compiled:
-        return (
-            cython.cast(cython.uint, b[p]) << 24
-            | cython.cast(cython.uint, b[p + 1]) << 16
-            | cython.cast(cython.uint, b[p + 2]) << 8
-            | b[p + 3]
-        )
-    return _unpack_u32(b, p)[0]
+if not cython.compiled:  # compiled, wire.pxd has these as inline functions
 
+    def read_u32(b: memoryview, p: int) -> int:
+        """The four octets at p; the caller has checked that they are there."""
+        value: int = _unpack_u32(b, p)[0]
+        return value
 
-def serial_gap(a: cython.uint, b: cython.uint) -> cython.int:
-    """How far serial number a is ahead of b, negative if it is behind. Spec: 2.8.10 (RFC 1982)."""
-    if cython.compiled:
-        return cython.cast(cython.int, a - b)
-    return ((a - b + 0x80000000) & 0xFFFFFFFF) - 0x80000000
-
-
-def serial_add(a: cython.uint, n: cython.uint) -> cython.uint:
-    """Serial number a + n, wrapped."""
-    if cython.compiled:
-        return a + n
-    return (a + n) & 0xFFFFFFFF
-
-
-def write_u32(b: cython.uchar[::1], p: cython.Py_ssize_t, v: cython.uint) -> cython.void:
-    """Write v as four octets at p; the caller has made room."""
-    if cython.compiled:
-        b[p] = v >> 24 & 255
-        b[p + 1] = v >> 16 & 255
-        b[p + 2] = v >> 8 & 255
-        b[p + 3] = v & 255
-    else:
+    def write_u32(b: memoryview, p: int, v: int) -> None:
+        """Write v as four octets at p; the caller has made room."""
         _pack_u32(b, p, v)
 
+    def serial_gap(a: int, b: int) -> int:
+        """How far serial number a is ahead of b, negative if it is behind. Spec: 2.8.10 (RFC 1982)."""
+        return ((a - b + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
-def copy(
-    dst: cython.uchar[::1],
-    d: cython.Py_ssize_t,
-    src: cython.const[cython.uchar][::1],
-    s: cython.Py_ssize_t,
-    n: cython.Py_ssize_t,
-) -> cython.void:
-    """dst[d:d+n] = src[s:s+n]; both ranges exist."""
-    if n <= 0:
-        return
-    if cython.compiled:
-        memcpy(cython.address(dst[d]), cython.address(src[s]), n)
-    else:
-        dst[d : d + n] = src[s : s + n]
+    def serial_add(a: int, n: int) -> int:
+        """Serial number a + n, wrapped."""
+        return (a + n) & 0xFFFFFFFF
+
+    def copy(dst: memoryview, d: int, src: memoryview, s: int, n: int) -> None:
+        """dst[d:d+n] = src[s:s+n]; both ranges exist."""
+        if n > 0:
+            dst[d : d + n] = src[s : s + n]
 
 
 def same(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t, what: bytes) -> cython.bint:

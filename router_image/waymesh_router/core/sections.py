@@ -37,6 +37,9 @@ class Sections:
         p: cython.Py_ssize_t = start
         code: cython.int = section_code(b, p, end)
         self.header_at = -1
+        if code > MESSAGE_ANNOTATIONS:  # most messages: nothing stands before what is passed on
+            self.head = self.rest = start
+            return FOUND
         try:
             if code == HEADER:
                 self.header_at = value_at(b, p)
