@@ -22,6 +22,7 @@ from waymesh_amqp.errors import (
     DecodeError,
     FramingError,
 )
+from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.link import Link
 from waymesh_amqp.negotiation import (
     AMQP_HEADER,
@@ -67,8 +68,6 @@ MAX_FRAME = cython.declare(cython.Py_ssize_t, 1048576)
 """Larger frames than this are never sent, whatever the peer would take, so that buffers stay small."""
 MIN_MAX_FRAME = 512
 """Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
-MAX_REASON = 100
-"""Characters of an error's description, so that a close always fits into the smallest frame."""
 EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
@@ -86,6 +85,7 @@ class Connection(OutputBuffer):
         self.phase = HEADER
         self.state = "START"
         self.receiving = False
+        self.frame_end = 0
         self.octets_in = 0
         self.octets_out = 0
         self.done = False
@@ -124,21 +124,25 @@ class Connection(OutputBuffer):
         pos: cython.Py_ssize_t = 0
         used: cython.Py_ssize_t
         self.heard = True
-        try:
-            while self.phase != FRAMES:
-                if self.phase == DEAD:
+        while True:
+            try:
+                while self.phase != FRAMES:
+                    if self.phase == DEAD:
+                        return n
+                    used = self.take_preamble(b, pos, n)
+                    if used == 0:
+                        self.octets_in += pos
+                        return pos
+                    pos += used
+                used = self.take_frames(b, pos, n)
+                self.octets_in += used
+                return used
+            except AmqpError as e:
+                if e.concerns is None or e.concerns.connection is self:
+                    self.fail(e.condition, e.description)
                     return n
-                used = self.take_preamble(b, pos, n)
-                if used == 0:
-                    self.octets_in += pos
-                    return pos
-                pos += used
-            used = self.take_frames(b, pos, n)
-            self.octets_in += used
-            return used
-        except AmqpError as e:
-            self.fail(e.condition, e.description)
-            return n
+                e.concerns.end(e.condition, e.description)  # what this peer sent was right: go on behind its frame
+                pos = self.frame_end
 
     def take_frames(
         self, b: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, n: cython.Py_ssize_t
@@ -153,6 +157,7 @@ class Connection(OutputBuffer):
                 self.bad_frame_header(size, b[pos + 4])
             if n - pos < size:
                 break
+            self.frame_end = pos + size
             p = pos + b[pos + 4] * 4
             if b[pos + 5] != 0:
                 raise FramingError(f"frame type {b[pos + 5]} on an AMQP connection")
@@ -325,7 +330,7 @@ class Connection(OutputBuffer):
 
     def close(self, condition: str = "", description: str = "") -> None:
         """Orderly close; with a condition, because of an error. Spec: 2.7.9."""
-        self.close_with(ErrorInfo(condition, description[:MAX_REASON]) if condition else None)
+        self.close_with(ErrorInfo(condition, description) if condition else None)
 
     def close_with(self, error: ErrorInfo | None) -> None:
         """Orderly close with all of an error. Spec: 2.7.9."""
@@ -338,7 +343,7 @@ class Connection(OutputBuffer):
             return
         self.flush()
         self.step("close>")
-        self.put(encode_frame(0, Close(error=error)))
+        self.put(fitting_frame(0, Close(error=error), self.peer_max) or b"")
         self.mark_dirty()
         self.receiving = False
         self.deadline = self.last_heard + self.settings.idle_timeout_s + self.settings.close_timeout_s

@@ -25,10 +25,11 @@ cdef class DeliveryRing:
     cdef list slots
     cdef readonly Py_ssize_t count
     cdef dict aside
+    cdef dict by_link
     cpdef put(self, Delivery d)
     cdef grow(self)
     cdef set_aside(self, unsigned int slot)
     cpdef Delivery find(self, unsigned int i)
     cpdef drop(self, Delivery d)
-    cpdef list take_all(self)
     cpdef list live(self)
+    cpdef list of(self, link)

@@ -47,6 +47,8 @@ class DeliveryRing:
 
     On collision the ring doubles while it is well filled; else the older delivery (one that its receiver never settles)
     moves to a dict, so that one forgotten delivery does not stretch the ring without bound.
+
+    `by_link`: the deliveries of each link, worked out when links end, and valid until another delivery comes.
     """
 
     def __init__(self, outgoing: cython.bint) -> None:
@@ -55,6 +57,7 @@ class DeliveryRing:
         self.slots: list[Any] = [None] * INITIAL_SLOTS  # a Delivery or None
         self.count = 0
         self.aside: dict[int, Delivery] | None = None
+        self.by_link: dict[Any, list[Any]] | None = None
 
     def put(self, d: Delivery) -> None:
         """Remember d under its id. Raises KeyError where a live delivery has the same id."""
@@ -68,6 +71,7 @@ class DeliveryRing:
                 self.set_aside(i & self.mask)
         self.slots[i & self.mask] = d
         self.count += 1
+        self.by_link = None
 
     def set_aside(self, slot: cython.uint) -> None:
         """Move the delivery of a slot to the dict."""
@@ -120,11 +124,14 @@ class DeliveryRing:
             found.extend(self.aside.values())
         return found
 
-    def take_all(self) -> list[Any]:
-        """All deliveries; the ring is empty afterwards."""
-        found: list[Any] = self.live()
-        self.mask = INITIAL_SLOTS - 1
-        self.slots = [None] * INITIAL_SLOTS
-        self.aside = None
-        self.count = 0
-        return found
+    def of(self, link: Any) -> list[Any]:
+        """The deliveries of a link that ends, and maybe some that it has no more: all links of a session that end
+        together cost one look at each delivery.
+        """
+        if self.by_link is None:
+            self.by_link = {}
+            d: Delivery
+            for e in self.live():
+                d = e
+                self.by_link.setdefault(d.out if self.outgoing else d.link, []).append(d)
+        return self.by_link.get(link, [])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
-Scope = Literal["connection", "session", "link"]
+if TYPE_CHECKING:
+    from waymesh_amqp.session import Session
 
 # Spec: 2.8.15 amqp-error
 INTERNAL_ERROR = "amqp:internal-error"
@@ -48,22 +49,24 @@ TRANSACTION_TIMEOUT = "amqp:transaction:timeout"
 class AmqpError(Exception):
     """A breach of the protocol or a refusal, with what the peer is to be told.
 
-    `condition` is one of the names above, `description` a sentence for people, `scope` what has to end because of it.
+    `condition` is one of the names above, `description` a sentence for people. `concerns`: the session in which
+    something could not be written; it need not belong to the connection whose input led to that. None: the error is
+    that of the connection that is read.
     """
 
-    def __init__(self, condition: str, description: str = "", scope: Scope = "connection") -> None:
+    def __init__(self, condition: str, description: str = "", concerns: Session | None = None) -> None:
         super().__init__(f"{condition}: {description}" if description else condition)
         self.condition = condition
         self.description = description
-        self.scope: Scope = scope
+        self.concerns = concerns
 
 
 class DecodeError(AmqpError):
     """Bytes that are not what they should be; `position` is the offset in the buffer given, where one is known."""
 
-    def __init__(self, description: str, position: int | None = None, scope: Scope = "connection") -> None:
+    def __init__(self, description: str, position: int | None = None) -> None:
         where = "" if position is None else f" (at byte {position})"
-        super().__init__(DECODE_ERROR, description + where, scope)
+        super().__init__(DECODE_ERROR, description + where)
         self.position = position
 
 
@@ -71,4 +74,4 @@ class FramingError(AmqpError):
     """A frame header that cannot be right: the connection's byte stream is lost. Spec: 2.3.1"""
 
     def __init__(self, description: str) -> None:
-        super().__init__(FRAMING_ERROR, description, "connection")
+        super().__init__(FRAMING_ERROR, description)

@@ -47,6 +47,7 @@ cdef class Link:
     cpdef refuse(self, str condition, str description)
     cpdef bare_answer(self)
     cpdef send_attach(self, attach)
+    cdef refuse_long(self, attach, error)
     cpdef detach(self, str condition=*, str description=*)
     cpdef detach_with(self, error, bint closed)
     cpdef bint answer_after(self, Link other) except -1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from waymesh_amqp import states
+from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import Attach, Detach, ErrorInfo, Flow
 
 if TYPE_CHECKING:
@@ -102,10 +103,29 @@ class Link:
         return answer
 
     def send_attach(self, attach: Attach) -> None:
-        """Our attach, first or answering; a sender's needs its initial delivery-count."""
-        self.state = states.advance(states.LINK, "link", self.state, "attach>")
-        self.attached = self.state == "ATTACHED"
-        self.session.send_frame(attach)
+        """Our attach, first or answering; a sender's needs its initial delivery-count.
+
+        An answer that is too long for the peer becomes a refusal. Raises AmqpError for another attach that is.
+        """
+        following = states.advance(states.LINK, "link", self.state, "attach>", self.session)
+        try:
+            self.session.send_frame(attach)
+        except AmqpError as e:
+            if self.state != "ATTACH_RCVD":
+                raise
+            self.refuse_long(attach, e)
+            return
+        self.state = following
+        self.attached = following == "ATTACHED"
+
+    def refuse_long(self, attach: Attach, error: AmqpError) -> None:
+        """The answer to the peer's attach is longer than its frames may be: without termini it nearly always fits."""
+        bare = self.bare_answer()
+        if attach == bare:  # the name is too long for the peer that chose it
+            self.session.end(error.condition, error.description)
+        else:
+            self.send_attach(bare)
+            self.detach(error.condition, error.description)
 
     def detach(self, condition: str = "", description: str = "") -> None:
         """Close our side. The object lives until the peer has answered; its deliveries end now."""
@@ -115,7 +135,7 @@ class Link:
         """Detach with all of an error; not `closed`: what the link was attached to is to outlive it. Spec: 2.6.4."""
         if (self.state, "detach>") not in states.LINK:
             return
-        self.state = states.advance(states.LINK, "link", self.state, "detach>")
+        self.state = states.advance(states.LINK, "link", self.state, "detach>", self.session)
         self.attached = False
         self.session.send_frame(Detach(handle=self.handle, closed=closed, error=error))
         self.session.link_over(self, error)
@@ -152,7 +172,7 @@ class Link:
 
     def answer_detach(self, error: ErrorInfo | None = None) -> None:
         """Answer the peer's detach. Spec: 2.6.4."""
-        self.state = states.advance(states.LINK, "link", self.state, "detach>")
+        self.state = states.advance(states.LINK, "link", self.state, "detach>", self.session)
         self.session.send_frame(Detach(handle=self.handle, closed=self.closed, error=error))
         self.session.forget(self)
 

@@ -4,6 +4,7 @@ from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
+from waymesh_amqp.outcome_ranges cimport OutcomeRanges
 from waymesh_amqp.transfer cimport TransferFields
 
 @cython.final
@@ -25,13 +26,10 @@ cdef class Session:
     cdef public unsigned int next_delivery_id
     cdef public DeliveryRing unsettled_in
     cdef public DeliveryRing unsettled_out
-    cdef int outcome_count
-    cdef unsigned int outcome_first
-    cdef unsigned int outcome_last
+    cdef OutcomeRanges outcomes
     cdef bytes outcome_state
     cdef bytes checked_state
     cdef bint state_transactional
-    cdef list outcome_ranges
     cdef public list flow_links
     cdef bint window_due
     cdef bint listed

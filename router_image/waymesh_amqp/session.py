@@ -27,8 +27,10 @@ from waymesh_amqp.errors import (
     AmqpError,
     DecodeError,
 )
+from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.link import OUTGOING_WINDOW, Link, told_flow
-from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo, encode_frame
+from waymesh_amqp.outcome_ranges import OutcomeRanges
+from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo
 from waymesh_amqp.transfer import TransferFields
 from waymesh_amqp.types import Described, decode
 
@@ -81,13 +83,10 @@ class Session:
         self.next_delivery_id = 0
         self.unsettled_in = DeliveryRing(False)
         self.unsettled_out = DeliveryRing(True)
-        self.outcome_count = 0
-        self.outcome_first = 0
-        self.outcome_last = 0
+        self.outcomes = OutcomeRanges()
         self.outcome_state = b""
         self.checked_state = b""
         self.state_transactional = False
-        self.outcome_ranges: list[tuple[int, int]] = []
         self.flow_links: list[Link] = []
         self.window_due = False
         self.listed = False
@@ -99,7 +98,7 @@ class Session:
     def begin(self) -> None:
         """Send our begin, first or answering. Spec: 2.5.1."""
         answering = self.state == "BEGIN_RCVD"
-        self.state = states.advance(states.SESSION, "session", self.state, "begin>")
+        self.state = states.advance(states.SESSION, "session", self.state, "begin>", self)
         self.mapped = self.state == "MAPPED"
         self.window_end = serial_add(self.next_incoming_id, self.window)
         self.send_frame(
@@ -113,7 +112,7 @@ class Session:
         )
 
     def on_begin(self, begin: Begin, remote_channel: cython.int) -> None:
-        self.state = states.advance(states.SESSION, "session", self.state, "begin<")
+        self.state = states.advance(states.SESSION, "session", self.state, "begin<", self)
         self.mapped = self.state == "MAPPED"
         self.remote_channel = remote_channel
         self.next_incoming_id = begin.next_outgoing_id
@@ -126,14 +125,14 @@ class Session:
         """End the session from our side; with a condition, because of an error. Spec: 2.5.4."""
         if (self.state, "end>") not in states.SESSION:
             return
-        self.state = states.advance(states.SESSION, "session", self.state, "end>")
+        self.state = states.advance(states.SESSION, "session", self.state, "end>", self)
         self.mapped = False
         error = ErrorInfo(condition, description) if condition else None
         self.send_frame(End(error=error))
         self.over(error)
 
     def on_end(self, end: End) -> None:
-        self.state = states.advance(states.SESSION, "session", self.state, "end<")
+        self.state = states.advance(states.SESSION, "session", self.state, "end<", self)
         self.mapped = False
         if self.state == "END_RCVD":
             self.over(end.error)
@@ -141,7 +140,7 @@ class Session:
                 self.answer_end()
 
     def answer_end(self) -> None:
-        self.state = states.advance(states.SESSION, "session", self.state, "end>")
+        self.state = states.advance(states.SESSION, "session", self.state, "end>", self)
         self.send_frame(End())
         self.connection.sessions.pop(self.channel, None)
 
@@ -154,14 +153,14 @@ class Session:
                 self.link_over(link, error)
                 self.forget(link)
         self.flow_links.clear()
-        self.outcome_ranges.clear()
-        self.outcome_count = 0
+        self.outcomes.clear()
 
     def send_frame(self, performative: Performative) -> None:
-        """Write a frame behind what was collected before it."""
-        frame = encode_frame(self.channel, performative)
-        if len(frame) > self.connection.peer_max:
-            raise AmqpError(FRAME_SIZE_TOO_SMALL, f"{type(performative).__name__.lower()} of {len(frame)} octets")
+        """Write a frame behind what was collected before it; one that does not fit, shorter. Raises AmqpError."""
+        frame = fitting_frame(self.channel, performative, self.connection.peer_max)
+        if frame is None:
+            text = f"{type(performative).__name__.lower()} of more than {self.connection.peer_max} octets"
+            raise AmqpError(FRAME_SIZE_TOO_SMALL, text, self)
         self.connection.flush_outcomes()
         self.connection.put(frame)
         self.connection.mark_dirty()
@@ -180,20 +179,27 @@ class Session:
         links.append(link)
 
     def open_link(self, link: Link, attach: Attach) -> None:
-        """Attach a link of ours: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3."""
+        """Attach a link of ours: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3.
+
+        Raises AmqpError where the peer takes no further link, or no attach of this length.
+        """
         link.name = attach.name
         link.is_sender = not attach.role
         self.new_handle(link)
         if link.handle > self.remote_handle_max:
             self.links[link.handle] = None
-            raise AmqpError(NOT_ALLOWED, f"the peer allows {self.remote_handle_max + 1} links a session", "link")
+            raise AmqpError(NOT_ALLOWED, f"the peer allows {self.remote_handle_max + 1} links a session", self)
         attach.handle = link.handle
         if link.is_sender:
             attach.initial_delivery_count = 0
         link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
         link.rcv_settle_mode = attach.rcv_settle_mode or 0
         self.connection.names[(link.name, link.is_sender)] = link
-        link.send_attach(attach)
+        try:
+            link.send_attach(attach)
+        except AmqpError:
+            self.forget(link)
+            raise
 
     def on_attach(self, attach: Attach) -> None:
         if attach.handle > HANDLE_MAX:
@@ -217,7 +223,7 @@ class Session:
                 self.end(NOT_ALLOWED, f"more links than handle-max {self.remote_handle_max} lets us answer")
                 return
         link.remote_handle = attach.handle
-        link.state = states.advance(states.LINK, "link", link.state, "attach<")
+        link.state = states.advance(states.LINK, "link", link.state, "attach<", self)
         link.attached = link.state == "ATTACHED"
         while len(self.remote_links) <= attach.handle:
             self.remote_links.append(None)
@@ -244,7 +250,7 @@ class Session:
             self.end(UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
             return
         unanswered = link.state == "ATTACH_RCVD"
-        link.state = states.advance(states.LINK, "link", link.state, "detach<")
+        link.state = states.advance(states.LINK, "link", link.state, "detach<", self)
         link.attached = False
         link.closed = detach.closed
         if link.state == "DETACH_RCVD":
@@ -565,17 +571,13 @@ class Session:
     # ---- outgoing outcomes
     def settle(self, did: cython.uint, state: bytes) -> None:
         """An incoming delivery is settled with this outcome: reported at the next flush, neighbours merged."""
-        if self.outcome_count:
-            if serial_add(self.outcome_last, 1) == did and self.outcome_state == state:
-                self.outcome_last = did
-                return
+        outcomes: OutcomeRanges = self.outcomes
+        if outcomes.pending:
             if self.outcome_state == state:
-                self.outcome_ranges.append((self.outcome_first, self.outcome_last))
-            else:
-                self.put_outcomes()
-        self.outcome_count = 1
-        self.outcome_first = did
-        self.outcome_last = did
+                outcomes.add(did)
+                return
+            self.put_outcomes()
+        outcomes.add(did)
         self.outcome_state = state
         self.list_for_flush()
 
@@ -588,23 +590,15 @@ class Session:
 
     def put_outcomes(self) -> None:
         """Write the collected outcomes as dispositions."""
-        first: cython.uint
-        last: cython.uint
-        if self.outcome_ranges:
-            self.outcome_ranges.append((self.outcome_first, self.outcome_last))
-            self.outcome_ranges.sort()
-            first, last = self.outcome_ranges[0]
-            for a, z in self.outcome_ranges:
-                if a > last + 1:
-                    self.put_disposition(True, first, last, True, self.outcome_state)
-                    first = a
-                if z > last:
-                    last = z
-            self.put_disposition(True, first, last, True, self.outcome_state)
-            self.outcome_ranges.clear()
-        elif self.outcome_count:
-            self.put_disposition(True, self.outcome_first, self.outcome_last, True, self.outcome_state)
-        self.outcome_count = 0
+        outcomes: OutcomeRanges = self.outcomes
+        if not outcomes.pending:
+            return
+        if outcomes.single():
+            self.put_disposition(True, outcomes.first, outcomes.last, True, self.outcome_state)
+        else:
+            for first, last in outcomes.merged():
+                self.put_disposition(True, first, last, True, self.outcome_state)
+        outcomes.clear()
 
     def put_disposition(
         self, receiver: cython.bint, first: cython.uint, last: cython.uint, settled: cython.bint, state: bytes
@@ -612,7 +606,10 @@ class Session:
         """A disposition frame; `receiver`: in our role as receiver of the deliveries. `state` may be empty (null)."""
         conn: Connection = self.connection
         if len(state) > conn.peer_max - 32:  # the outcome matters more than its details
-            state = state[:3] + b"\x45" if state[1] == 0x53 else b""
+            view: cython.const[cython.uchar][::1] = state if cython.compiled else memoryview(state)
+            state = state[: skip(view, 1, len(state))] + b"\x45"
+            if len(state) > conn.peer_max - 32:
+                state = b""
         n: cython.Py_ssize_t = len(state)
         size: cython.Py_ssize_t = n if n else 1
         conn.reserve(32 + size)
@@ -636,8 +633,7 @@ class Session:
 
     def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
         """One disposition at once, behind the outcomes that were collected before it."""
-        if self.outcome_count or self.outcome_ranges:
-            self.put_outcomes()
+        self.put_outcomes()
         self.put_disposition(receiver, did, did, settled, state)
         self.connection.mark_dirty()
 
@@ -680,8 +676,7 @@ class Session:
         self.listed = False
         if not self.mapped:
             return
-        if self.outcome_count:
-            self.put_outcomes()
+        self.put_outcomes()
         link: Link
         if self.flow_links:
             links = self.flow_links

@@ -8,8 +8,12 @@ both.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import ILLEGAL_STATE, AmqpError
+
+if TYPE_CHECKING:
+    from waymesh_amqp.session import Session
 
 
 class ProtocolError(AmqpError):
@@ -72,10 +76,13 @@ LINK: Table = {
 }
 
 
-def advance(table: Table, what: str, state: str, event: str) -> str:
-    """The state after the event. Raises `ProtocolError` (amqp:illegal-state) where the table has no such pair."""
+def advance(table: Table, what: str, state: str, event: str, concerns: Session | None = None) -> str:
+    """The state after the event. Raises `ProtocolError` (amqp:illegal-state) where the table has no such pair.
+
+    `concerns`: the session of the endpoint, where it is one of a session or link.
+    """
     following = table.get((state, event))
     if following is None:
         verb = "arrived" if event.endswith("<") else "was to be sent"
-        raise ProtocolError(ILLEGAL_STATE, f"{event[:-1]} {verb} while the {what} is {state}")
+        raise ProtocolError(ILLEGAL_STATE, f"{event[:-1]} {verb} while the {what} is {state}", concerns)
     return following

@@ -62,6 +62,11 @@ def make_queues(broker: BrokerJ, prefix: str) -> None:
 
 def run(url: str, elsewhere: str, prefix: str, *checks: str) -> dict[str, Verdict]:
     """Run these checks, all of them unless some are named; `elsewhere`: another way to the same broker."""
+    return dict(run_each(url, elsewhere, prefix, *checks))
+
+
+def run_each(url: str, elsewhere: str, prefix: str, *checks: str) -> list[tuple[str, Verdict]]:
+    """The same for checks of which some may be named several times, in order."""
     command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), "Main"]
     done = subprocess.run(
         [*command, url, elsewhere, prefix, *checks],
@@ -73,7 +78,7 @@ def run(url: str, elsewhere: str, prefix: str, *checks: str) -> dict[str, Verdic
     )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    return {row["check"]: Verdict(row["ok"], row["seen"].replace(prefix, "PREFIX"), row["wrong"]) for row in rows}
+    return [(row["check"], Verdict(row["ok"], row["seen"].replace(prefix, "PREFIX"), row["wrong"])) for row in rows]
 
 
 @cache

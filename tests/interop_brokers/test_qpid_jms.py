@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.brokers, pytest.mark.timeout(300)
 
 CHECKS = jms_checks.names()
 TOPICS = jms_checks.names("Topic")
+MOVE = "durable_subscription_elsewhere"
+MOVES = 10
 Verdicts = dict[str, Verdict]
 
 
@@ -69,7 +71,7 @@ def through(broker: BrokerJ, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             scene = scenes[place] = PLACES[place](tmp_path_factory.mktemp(place), broker)
             prefix = fresh("jms")
             jms_checks.make_queues(broker, prefix)
-            urls = [_listener_for_jms(router) for router in scene.routers[:2]]
+            urls = [listener_for_jms(router) for router in scene.routers[:2]]
             found[place] = jms_checks.run(urls[0], urls[-1], prefix, *CHECKS_AT.get(place, ()))
         return found[place], scenes[place].routers
 
@@ -87,7 +89,7 @@ def _three_routers(folder: Path, broker: BrokerJ) -> Scene:
     return Scene.start(folder, 3, broker, ROUTES)
 
 
-def _two_beside(folder: Path, broker: BrokerJ) -> Scene:
+def two_beside(folder: Path, broker: BrokerJ) -> Scene:
     """Two routers that the broker takes for one container, so that durable subscriptions are found through both."""
     mesh = Mesh(folder, 2, "line", connector(broker, openContainerId="mesh") + ROUTES).start()
     for router in mesh.routers:
@@ -98,13 +100,13 @@ def _two_beside(folder: Path, broker: BrokerJ) -> Scene:
 PLACES: dict[str, Callable[[Path, BrokerJ], Scene]] = {
     "one_router": _one_router,
     "three_routers": _three_routers,
-    "two_beside": _two_beside,
+    "two_beside": two_beside,
 }
 CHECKS_AT = {"two_beside": TOPICS}
 """Where not all checks run."""
 
 
-def _listener_for_jms(router: RouterProcess) -> str:
+def listener_for_jms(router: RouterProcess, name: str = "jms") -> str:
     """A listener for clients of the broker alone: what has no address goes there, too. Its URL.
 
     What the broker offers only a router beside it knows; the others are told.
@@ -118,7 +120,7 @@ def _listener_for_jms(router: RouterProcess) -> str:
         "openCapabilities": "SHARED-SUBS DELAYED_DELIVERY sole-connection-for-container",
     }
     with ManagementClient(router.url) as client:
-        client.create("listener", given, name="jms")
+        client.create("listener", given, name=name)
     return f"amqp://127.0.0.1:{port}"
 
 
@@ -137,3 +139,15 @@ def test_through_routers(
         show_log(request.node, router)
     assert verdicts[check].ok, verdicts[check].wrong
     assert verdicts[check].seen == direct[check].seen
+
+
+def test_a_durable_subscription_that_moves_at_once_loses_nothing(
+    through: Through, request: pytest.FixtureRequest
+) -> None:
+    """The answer to the client's close must not overtake the broker's to the router's detach: it did in one of ten."""
+    _, routers = through("two_beside")
+    for router in routers:
+        show_log(request.node, router)
+    urls = [listener_for_jms(router, "moves") for router in routers]
+    tries = jms_checks.run_each(*urls, fresh("jms"), *[MOVE] * MOVES)
+    assert [verdict.wrong for _, verdict in tries] == [""] * MOVES

@@ -300,3 +300,12 @@ def test_state_that_would_break_its_reader_is_not_passed_on(core: Hub, state: by
     answers = consumer.send(frames.disposition(0, state=Raw(state)))
     assert answers[-1].error.condition == "amqp:decode-error"
     assert [o[3].descriptor for o in outcomes(producer)] == [0x27]
+
+
+def test_2_8_10_outcomes_across_the_wrap_of_the_ids_settle_nothing_else(core: Hub) -> None:
+    consumer, producer = pair(core, 7, WRAP - 2)
+    consumer.send(frames.disposition(5, last=6), frames.disposition(0, last=3))
+    answered = outcomes(producer)
+    settled = [(first + i) % WRAP for first, last, *_ in answered for i in range((last - first) % WRAP + 1)]
+    assert sorted(settled) == [0, 1, 3, 4, WRAP - 2, WRAP - 1], "2 waits for its consumer"
+    assert unsettled(consumer, producer) == [0, 1, 1, 0]

@@ -16,16 +16,16 @@ DECLARED = Described(ULong(0x34), [b"txn-1", Described(ULong(0x24), [])])
 
 
 class Pair:
-    """A client and a container at one router that routes `q` to the container."""
+    """A client and a container at one router that routes `q` to the container. `frame`: the longest it takes."""
 
-    def __init__(self, chunk: int = 10000) -> None:
+    def __init__(self, chunk: int = 10000, frame: int | None = None) -> None:
         self.hub = core_hub(chunk)
         core: Any = self.hub.handler
         core.linkroutes.add(ENTITY)
         self.broker = self.hub.peer()
         self.broker.conn.role, self.broker.conn.origin = "route-container", "broker"
         self.broker.conn.settings.container_id = core.router_id
-        self.broker.open(container_id="broker")
+        self.broker.open(container_id="broker", max_frame_size=frame)
         self.client = self.hub.peer().open(container_id="client").begin()
 
     def seen(self, peer: Peer, kind: type) -> list[Any]:

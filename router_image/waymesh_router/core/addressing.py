@@ -167,6 +167,8 @@ class Addressing(Linked):
         address = self.get_address(key, treatment)
         if router_id not in address.targets:
             address.targets[router_id] = Target(node)
+            if address.pending is not None:
+                self.await_credit(address)
             self.refresh(address)
 
     def mobile_remove(self, router_id: str, key: str) -> None:
@@ -186,7 +188,5 @@ class Addressing(Linked):
         for address in list(self.addresses.values()):
             if address.targets:
                 if address.pending is not None:
-                    for node in (t.node.neighbour() for t in address.targets.values()):
-                        if node is not None:
-                            node.connection.waiting[address] = None
+                    self.await_credit(address)
                 self.refresh(address)

@@ -25,9 +25,6 @@ _TEMPORARY_LENGTH = 15
 class Refusal(AmqpError):
     """A link that the peer may not attach, and why."""
 
-    def __init__(self, condition: str, description: str) -> None:
-        super().__init__(condition, description, "link")
-
 
 class Rng(Protocol):
     """What is needed of a random.Random."""

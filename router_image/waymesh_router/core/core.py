@@ -199,7 +199,8 @@ class Core(Addressing):
         if kind != ENDPOINT:
             lk.kind = kind
             lk.accept(attach, attach.source, attach.target)
-            self.mesh_link_up(conn, lk)
+            if lk.attached:
+                self.mesh_link_up(conn, lk)
         elif self.drain_from and not attaching.for_management(attach):
             self.turn_away(conn)
         elif self.linkroutes.attach(conn, lk, attach):

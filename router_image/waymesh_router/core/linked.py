@@ -320,7 +320,7 @@ class Linked(Settlement):
     def forget_all(self, out: RouterLink) -> None:
         """A client's receiver is gone: its container knows best what that means for deliveries without an outcome."""
         d: Delivery
-        for e in out.session.unsettled_out.live():
+        for e in out.session.unsettled_out.of(out):
             d = e
             if d.out is out:
                 self.forget(d)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
+from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
 from waymesh_router.core import linknames, nolocal, rewriting
 from waymesh_router.core.attaching import Refusal
@@ -184,7 +184,8 @@ class LinkRoutes:
             try:
                 self._pass_on(way, lk, attach, told if way.conn.role == INTER_ROUTER else None)
             except AmqpError as e:
-                refusal = Refusal(RESOURCE_LIMIT_EXCEEDED, e.description)
+                too_long = e.condition == FRAME_SIZE_TOO_SMALL
+                refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
             else:
                 if conn.role != INTER_ROUTER:
                     nolocal.passed_on(conn, lk, taken)
@@ -257,11 +258,7 @@ class LinkRoutes:
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, way.conn)
         name = linknames.onward_name(conn, way.conn, attach, core.router_id)
-        try:
-            onward = core.open_link(session, rewriting.onward_attach(attach, name, way.entity, told))
-        except AmqpError:
-            self._mirrors.link_gone(session)
-            raise
+        onward = core.open_link(session, rewriting.onward_attach(attach, name, way.entity, told))
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[way.conn.id] = self._loads.get(way.conn.id, 0) + 1
         terminus = attach.source if attach.role else attach.target
@@ -301,7 +298,8 @@ class LinkRoutes:
         if onward.route is not None and onward.route.taken:
             nolocal.give_back(answer, onward.route.taken)
         lk.send_attach(answer)
-        self._core.on_credit(lk if lk.is_sender else onward)
+        if lk.attached:
+            self._core.on_credit(lk if lk.is_sender else onward)
 
     def lost(self, lk: RouterLink, error: ErrorInfo | None) -> None:
         """One of two links is gone: so is the other, for the same reason."""

@@ -14,6 +14,7 @@ cdef class Queueing(Forwarding):
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef wait(self, Address address, Queued q)
+    cdef await_credit(self, Address address)
     cdef feed(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef hold_or_refuse(self, RouterLink lk, Queued q)
     cdef all_in(self, RouterLink lk, Queued q)

@@ -104,6 +104,10 @@ class Queueing(Forwarding):
         if address.pending is None:
             address.pending = deque()
         address.pending.append(q)
+        self.await_credit(address)
+
+    def await_credit(self, address: Address) -> None:
+        """Look at what waits at an address whenever a neighbour that leads to consumers gives credit."""
         for t in address.targets.values():
             neighbour = t.node.neighbour()
             if neighbour is not None:

@@ -151,7 +151,7 @@ class Settlement(Queueing):
         d: Delivery
         feeder: RouterLink | None = out.feeder
         out.feeder = None
-        for e in out.session.unsettled_out.live():
+        for e in out.session.unsettled_out.of(out) if out.unsettled else ():
             d = e
             if d.out is out:
                 out.session.unsettled_out.drop(d)
@@ -193,7 +193,7 @@ class Settlement(Queueing):
             self.drop_stream(lk)
         elif lk.queued is not None:
             self.drop_queued(lk)
-        for e in lk.session.unsettled_in.live():
+        for e in lk.session.unsettled_in.of(lk) if lk.unsettled else ():
             d = e
             if d.link is lk:
                 lk.session.unsettled_in.drop(d)

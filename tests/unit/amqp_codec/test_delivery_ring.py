@@ -1,0 +1,65 @@
+"""The deliveries of links that end: each is looked at once, however many links end with their session."""
+
+from __future__ import annotations
+
+import pytest
+
+from waymesh_amqp.connection import Connection
+from waymesh_amqp.delivery import Delivery, DeliveryRing
+from waymesh_amqp.handler import Handler
+from waymesh_amqp.link import Link
+from waymesh_amqp.session import Session
+from waymesh_amqp.settings import ConnectionSettings
+
+LINKS = 20
+DELIVERIES = 200
+
+
+def filled(outgoing: bool) -> tuple[DeliveryRing, list[Link], list[Delivery]]:
+    """A ring with deliveries of several links in turn."""
+    session = Session(Connection(ConnectionSettings("engine"), Handler(), 0.0), 0, 100)
+    links = [Link(session) for _ in range(LINKS)]
+    ring = DeliveryRing(outgoing)
+    deliveries = []
+    for i in range(DELIVERIES):
+        d = Delivery()
+        d.did = d.oid = i
+        d.link = d.out = links[i % LINKS]
+        ring.put(d)
+        deliveries.append(d)
+    return ring, links, deliveries
+
+
+@pytest.mark.parametrize("outgoing", [False, True])
+def test_all_links_of_a_session_look_at_each_delivery_once(outgoing: bool) -> None:
+    ring, links, deliveries = filled(outgoing)
+    visits = 0
+    for i, link in enumerate(links):
+        for d in list(ring.of(link)):
+            visits += 1
+            assert d is deliveries[d.did]
+            assert d.did % LINKS == i
+            ring.drop(d)
+    assert visits == DELIVERIES
+    assert ring.count == 0
+
+
+def test_what_was_sorted_by_link_serves_all_links_until_another_delivery_comes() -> None:
+    ring, links, _ = filled(True)
+    assert ring.of(links[0]) is ring.of(links[0]), "sorted once"
+    late = Delivery()
+    late.oid, late.out = DELIVERIES, links[0]
+    ring.put(late)
+    assert late in ring.of(links[0])
+
+
+def test_a_link_without_deliveries_and_one_of_nobody() -> None:
+    ring, links, deliveries = filled(False)
+    stranger = Link(links[0].session)
+    assert ring.of(stranger) == []
+    gone = deliveries[0]
+    ring.drop(gone)
+    gone.link = None
+    ring.put(gone)
+    assert gone not in ring.of(links[0])
+    assert ring.count == DELIVERIES
