@@ -103,7 +103,7 @@ def test_a_server_that_refuses_for_a_while_costs_nothing(scene: Scene) -> None:
     scene.server.refuse(403, 6)  # three a pass: the oldest, and others to see whether it is the store
     scene.start("--interval-seconds", "0.1")
     wait_until(lambda: len(scene.server.puts) == 4, 10, "all uploaded")
-    scene.server.refuse(503, 2)
+    scene.server.refuse(503, 3)
     scene.write(4, boot=2)
     wait_until(lambda: not scene.left(), 10, "all uploaded")
     assert scene.stop() == 0
