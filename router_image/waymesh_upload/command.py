@@ -19,6 +19,7 @@ from waymesh_upload.uploader import Passage, Uploader
 MAX_WAIT_S = 60.0
 """The longest time between two tries while the store refuses."""
 USAGE = 2
+ASIDE = 3
 LOG = logging.getLogger("waymesh-upload")
 
 DESCRIPTION = """\
@@ -28,10 +29,12 @@ What is uploaded twice is there once."""
 
 EPILOG = """\
 Credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN in the environment.
-While the store refuses, files stay, and the pauses between tries grow to a minute.
+While the store refuses, files stay, and the pauses between tries grow to a minute. A file that is not taken five times
+while others are, or that can't be read, is set aside: it stays where it is, and is tried again each hour.
 SIGTERM and SIGINT: one more pass, then the end. In a pod this is a sidecar that ends after the router (an init
 container with restartPolicy: Always), so that it takes along what the router publishes last.
-Exit codes: 0 in order; 1 with --once when files are left; 2 when the arguments or the environment are wrong."""
+Exit codes: 0 in order; 1 with --once when files are left; 2 when the arguments or the environment are wrong; 3 without
+--once when files are set aside at the end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     LOG.info("uploads %s to %s every %g s", options.spool, options.target, options.interval_seconds)
-    service.run()
-    return 0
+    return ASIDE if service.run().aside else 0
 
 
 class Service:
@@ -67,13 +69,14 @@ class Service:
         """Make one more pass, and end. May be called in a signal handler."""
         self._stopped.set()
 
-    def run(self) -> None:
-        """Until `stop`."""
+    def run(self) -> Passage:
+        """Until `stop`; returns what became of the last pass."""
         while not self._stopped.is_set():
             self.turn()
             self._stopped.wait(self._pause())
-        self.turn()
-        LOG.info("ends; %d files uploaded in all", self._total)
+        last = self.turn()
+        LOG.info("ends; %d files uploaded in all, %d set aside", self._total, last.aside)
+        return last
 
     def turn(self) -> Passage:
         """One pass; says what became of it where there is something to say."""
@@ -81,6 +84,10 @@ class Service:
         self._total += done.files
         if done.files:
             LOG.info("%d files, %d bytes uploaded; %d files in all", done.files, done.size, self._total)
+        for path, reason in done.failed.items():
+            LOG.warning("%s was not taken, though others were: %s", path, reason)
+        for path in done.given_up:
+            LOG.error("%s is set aside, and tried again each hour; %d files are set aside", path, done.aside)
         if done.refusal:
             self._refusals += 1
             LOG.warning("refused (%d times now), %d files wait: %s", self._refusals, done.waiting, done.refusal)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from urllib.parse import unquote
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from waymesh_schema.telemetry import KINDS
 
-from . import manifest as manifests
+from .catalog import Catalog
+from .claim import Say
 from .errors import AnalyticsError
 from .manifest import Hour, Manifest
 from .reading import (
@@ -42,26 +43,37 @@ SMALL_BYTES = 4 << 20
 """Compressed bytes that one task works up sooner than several can be started."""
 _PART = "part"
 
-Say = Callable[[str], None]
 Files = Mapping[str, list[RawFile]]
 """Hour → files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A store and what it holds. `little`: the same storage by a session for little data; `lock`: of the manifest."""
+    """A store and what it holds. `little`: the same storage by a session for little data."""
 
     storage: Storage
     little: Storage
-    manifest: Manifest
-    lock: Lock = field(default_factory=Lock)
+    catalog: Catalog
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is valid."""
+        return self.catalog.manifest
 
     @classmethod
     def open(cls, spark: SparkSession, root: str, given: Container[str] = ()) -> Store:
-        """The store in a folder, an empty one where there is none; settings in `given` stay as they are. Raises
-        AnalyticsError."""
+        """The store in a folder, for reading; an empty one where there is none. Settings in `given` stay as they are.
+        Raises AnalyticsError."""
         storage = Storage(spark, root)
-        return cls(storage, Storage(little(spark, given), root), manifests.load(storage))
+        return cls(storage, Storage(little(spark, given), root), Catalog.read(storage))
+
+    @classmethod
+    @contextmanager
+    def write(cls, spark: SparkSession, root: str, say: Say, given: Container[str] = ()) -> Iterator[Store]:
+        """The same for writing, until the block ends. Raises AnalyticsError, StoreBusy."""
+        storage = Storage(spark, root)
+        with Catalog.write(storage, say) as catalog:
+            yield cls(storage, Storage(little(spark, given), root), catalog)
 
 
 def advance(store: Store, listing: Listing, say: Say) -> None:
@@ -77,56 +89,31 @@ def advance(store: Store, listing: Listing, say: Say) -> None:
 
     together(work, sorted(pending, key=lambda kind: -_size(pending[kind])), AT_ONCE)
     if store.manifest.late != late:
-        manifests.save(store.storage, store.manifest)
-    sweep(store)
+        store.catalog.commit()
+    store.catalog.sweep()
 
 
 def commit_batch(store: Store, kind: str, batch: Files) -> None:
-    """Curated files and rollups of some hours of a kind, then the commit."""
-    prints = {hour: fingerprint(files) for hour, files in batch.items()}
-    run = hashlib.sha256("".join(f"{hour}{prints[hour]}" for hour in sorted(prints)).encode()).hexdigest()[:16]
+    """Curated files and rollups of some hours of a kind, then the commit. They are in folders of their own, so that
+    nothing that another run has written, or has superseded, is written over."""
+    run = uuid4().hex[:16]
     small = _size(batch) < SMALL_BYTES
     storage = store.little if small else store.storage
     counts = _curate(storage, kind, run, batch, small)
     curated = _written(storage, f"curated/{kind}/{run}")
     rollups = roll_up(storage, kind, run, curated, small)
-    with store.lock:
-        hours = store.manifest.of(kind)
-        superseded = [path for hour in batch if hour in hours for path in hours[hour].paths]
-        for hour, files in batch.items():
-            rows, corrupt, short = counts[hour]
-            paths = {table: paths[hour] for table, paths in rollups.items() if hour in paths}
-            hours[hour] = Hour(
-                prints[hour], len(files), _promised(files), rows, corrupt, short, curated.get(hour, ""), paths
-            )
-        manifests.save(storage, store.manifest)
-    discard(storage, superseded)
+    hours = {}
+    for hour, files in batch.items():
+        rows, corrupt, short = counts[hour]
+        paths = {table: paths[hour] for table, paths in rollups.items() if hour in paths}
+        made_from = fingerprint(files), len(files), _promised(files)
+        hours[hour] = Hour(*made_from, rows, corrupt, short, curated.get(hour, ""), paths)
+    store.catalog.record(kind, hours)
 
 
 def read_curated(storage: Storage, kind: str, paths: list[str]) -> DataFrame:
     """The records of curated files."""
     return storage.spark.read.schema(curated_schema(kind)).parquet(*[storage.full(path) for path in paths])
-
-
-def discard(storage: Storage, paths: Iterable[str]) -> None:
-    """Remove files that the manifest has named and does not name any more."""
-    for path in paths:
-        storage.delete(_folder(path))
-
-
-def sweep(store: Store) -> None:
-    """Remove what a killed run left.
-
-    Folders of runs that the manifest names are not looked into, for a store has some for each hour of its past. What a
-    run had superseded when it was killed, and not removed yet, goes with the rest of its folder.
-    """
-    runs = {_folder(_folder(path)) for path in store.manifest.paths()}
-    for area in ("curated", "rollups"):
-        for table in store.storage.names(area):
-            for run in store.storage.names(f"{area}/{table}"):
-                folder = f"{area}/{table}/{run}"
-                if folder not in runs:
-                    store.storage.delete(folder)
 
 
 # ---- what is to be done
@@ -230,10 +217,6 @@ def _is_short(storage: Storage, file: RawFile, read: int) -> bool:
 def _write_hours(storage: Storage, rows: DataFrame, folder: str, order: Sequence[str]) -> None:
     """One file an hour (_PART), sorted; the rows of an hour are in one partition."""
     rows.sortWithinPartitions(_PART, *order).write.mode("overwrite").partitionBy(_PART).parquet(storage.full(folder))
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _written(storage: Storage, folder: str) -> dict[str, str]:

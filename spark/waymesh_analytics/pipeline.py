@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from .compaction import Say, Store, advance
+from .catalog import FOLDER
+from .claim import Say
+from .compaction import Store, advance
+from .errors import AnalyticsError
 from .failures import told_plainly
 from .hours import window
-from .manifest import MANIFEST
 from .options import Options
 from .output import write_report
 from .reading import find_files
@@ -27,19 +30,29 @@ STORE = "store"
 
 
 def analyze(spark: SparkSession, options: Options, say: Say) -> Report:
-    """Bring the store up to date and report. Raises AnalyticsError."""
+    """Bring the store up to date, write the report into `options.out`. Raises AnalyticsError; StoreBusy while another
+    run does."""
     limits = window(options.begin, options.end)
     source, out = _address(options.source), _address(options.out)
-    store = Store.open(spark, f"{out}/{STORE}", options.conf)
-    if options.streaming:
-        listing = stream(store, source, say)
-    else:
-        listing = find_files(spark, [source])
-        advance(store, listing, say)
-    retain(store, listing, options.retention, datetime.now(UTC), say)
-    rollups = Rollups(store, limits)
-    say(f"report: {len(rollups.hours)} hours")
-    return make_report(rollups, store.manifest, listing)
+    if not Storage(spark, source).exists(""):
+        raise AnalyticsError(f"no such folder: {source}")
+    with Store.write(spark, f"{out}/{STORE}", say, options.conf) as store:
+        if options.streaming:
+            listing = stream(store, source, say)
+        else:
+            listing = find_files(spark, [source])
+            advance(store, listing, say)
+        retain(store.catalog, listing, options.retention, datetime.now(UTC), partial(_remove, spark), say)
+        rollups = Rollups(store, limits)
+        say(f"report: {len(rollups.hours)} hours")
+        report = make_report(rollups, store.manifest, listing)
+        write_report(Storage(spark, out), report)
+    return report
+
+
+def _remove(spark: SparkSession, path: str) -> None:
+    folder, _, name = path.rpartition("/")
+    Storage(spark, folder).delete(name)
 
 
 def run(options: Options, say: Say = lambda text: None) -> Report:
@@ -47,13 +60,12 @@ def run(options: Options, say: Say = lambda text: None) -> Report:
     started = time.monotonic()
     if any(place.startswith(S3A) for place in (options.source, options.out)) and "spark.jars" not in options.conf:
         need_s3a()
-    manifest = f"{options.out}/{STORE}/{MANIFEST}"
-    spark = open_session(options.master, options.conf, java_options(options.source, manifest))
+    commits = f"{options.out}/{STORE}/{FOLDER}"
+    spark = open_session(options.master, options.conf, java_options(options.source, commits))
     say(f"spark {spark.version} at {options.master}, {time.monotonic() - started:.1f} s")
     try:
         with told_plainly():
             report = analyze(spark, options, say)
-            write_report(Storage(spark, _address(options.out)), report)
         say(f"written to {options.out}, {time.monotonic() - started:.1f} s")
         return report
     finally:

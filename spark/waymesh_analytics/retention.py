@@ -3,54 +3,59 @@ the same. Hours that have not come yet do not count: a router whose clock is ahe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from . import manifest as manifests
-from .compaction import Say, Store, discard
+from .catalog import Catalog, folder_of
+from .claim import Say
 from .hours import shifted, text_of
-from .manifest import Manifest
 from .options import Retention
-from .reading import Listing
-from .storage import Storage
+
+if TYPE_CHECKING:
+    from .reading import Listing
 
 
-def retain(store: Store, listing: Listing, retention: Retention, now: datetime, say: Say) -> None:
-    """Remove what is older. Raw files go only when their hour is committed; it can't be done again then."""
-    known = [hour for hours in store.manifest.hours.values() for hour in hours if hour <= text_of(now)]
+def retain(
+    catalog: Catalog, listing: Listing, retention: Retention, now: datetime, remove: Callable[[str], None], say: Say
+) -> None:
+    """Remove what is older. Raw files (by `remove`) go only when their hour is committed as sealed: it can't be done
+    again then, and what comes later for it does not take the place of what was made of them."""
+    manifest = catalog.manifest
+    known = [hour for hours in manifest.hours.values() for hour in hours if hour <= text_of(now)]
     if not known:
         return
     newest = max(known)
-    former = Manifest({kind: dict(hours) for kind, hours in store.manifest.hours.items()})
 
     def before(days: float) -> str:
         return shifted(newest, -24 * days) if days else ""
 
-    removed = _remove_raw(store, listing, before(retention.raw))
-    for hours in store.manifest.hours.values():
+    former = {kind: dict(hours) for kind, hours in manifest.hours.items()}
+    paths = manifest.paths()
+    raw = _seal(catalog, listing, before(retention.raw))
+    for hours in manifest.hours.values():
         for hour, entry in list(hours.items()):
             if hour < before(retention.rollups):
                 hours[hour] = replace(entry, curated="", rollups={}, sealed=True)
             elif hour < before(retention.curated):
                 hours[hour] = replace(entry, curated="")
-    if removed:
-        say(f"retention: {removed} raw files removed")
-    if store.manifest.hours != former.hours:
-        manifests.save(store.storage, store.manifest)
-        discard(store.storage, former.paths() - store.manifest.paths())
+    if manifest.hours != former:
+        catalog.commit(folder_of(path) for path in paths - manifest.paths())
+        catalog.discard()
+    for path in raw:
+        remove(path)
+    if raw:
+        say(f"retention: {len(raw)} raw files removed")
 
 
-def _remove_raw(store: Store, listing: Listing, before: str) -> int:
-    """First the files, then the seal: if this is broken off, an hour has fewer files than it was made from, and is left
-    as it is."""
-    count = 0
+def _seal(catalog: Catalog, listing: Listing, before: str) -> list[str]:
+    """Seal old hours; returns their raw files."""
+    found = []
     for kind, hours in listing.files.items():
-        committed = store.manifest.of(kind)
+        committed = catalog.manifest.of(kind)
         for hour, files in hours.items():
             if hour < before and hour in committed:
-                for file in files:
-                    folder, _, name = file.path.rpartition("/")
-                    Storage(store.storage.spark, folder).delete(name)
                 committed[hour] = replace(committed[hour], sealed=True)
-                count += len(files)
-    return count
+                found += [file.path for file in files]
+    return found

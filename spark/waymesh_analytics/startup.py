@@ -17,10 +17,10 @@ ARCHIVE = "WAYMESH_SPARK_ARCHIVE"
 LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def java_options(source: str, manifest: str) -> str:
-    """Options for reading the folder `source`, what `manifest` was written before left out. Of object stores nothing
-    is known beforehand."""
-    much = "://" in source or _bytes_since(Path(source), _modified(Path(manifest))) > LITTLE_BYTES
+def java_options(source: str, commits: str) -> str:
+    """Options for reading the folder `source`, what is older than the last change of the folder `commits` left out. Of
+    object stores nothing is known beforehand."""
+    much = "://" in source or _bytes_since(Path(source), _modified(Path(commits))) > LITTLE_BYTES
     return " ".join(([] if much else [LITTLE]) + _archive())
 
 

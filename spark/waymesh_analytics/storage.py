@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
+
+from .errors import AnalyticsError
+from .failures import told_plainly
+from .files import Taken
 
 
 class Storage:
@@ -37,11 +42,12 @@ class Storage:
 
     def read_text(self, path: str) -> str:
         """A whole file as UTF-8."""
-        stream = self._system.open(self._path(path))
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+        with told_plainly(self.full(path)):
+            stream = self._system.open(self._path(path))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
 
     def read_bytes(self, path: str) -> bytes:
         """A whole file."""
@@ -52,18 +58,46 @@ class Storage:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a file so that a reader sees the old one or the new one, never a part."""
+        """Write a file over another. A reader never sees a part, but may for a moment find none: Hadoop deletes the old
+        one before it renames the new one. Not for what must not get lost."""
         partial = self._path(f"{path}.tmp")
-        stream = self._system.create(partial, True)
+        self._write(partial, text)
+        overwrite = self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE
+        self._rename(partial, self._path(path), overwrite)
+
+    def write_new(self, path: str, text: str) -> None:
+        """Write a file that was not there: a reader sees nothing or all of it. Raises Taken."""
+        folder, _, name = path.rpartition("/")
+        partial = self._path(f"{folder}/.{name}.{uuid4().hex[:8]}.tmp")
+        self._write(partial, text)
+        none = self._jvm.org.apache.hadoop.fs.Options.Rename.NONE
+        try:
+            with told_plainly(self.full(path)):
+                self._rename(partial, self._path(path), none)
+        except AnalyticsError as error:
+            self._system.delete(partial, False)
+            if self.exists(path):
+                raise Taken(self.full(path)) from error
+            raise
+
+    def put(self, path: str, text: str) -> None:
+        """Write a file in place: it is never away, but a reader may see a part of it."""
+        with told_plainly(self.full(path)):
+            self._write(self._path(path), text)
+
+    def _write(self, path: Any, text: str) -> None:
+        stream = self._system.create(path, True)
         try:
             stream.write(text.encode())
+            if stream.hasCapability("hsync"):
+                stream.hsync()  # else a machine that crashes may keep the name and lose the content
         finally:
             stream.close()
-        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(partial.toUri(), self._conf)
-        overwrite = self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE
+
+    def _rename(self, old: Any, new: Any, option: Any) -> None:
         options = self.spark.sparkContext._gateway.new_array(self._jvm.org.apache.hadoop.fs.Options.Rename, 1)
-        options[0] = overwrite
-        context.rename(partial, self._path(path), options)
+        options[0] = option
+        self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(old.toUri(), self._conf).rename(old, new, options)
 
     def delete(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it; nothing where there is none."""

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 
 from waymesh_schema.telemetry import SUFFIX, parse_path
 
-from .compaction import Say, Store, advance
+from .claim import Say
+from .compaction import Store, advance
 from .errors import AnalyticsError
 from .hours import hour_of
 from .reading import LISTED, Listing, find_files

@@ -49,14 +49,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def analyzed(spark: Any, exported: Path) -> Any:
     """The report of the world, written beside its export, in `out`."""
     from waymesh_analytics.options import Options
-    from waymesh_analytics.output import write_report
     from waymesh_analytics.pipeline import analyze
-    from waymesh_analytics.storage import Storage
 
     out = exported.parent / "out"
-    report = analyze(spark, Options(str(exported), str(out)), lambda text: None)
-    write_report(Storage(spark, out.as_uri()), report)
-    return report
+    return analyze(spark, Options(str(exported), str(out)), lambda text: None)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from waymesh_analytics import AnalyticsError
 from waymesh_analytics.cli.main import main
+from waymesh_analytics.errors import StoreBusy
 from waymesh_analytics.hours import Window, hours_between, parse_moment, window
 
 pytestmark = pytest.mark.engine_independent
@@ -58,8 +59,14 @@ def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkey
     def run(*arguments: object) -> None:
         raise AnalyticsError("no such folder: none")
 
+    def busy(*arguments: object) -> None:
+        raise StoreBusy("out/store: another run is writing it")
+
     monkeypatch.setattr(pipeline, "run", run)
     assert main(["none", "--out", "out"]) == 1
     assert main(["none", "--out", "out", "--conf", "spark.ui"]) == 1
-    said = capsys.readouterr().err.splitlines()
+    monkeypatch.setattr(pipeline, "run", busy)
+    assert main(["none", "--out", "out"]) == 4
+    *said, last = capsys.readouterr().err.splitlines()
+    assert last == "waymesh analyze: out/store: another run is writing it"
     assert said == ["waymesh analyze: no such folder: none", "waymesh analyze: --conf spark.ui: not NAME=VALUE"]

@@ -111,13 +111,14 @@ def run(export: Path, tmp_path: Path) -> Iterator[Callable[[str], Run]]:
 def test_a_killed_run_and_then_a_killed_executor(run: Callable[[str], Run], tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = run("local[2]")
-    first.wait_for((out / "store/manifest.json").exists)
+    first.wait_for(lambda: any("curated/" in path.read_text() for path in (out / "store/manifest").glob("[0-9]*.json")))
     first.kill()
     assert not (out / "report.html").exists()
     second = run(TWO_EXECUTORS)
     second.wait_for(lambda: "2026-01-30T00 to 2026-01-30T09" in second.said and len(second.executors()) == 2)
     os.kill(second.executors()[0], signal.SIGKILL)
     assert second.process.wait(RUN_S) == 0, second.said
+    assert "did not give the store back; it has ended" in second.said
     assert "Lost executor" in second.said
     (traffic,) = json.loads((out / "tables/traffic.json").read_text())
     assert (traffic["samples"], traffic["deliveries"]) == (100, 200)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 
@@ -39,8 +40,18 @@ class Store:
         from waymesh_analytics.compaction import advance
 
         said: list[str] = []
-        advance(self.open(), self.listing(), said.append)
+        with self.write() as store:
+            advance(store, self.listing(), said.append)
         return said
+
+    def write(self) -> Any:
+        from waymesh_analytics.compaction import Store as Opened
+
+        return Opened.write(self.spark, f"{self.out.as_uri()}/store", lambda text: None)
+
+    def manifests(self) -> dict[str, str]:
+        """The manifests by name."""
+        return {path.name: path.read_text() for path in (self.out / "store/manifest").iterdir()}
 
     def listing(self) -> Any:
         from waymesh_analytics.reading import find_files
@@ -101,10 +112,10 @@ def two_hours(*addresses: str, each: float = 5.0) -> list[tuple[str, str, float]
 def test_a_second_run_has_nothing_to_do(store: Store) -> None:
     deliveries(store.export)
     assert len(store.advance()) == 1
-    before = store.files(), store.flows(), (store.out / "store/manifest.json").read_text()
+    before = store.files(), store.flows(), store.manifests()
     assert store.flows() == two_hours("A")
     assert store.advance() == []
-    assert (store.files(), store.flows(), (store.out / "store/manifest.json").read_text()) == before
+    assert (store.files(), store.flows(), store.manifests()) == before
 
 
 def test_a_late_file_has_its_hour_done_again(store: Store) -> None:
@@ -115,6 +126,34 @@ def test_a_late_file_has_its_hour_done_again(store: Store) -> None:
     late = ("2026-01-30T00", "q-B", 5.0)
     assert store.flows() == sorted([*two_hours("A"), late])
     assert len([name for name in store.files() if name.startswith("curated/")]) == 2, "the superseded hour is gone"
+
+
+def test_a_new_file_takes_no_other_one_s_place(spark: Any, tmp_path: Path) -> None:
+    from waymesh_analytics.files import Taken
+    from waymesh_analytics.storage import Storage
+
+    storage = Storage(spark, tmp_path.as_uri())
+    storage.write_new("a/b", "first")
+    with pytest.raises(Taken):
+        storage.write_new("a/b", "second")
+    assert (storage.read_text("a/b"), storage.names("a")) == ("first", ["b"])
+    storage.put("a/b", "third")
+    assert storage.read_text("a/b") == "third"
+
+
+def test_another_run_at_the_same_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from waymesh_analytics import claim
+    from waymesh_analytics.errors import StoreBusy
+
+    monkeypatch.setattr(claim, "BEAT_S", 0.05)
+    deliveries(store.export)
+    with store.write() as first:
+        with pytest.raises(StoreBusy, match="is writing it"):
+            store.advance()
+        assert first.catalog.manifest.hours == {}
+    store.advance()
+    assert store.flows() == two_hours("A")
+    assert not list((store.out / "store/lock").iterdir())
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +298,8 @@ def test_retention(store: Store) -> None:
     deliveries(store.export, "ahead", hours=1, each=1, boot_us=90 * 24 * HOUR_US)
     store.advance()
     retention, now = Retention(raw=1, curated=1.5, rollups=2), datetime(2026, 2, 1, 1, 59, tzinfo=UTC)
-    retain(store.open(), store.listing(), retention, now, lambda text: None)
+    with store.write() as opened:
+        retain(opened.catalog, store.listing(), retention, now, lambda path: Path(urlparse(path).path).unlink(), print)
     raw = sorted(store.listing().files["delivery"])
     assert (raw[0], raw[-1], len(raw)) == ("2026-01-31T01", "2026-04-30T00", 26)
     kept = [name for name in store.files() if name.startswith("curated/")]
@@ -287,7 +327,8 @@ def test_streaming_is_the_same_as_a_batch(store: Store, spark: Any, tmp_path: Pa
     for router in ("A", "B"):
         deliveries(store.export / router, router)
         store.advance()
-        stream(streamed.open(), store.export.as_uri(), lambda text: None)
+        with streamed.write() as opened:
+            stream(opened, store.export.as_uri(), lambda text: None)
         assert streamed.flows() == store.flows()
         assert streamed.hours().keys() == store.hours().keys()
     assert store.flows() == two_hours("A", "B")
@@ -342,8 +383,8 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
         first.mkdir()
     elif fault == "device":
         first.symlink_to("/proc/self/mem")  # whose first bytes nobody can read
-    with pytest.raises(AnalyticsError, match=first.name), told_plainly():
-        advance(store.open(), listing, lambda text: None)
+    with pytest.raises(AnalyticsError, match=first.name), told_plainly(), store.write() as opened:
+        advance(opened, listing, lambda text: None)
     assert store.hours() == {}
     if fault == "folder":
         first.rmdir()
@@ -368,8 +409,8 @@ def test_a_file_that_could_not_be_read_for_a_moment_is_not_taken_for_a_short_one
         return step(*arguments)
 
     monkeypatch.setattr(compaction, healed, heal)
-    with pytest.raises(AnalyticsError, match="run it again"):
-        compaction.advance(store.open(), listing, lambda text: None)
+    with pytest.raises(AnalyticsError, match="run it again"), store.write() as opened:
+        compaction.advance(opened, listing, lambda text: None)
     assert store.hours() == {}
     store.advance()
     assert store.flows() == two_hours("A", each=4000)

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waymesh_analytics.manifest import from_text, to_text
+
 TICKS = os.sysconf("SC_CLK_TCK")
 POLL_S = 0.1
 MASTER = "local[2]"
@@ -78,14 +80,14 @@ def _family(root: int) -> list[int]:
 
 def forget_last_hour(out: Path) -> None:
     """As if the last hour had not been worked up yet."""
-    path = out / "store/manifest.json"
-    data = json.loads(path.read_text())
-    last = max(hour for hours in data["hours"].values() for hour in hours)
-    for entry in [hours.pop(last) for hours in data["hours"].values() if last in hours]:
-        for file in (entry["curated"], *entry["rollups"].values()):
-            shutil.rmtree((path.parent / file).parent)
-    path.write_text(json.dumps(data))
-    os.utime(path, (0, 0))  # so that the files of that hour are new
+    newest = max((out / "store/manifest").glob("[0-9]*.json"))
+    manifest = from_text(newest.read_text())
+    last = max(hour for hours in manifest.hours.values() for hour in hours)
+    for entry in [hours.pop(last) for hours in manifest.hours.values() if last in hours]:
+        for file in entry.paths:
+            shutil.rmtree((out / "store" / file).parent)
+    newest.write_text(to_text(manifest))
+    os.utime(newest.parent, (0, 0))  # so that the files of that hour are new
 
 
 def answer_from_parquet(out: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from tests.architecture.tree import REPO, pyproject
+from waymesh_operator.kube import CERT_MANAGER, EVENT, OWNED, RESOURCES
+from waymesh_operator.plan.cluster import REMOVABLE
 
 pytestmark = pytest.mark.engine_independent
 
@@ -77,6 +79,52 @@ def test_rights_are_few() -> None:
     assert '"*"' not in text
     for word in ("pods/exec", "roles", "rolebindings", "impersonate", "escalate", "bind", "customresourcedefinitions"):
         assert not re.search(rf"[\[ ,]{word}[\], ]", re.sub(r"\{\{/\*.*?\*/\}\}", "", text, flags=re.DOTALL)), word
+
+
+def operator_rights(template: str) -> dict[tuple[str, str], set[str]]:
+    """What a list of rules in the chart's helpers allows: (API group, resource) → verbs."""
+    text = (CHART / "templates/_helpers.tpl").read_text()
+    _, _, rest = text.partition(f'define "{template}" -}}}}\n')
+    rules = re.split(r"^\{\{- end \}\}\n(?=\n|\Z)", rest, maxsplit=1, flags=re.MULTILINE)[0]
+    found: dict[tuple[str, str], set[str]] = {}
+    for rule in yaml.safe_load(re.sub(r"\{\{.*?\}\}", "", rules)):
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
+
+
+def test_the_operator_may_delete_and_write_what_it_does_delete_and_write() -> None:
+    rights = operator_rights("waymesh.rules")
+    written = [*(kind for kind in OWNED if kind.kind != "Pod"), *CERT_MANAGER]
+    deleted = {(kind.group, kind.plural) for kind in written if kind.kind in REMOVABLE}
+    assert len(deleted) == len(REMOVABLE)
+    assert {resource for resource, verbs in rights.items() if "delete" in verbs} == deleted
+    # Server-side apply asks for both.
+    applied = {(kind.group, kind.plural) for kind in (*written, EVENT)}
+    assert {resource for resource, verbs in rights.items() if "create" in verbs} == applied
+    statuses = {(kind.group, f"{kind.plural}/status") for kind in RESOURCES}
+    assert {resource for resource, verbs in rights.items() if "patch" in verbs} == applied | statuses
+    watched = {(kind.group, kind.plural) for kind in (*RESOURCES, *OWNED)}
+    assert {resource for resource, verbs in rights.items() if "watch" in verbs} == watched
+
+
+def test_nothing_in_the_operator_deletes_but_the_planner_s_steps() -> None:
+    """So that the list of what the planner removes is the list of what the operator has to be allowed to delete."""
+    calls = [
+        str(path.relative_to(REPO))
+        for path in sorted((REPO / "operator").rglob("*.py"))
+        if re.search(r"\bkube\.delete\(|delete_namespaced_|\.delete_collection", path.read_text())
+    ]
+    assert calls == ["operator/waymesh_operator/apply/objects.py"]
+
+
+def test_the_report_is_served_to_nobody_else_in_the_cluster() -> None:
+    text = (CHART / "templates/analytics.yaml").read_text()
+    _, _, served = text.partition("$a.report.enabled }}\n{{- if not")
+    assert "waymesh_analytics.serve" in served
+    assert not re.search(r"kind: (Service|Ingress)$|containerPort|http\.server", text, re.MULTILINE)
+    assert re.search(r"mountPath: /output\n +readOnly: true", served)
 
 
 def test_program_of_the_helm_test_is_python() -> None:

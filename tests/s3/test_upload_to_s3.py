@@ -100,10 +100,10 @@ def test_files_become_objects_of_the_same_name(scene: Scene) -> None:
 
 def test_a_server_that_refuses_for_a_while_costs_nothing(scene: Scene) -> None:
     scene.write(4)
-    scene.server.refuse(403, 2)
+    scene.server.refuse(403, 6)  # three a pass: the oldest, and others to see whether it is the store
     scene.start("--interval-seconds", "0.1")
     wait_until(lambda: len(scene.server.puts) == 4, 10, "all uploaded")
-    scene.server.refuse(503, 2)
+    scene.server.refuse(503, 3)
     scene.write(4, boot=2)
     wait_until(lambda: not scene.left(), 10, "all uploaded")
     assert scene.stop() == 0
@@ -134,7 +134,7 @@ def test_the_end_takes_along_what_came_last(scene: Scene) -> None:
     scene.write(2)
     assert scene.stop() == 0
     assert scene.server.objects() == scene.written
-    assert "ends; 2 files uploaded in all" in scene.log
+    assert "ends; 2 files uploaded in all, 0 set aside" in scene.log
 
 
 def test_a_spool_that_fills_while_the_server_refuses_drops_samples_and_counts_them(scene: Scene) -> None:

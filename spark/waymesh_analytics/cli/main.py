@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from waymesh_analytics.errors import AnalyticsError
+from waymesh_analytics.errors import AnalyticsError, StoreBusy
 from waymesh_analytics.hours import parse_moment
 from waymesh_analytics.options import Options, Retention, s3a_settings
 
@@ -22,7 +22,8 @@ def parser() -> argparse.ArgumentParser:
         prog="waymesh analyze",
         description="Read what routers exported, and report: traffic, latency, outcomes, faults, what is missing. What "
         "was read once is kept in OUT/store, so that the next run only reads new files.",
-        epilog="Exit codes: 0 done; 1 could not be done; 2 wrong options; 3 with --strict: records are missing.",
+        epilog="Exit codes: 0 done; 1 could not be done; 2 wrong options; 3 with --strict: records are missing; "
+        "4: another run writes OUT/store.",
     )
     made.add_argument("path", metavar="PATH", help="folder (or s3a:// address) that holds v1/")
     made.add_argument("--out", required=True, metavar="DIR", help="where report and store go")
@@ -66,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
         report = run(options, _silent if asked.quiet else _tell)
     except AnalyticsError as error:
         print(f"waymesh analyze: {error}", file=sys.stderr)
-        return 1
+        return 4 if isinstance(error, StoreBusy) else 1
     if not asked.quiet:
         from rich.console import Console
 
