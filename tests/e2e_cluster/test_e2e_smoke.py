@@ -186,8 +186,8 @@ def test_bad_manifest_is_refused_in_clear_words(namespace: Namespace, crds: list
 def test_patch_that_leaves_a_claim_beside_another_target_is_refused(namespace: Namespace, crds: list[str]) -> None:
     namespace.apply(resource("Router", telemetry={"target": "Claim", "claimRef": {"name": "files"}}))
     for target in ("Off", "EmptyDir", None):
+        patch = json.dumps({"spec": {"telemetry": {"target": target}}})
         with pytest.raises(CommandError, match="claimRef goes with target: Claim"):
-            patch = json.dumps({"spec": {"telemetry": {"target": target}}})
             namespace.kubectl("patch", "router/x", "--type=merge", "-p", patch)
     found = namespace.get("Router", "x") or {}
     assert found["spec"]["telemetry"]["target"] == "Claim"
