@@ -21,10 +21,14 @@ COPY examples examples
 FROM build AS build-operator
 RUN PYTHONPATH=$(echo /made/lib/python*/site-packages) \
     pip install --no-cache-dir -c constraints.txt --no-build-isolation --prefix=/made ".[operator]"
+# A command whose packages are not here; it belongs to the router's image.
+RUN rm /made/bin/waymesh-upload
 
 FROM build AS build-analytics
 RUN PYTHONPATH=$(echo /made/lib/python*/site-packages) \
     pip install --no-cache-dir -c constraints.txt --no-build-isolation --prefix=/made ".[analytics]"
+# Commands whose packages are not here; they belong to the other images.
+RUN rm /made/bin/kubectl-waymesh /made/bin/waymesh /made/bin/waymesh-router /made/bin/waymesh-upload
 
 # Half of PySpark is for what the job does not do.
 RUN cd /made/lib/python*/site-packages/pyspark && xargs -I{} sh -c 'rm -r {}' < /src/spark/left_out.txt

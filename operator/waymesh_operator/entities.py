@@ -174,7 +174,8 @@ def _log_entity(module: str, level: str) -> Entity:
 
 
 def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
-    """What routers export, into a folder."""
+    """What routers export, into a folder. To a router it is sampleOneIn that says that no delivery is sampled."""
+    sampled = telemetry.samples_per_second > 0
     return Entity(
         TELEMETRY,
         TELEMETRY,
@@ -183,8 +184,8 @@ def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
             "mesh": mesh,
             "intervalSeconds": telemetry.interval_s,
             "rotateSeconds": telemetry.rotate_s,
-            "sampleOneIn": telemetry.sample_one_in,
-            "samplesPerSecond": telemetry.samples_per_second,
+            "sampleOneIn": telemetry.sample_one_in if sampled else 0,
+            "samplesPerSecond": max(1, telemetry.samples_per_second),
             "maxMegabytes": telemetry.max_megabytes,
         },
     )

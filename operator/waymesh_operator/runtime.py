@@ -115,7 +115,8 @@ class Operator:
             self._filled = True
             pool.start()
             analytics = AnalyticsWatch(world, self._options.namespaces)
-            tasks = [asyncio.create_task(work) for work in (auditor.run(), analytics.run(), self._beat())]
+            awaited = world.awaited.run(self._kube, inventory, world.pace.missing_s)
+            tasks = [asyncio.create_task(work) for work in (auditor.run(), analytics.run(), awaited, self._beat())]
             try:
                 await self._watch(auditor, pool, held)
             finally:

@@ -28,18 +28,30 @@ PYTHON_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One of our images: its name in the cluster, the extras it needs, what it runs, whether that needs Java."""
+    """One of our images: its name in the cluster, the extras it needs, what it runs, whether that needs Java, and which
+    of the project's scripts it has: those whose imports are there."""
 
     name: str
     extras: tuple[str, ...]
     command: tuple[str, ...]
     java: bool = False
+    scripts: tuple[str, ...] = ()
 
 
 RECIPES = {
-    "router": Recipe(ROUTER, ("router", "client", "upload"), ("waymesh-router",)),
+    "router": Recipe(
+        ROUTER,
+        ("router", "client", "upload"),
+        ("waymesh-router",),
+        scripts=("waymesh-router", "waymesh-upload"),
+    ),
     "analytics": Recipe(ANALYTICS, ("analytics",), ("python", "-m", "waymesh_analytics"), java=True),
-    "operator": Recipe(OPERATOR, ("operator",), ("python", "-m", "waymesh_operator", "run")),
+    "operator": Recipe(
+        OPERATOR,
+        ("operator",),
+        ("python", "-m", "waymesh_operator", "run"),
+        scripts=("kubectl-waymesh", "waymesh", "waymesh-router"),
+    ),
 }
 
 
@@ -68,7 +80,8 @@ def _build(name: str, recipe: Recipe) -> Path:
     with locked("images"):
         own = digest(_own_inputs())
         base = _layer("python", digest(_interpreter_inputs()), rootfs.interpreter)
-        needed = digest([_code(), *_distribution_inputs(recipe.extras)])
+        scripts = " ".join(recipe.scripts).encode()
+        needed = digest([_code(), scripts, *_distribution_inputs(recipe.extras)])
         libraries = _layer(f"{name}-packages", needed, lambda root: _packages(root, recipe))
         code = _layer("waymesh", own, lambda root: _project(root, _note(own)))
         compiled = _note(own).exists()
@@ -88,6 +101,7 @@ def _build(name: str, recipe: Recipe) -> Path:
 
 def _packages(root: Path, recipe: Recipe) -> None:
     rootfs.packages(root, recipe.extras, spark.is_left_out)
+    rootfs.write_scripts(root, recipe.scripts)
 
 
 def _note(own: str) -> Path:

@@ -87,16 +87,26 @@ def project(root: Path) -> bool:
     run(sys.executable, "setup.py", "-q", *build, *data, cwd=REPO)
     for leftover in root.glob("*.egg-info"):
         shutil.rmtree(leftover)
-    scripts = root / PREFIX / "bin"
-    scripts.mkdir(parents=True, exist_ok=True)
-    for name, target in _pyproject()["scripts"].items():
-        module, _, function = target.partition(":")
-        script = scripts / name
-        script.write_text(SCRIPT.format(python=PREFIX / "bin" / PYTHON, module=module, function=function))
-        script.chmod(0o755)
     compiled = _compiled_twins(site)
     precompile(root, site)
     return compiled
+
+
+def write_scripts(root: Path, names: Iterable[str]) -> None:
+    """These of the project's scripts, as an installation writes them."""
+    folder = root / PREFIX / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (module, function) in scripts().items():
+        if name in names:
+            script = folder / name
+            script.write_text(SCRIPT.format(python=PREFIX / "bin" / PYTHON, module=module, function=function))
+            script.chmod(0o755)
+
+
+def scripts() -> dict[str, tuple[str, str]]:
+    """All scripts of the project: module and function of each."""
+    parts = {name: target.partition(":") for name, target in _pyproject()["scripts"].items()}
+    return {name: (module, function) for name, (module, _, function) in parts.items()}
 
 
 def distributions(extras: Iterable[str]) -> list[importlib.metadata.Distribution]:

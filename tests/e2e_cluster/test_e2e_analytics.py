@@ -24,7 +24,7 @@ from tests.s3 import ENVIRONMENT, running
 
 ADDRESS, COUNT, RATE = "orders", 1000, 500
 RUN_S, SEEN_S = 400.0, 180.0
-EXPORT = {"target": "Claim", "claimName": "files", "intervalSeconds": 30, "rotateSeconds": 5}
+EXPORT = {"target": "Claim", "claimRef": {"name": "files"}, "intervalSeconds": 30, "rotateSeconds": 5}
 EVERY = {"sampleOneIn": 1, "samplesPerSecond": 10 * COUNT}
 IMAGE = {"repository": images.ANALYTICS.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"}
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -156,6 +156,23 @@ REFUSED = {
         "would send the password in clear text",
     ),
     "link route to nothing": (resource("LinkRoute", **ROUTER, prefix="a", direction="in"), "brokerRef"),
+    "port below 1024": (resource("Router", listeners=[{"name": "a", "port": 443}]), "cannot bind a port below 1024"),
+    "control characters": (resource("Address", **ROUTER, prefix="a\tb"), "must not have control characters"),
+    "a last line end": (resource("AutoLink", **ROUTER, address="a\n", direction="in", containerId="c"), "line ends"),
+    "no quantity": (resource("Router", pod={"resources": {"limits": {"memory": "512MB"}}}), "memory"),
+    "one delivery of none": (resource("Router", telemetry={"sampleOneIn": 0}), "spec.telemetry.sampleOneIn"),
+    "a claim that nothing uses": (
+        resource("Router", telemetry={"target": "Off", "claimRef": {"name": "c"}}),
+        "claimRef goes with target: Claim",
+    ),
+    "users in their former shape": (
+        resource("Router", listeners=[{"name": "a", "port": 5672, "auth": "scram", "users": {"name": "u"}}]),
+        "users: {secretRef: {name: ...}}",
+    ),
+    "a claim in its former shape": (
+        resource("Router", telemetry={"target": "Claim", "claimName": "c"}),
+        "claimRef: {name: ...}",
+    ),
 }
 
 
@@ -164,6 +181,16 @@ def test_bad_manifest_is_refused_in_clear_words(namespace: Namespace, crds: list
     manifest, words = REFUSED[case]
     assert words in namespace.refused(manifest)
     assert namespace.get(manifest["kind"], "x") is None
+
+
+def test_patch_that_leaves_a_claim_beside_another_target_is_refused(namespace: Namespace, crds: list[str]) -> None:
+    namespace.apply(resource("Router", telemetry={"target": "Claim", "claimRef": {"name": "files"}}))
+    for target in ("Off", "EmptyDir", None):
+        patch = json.dumps({"spec": {"telemetry": {"target": target}}})
+        with pytest.raises(CommandError, match="claimRef goes with target: Claim"):
+            namespace.kubectl("patch", "router/x", "--type=merge", "-p", patch)
+    found = namespace.get("Router", "x") or {}
+    assert found["spec"]["telemetry"]["target"] == "Claim"
 
 
 def test_role_cannot_change(namespace: Namespace, crds: list[str]) -> None:

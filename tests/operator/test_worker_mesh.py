@@ -85,9 +85,10 @@ def test_worker_exports_to_a_claim_as_soon_as_it_is_there_and_changes_the_pace_l
             pod = lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"]["template"]["spec"]
             return next(item for item in pod["volumes"] if item["name"] == "telemetry")
 
-        lab.router(1, telemetry={"target": "Claim", "claimName": "files"})
+        lab.router(1, telemetry={"target": "Claim", "claimRef": {"name": "files"}})
         await lab.settle()
         assert lab.condition("ResolvedRefs") == ("False", "ClaimMissing")
+        assert lab.condition("Ready") == ("True", "Ready")  # the mesh works without its export
         assert volume() == {"name": "telemetry", "emptyDir": {}}
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         metadata = {"name": "files", "namespace": NAMESPACE}
@@ -96,7 +97,7 @@ def test_worker_exports_to_a_claim_as_soon_as_it_is_there_and_changes_the_pace_l
         assert lab.condition("ResolvedRefs")[0] == "True"
         assert volume()["persistentVolumeClaim"] == {"claimName": "files"}
         before = lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]
-        lab.router(1, telemetry={"target": "Claim", "claimName": "files", "sampleOneIn": 7})
+        lab.router(1, telemetry={"target": "Claim", "claimRef": {"name": "files"}, "sampleOneIn": 7})
         await lab.settle()
         assert lab.live("mesh-0").rows["telemetry"]["telemetry/own"]["sampleOneIn"] == 7
         assert lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"] == before["spec"]

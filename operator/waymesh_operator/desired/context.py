@@ -52,8 +52,8 @@ class Verdict:
     """What can be said about a resource before any router is asked.
 
     `accepted`: it can be carried out as it stands. `resolved_refs`: all it refers to is there. `conflicted`: an older
-    resource has what it wants. `held`: what was made of it before stays as it is. `reason` is one word, `message` is
-    for a person.
+    resource has what it wants. `held`: what was made of it before stays as it is. `spared`: what is missing is nothing
+    that the resource needs to do its work. `reason` is one word, `message` is for a person.
     """
 
     accepted: bool = True
@@ -62,6 +62,7 @@ class Verdict:
     reason: str = "Accepted"
     message: str = ""
     held: bool = False
+    spared: bool = False
 
     @property
     def good(self) -> bool:

@@ -43,7 +43,7 @@ def _claim(router: Router, modes: tuple[str, ...] | None) -> Verdict:
 
 def _unresolved(reason: str, message: str) -> Verdict:
     text = f"telemetry: {message}; the export stays as it is"
-    return Verdict(resolved_refs=False, reason=reason, message=text)
+    return Verdict(resolved_refs=False, reason=reason, message=text, spared=True)
 
 
 def volume(router: Router, context: ClusterContext) -> Mapping[str, Any]:

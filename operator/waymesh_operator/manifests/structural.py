@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -54,6 +55,9 @@ def without_nulls(value: Any) -> Any:
 def findings(schema: Schema, value: Any, path: Path_ = ()) -> Iterator[Finding]:
     """Everything in the value that the schema forbids, outermost first."""
     kind = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string") and not (_is_type("string", value) or _is_type("integer", value)):
+        yield path, f"must be text or a whole number (got {_show(value)})"
+        return
     if kind and not _is_type(kind, value):
         wanted = _NAMES.get(kind, f"a whole {kind}" if kind == "number" else "a whole number")
         yield path, f"must be {wanted} (got {_show(value)})"
@@ -111,10 +115,16 @@ def _bounds(schema: Schema, value: Any) -> Iterator[str]:
         yield from _range(schema, "minimum", "maximum", value, lambda low, high: f"(got {value})")
     elif isinstance(value, str):
         yield from _range(schema, "minLength", "maxLength", len(value), lambda low, high: "characters long")
-        if "pattern" in schema and not re.search(schema["pattern"], value):
+        if "pattern" in schema and not _pattern(schema["pattern"]).search(value):
             yield f"must match {schema['pattern']} (got {_show(value)})"
     elif isinstance(value, list):
         yield from _range(schema, "minItems", "maxItems", len(value), lambda low, high: f"items (got {len(value)})")
+
+
+@functools.lru_cache(maxsize=256)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """The pattern as the API server reads it: there $ is the very end, in Python also what precedes a last newline."""
+    return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
 def _range(schema: Schema, lowest: str, highest: str, size: float, unit: Callable[[Any, Any], str]) -> Iterator[str]:

@@ -191,7 +191,7 @@ def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condi
         return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
     if others["Programmed"].reason in NOT_READY:
         return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
-    if others["ResolvedRefs"].holds is not True:
+    if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
     return Condition("Ready", True, "Ready" if router.size else "ScaledToZero")
 

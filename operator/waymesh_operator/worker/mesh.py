@@ -24,7 +24,7 @@ from waymesh_operator.desired import (
 )
 from waymesh_operator.entities import of_broker
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube import CERT_MANAGER, RESOURCES, SELECTOR
+from waymesh_operator.kube import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
 from waymesh_operator.plan import (
     ApplyObject,
     ClusterAction,
@@ -93,10 +93,12 @@ class MeshWorker:
         nothing of the mesh is left. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         if not objects:
+            self._world.awaited.note(self.mesh, ())
             return None
         resources = self._parser.resources(self.mesh, objects)
         if not resources.router.uid:
             await self._routers.close()
+            self._world.awaited.note(self.mesh, ())
             await self._statuses.write(resources, None, objects)
             return "done"
         result = "error"
@@ -177,14 +179,19 @@ class MeshWorker:
         request = tls_request(resources.router, settings)
         tls = await mesh_tls(request, objects, self._routers, self._world) if request else None
         stateful_set = objects.get(("StatefulSet", namespace, name))
+        secrets = await self._secrets.read(referenced_secrets(resources))
+        claims = await read_claims(self._world, namespace, resources.router.telemetry.claim)
+        lacking = [(SECRET, name) for name, data in secrets.items() if data is None]
+        lacking += [(CLAIM, name) for name, modes in claims.items() if modes is None]
+        self._world.awaited.note(self.mesh, lacking)
         return ClusterContext(
             settings,
-            await self._secrets.read(referenced_secrets(resources)),
+            secrets,
             tls,
             _replicas(stateful_set),
             _image(_pod(stateful_set)),
             (request is None or _is_left_over(objects)) and await self._cert_manager(objects),
-            await read_claims(self._world, namespace, resources.router.telemetry.claim),
+            claims,
             _pod(stateful_set),
         )
 

@@ -22,7 +22,7 @@ class UserSecrets:
     """Secrets that resources of a namespace refer to.
 
     They bear no label of ours, so watching them would mean to watch every Secret of the cluster; they are read again
-    with each resync instead.
+    with each resync instead, and those that are missing with each turn (`Awaited` sees that there is one).
     """
 
     mesh: Ref
@@ -35,7 +35,7 @@ class UserSecrets:
         self._known = {name: known for name, known in self._known.items() if name in names}
         for name in sorted(names):
             at, data = self._known.get(name, (float("-inf"), None))
-            if now - at >= (pace.missing_s if data is None else pace.least_resync_s):
+            if data is None or now - at >= pace.least_resync_s:
                 self._known[name] = (now, await read_secret(self.world, self.mesh.namespace, name))
         return {name: data for name, (_, data) in self._known.items()}
 

@@ -16,6 +16,7 @@ from waymesh_operator.kube import KubeClient
 from waymesh_operator.live import KeyFolder, Reach, SecureReach
 from waymesh_operator.metrics import Metrics
 
+from .awaited import Awaited
 from .inventory import Inventory
 from .reporter import Reporter
 
@@ -26,8 +27,8 @@ _T = TypeVar("_T")
 class Pace:
     """Seconds between turns: while all is as it should be, while something is under way, and after errors at most.
 
-    `gather_s` is how long a change waits for others to come with it. A Secret of a user that is missing is looked for
-    every `missing_s`.
+    `gather_s` is how long a change waits for others to come with it. What a resource refers to and is not there is
+    looked for every `missing_s`.
     """
 
     resync_s: float = 30.0
@@ -35,7 +36,7 @@ class Pace:
     busiest_s: float = 5.0
     backoff_s: float = 60.0
     gather_s: float = 0.1
-    missing_s: float = 5.0
+    missing_s: float = 1.0
     jitter: float = 0.15
 
     @property
@@ -60,6 +61,7 @@ class World:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     rng: random.Random = field(default_factory=random.Random)
+    awaited: Awaited = field(default_factory=Awaited)
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
         """Do what blocks."""

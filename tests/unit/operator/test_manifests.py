@@ -53,10 +53,10 @@ def test_defaults_are_applied() -> None:
 def test_nested_defaults_and_lists() -> None:
     text = (
         ROUTER
-        + "spec: {listeners: [{name: a, port: 1, tls: true}], logging: {modules: [{module: HTTP, level: none}]}}\n"
+        + "spec: {listeners: [{name: a, port: 1024, tls: true}], logging: {modules: [{module: HTTP, level: none}]}}\n"
     )
     (router,) = accept(text).routers
-    assert router.listeners == (Listener("a", 1, tls=True, auth="none"),)
+    assert router.listeners == (Listener("a", 1024, tls=True, auth="none"),)
     assert (router.log_level, router.log_levels) == ("info", (("HTTP", "none"),))
 
 
@@ -125,15 +125,15 @@ SPEC_ERRORS = [
     ("listeners:\n  - name: a", 6, "spec.listeners[0].port", "is required"),
     ("listeners:\n  - name: a\n    port: 70000", 7, "spec.listeners[0].port",
      "must be between 1 and 65535 (got 70000)"),
-    ("listeners:\n  - name: A b\n    port: 7", 6, "spec.listeners[0].name",
+    ("listeners:\n  - name: A b\n    port: 7000", 6, "spec.listeners[0].name",
      "must match ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ (got 'A b')"),
-    ("listeners:\n  - {name: a, port: 7}\n  - {name: a, port: 8}", 7, "spec.listeners[1].name",
+    ("listeners:\n  - {name: a, port: 7000}\n  - {name: a, port: 8000}", 7, "spec.listeners[1].name",
      "'a' is there already, as item [0]"),
-    ("listeners:\n  - {name: a, port: 7}\n  - {name: b, port: 7}", 5, "spec.listeners",
+    ("listeners:\n  - {name: a, port: 7000}\n  - {name: b, port: 7000}", 5, "spec.listeners",
      "two listeners have the same port"),
-    ("listeners:\n  - name: a\n    port: 7\n    auth: plain", 8, "spec.listeners[0].auth",
+    ("listeners:\n  - name: a\n    port: 7000\n    auth: plain", 8, "spec.listeners[0].auth",
      "auth plain would send passwords in clear text; set tls: true or use auth scram"),
-    ("listeners:\n  - name: a\n    port: 7\n    auth: mtls", 8, "spec.listeners[0].auth",
+    ("listeners:\n  - name: a\n    port: 7000\n    auth: mtls", 8, "spec.listeners[0].auth",
      "auth mtls reads the client's certificate; set tls: true"),
     ("drain:\n    timeoutSeconds: -5", 6, "spec.drain.timeoutSeconds", "must be between 0 and 3600 (got -5)"),
     ("pod: {labels: {a: 1}}", 5, "spec.pod.labels.a", "must be text (got 1)"),

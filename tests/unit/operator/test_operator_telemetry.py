@@ -41,6 +41,11 @@ def test_the_export_is_turned_on_and_off_without_a_restart() -> None:
     assert told == ("/var/lib/waymesh/telemetry", "ns/mesh", 10)
 
 
+def test_no_samples_a_second_are_no_samples_at_all() -> None:
+    told = export(Telemetry("EmptyDir", sample_one_in=10, samples_per_second=0))[2]
+    assert (told["sampleOneIn"], told["samplesPerSecond"]) == (0, 1)
+
+
 def test_the_export_goes_to_a_claim_that_is_there() -> None:
     volume, beside, told = export(Telemetry("Claim", "files"), claims={"files": ("ReadWriteMany",)})
     assert volume == {"name": "telemetry", "persistentVolumeClaim": {"claimName": "files"}}

@@ -1,0 +1,113 @@
+"""What is referred to and missing is noticed soon after it comes, and looked for in moderation meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.kit.virtual_time import run_in_virtual_time
+from tests.operator.fake_kube import FakeKube
+from tests.operator.kit import MESH, NAMESPACE, Lab, run
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube import CLAIM, SECRET
+from waymesh_operator.specs import Ref
+from waymesh_operator.worker import Inventory, Pace
+from waymesh_operator.worker.awaited import AT_ONCE, Awaited
+
+pytestmark = pytest.mark.engine_independent
+
+
+def thing(kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}, "data": {}}
+
+
+@pytest.mark.parametrize("kind", [SECRET, CLAIM])
+def test_mesh_gets_a_turn_within_two_seconds_of_the_creation(kind: Any) -> None:
+    async def story() -> None:
+        kube, woken = FakeKube(), asyncio.Event()
+        awaited, inventory = Awaited(), Inventory(changed=lambda mesh: woken.set())
+        awaited.note(MESH, [(kind, "x")])
+        looking = asyncio.create_task(awaited.run(kube, inventory, Pace().missing_s))
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(100.3)
+        assert not woken.is_set()
+        kube.put(thing(kind.kind, "x"))
+        created = loop.time()
+        await woken.wait()
+        assert loop.time() - created <= 2
+        calls = len(kube.calls)
+        await asyncio.sleep(100)
+        assert len(kube.calls) == calls  # it is there: nobody looks for it
+        looking.cancel()
+
+    run_in_virtual_time(story())
+
+
+def test_only_meshes_that_wait_for_it_in_its_namespace_are_woken() -> None:
+    async def story() -> None:
+        kube, woken = FakeKube(), []
+        awaited, inventory = Awaited(), Inventory(changed=woken.append)
+        for mesh in (MESH, Ref(NAMESPACE, "other"), Ref("elsewhere", "mesh")):
+            awaited.note(mesh, [(SECRET, "y" if mesh.name == "other" else "x")])
+        kube.put(thing("Secret", "x"))
+        await awaited.look(kube, inventory)
+        assert woken == [MESH]
+
+    asyncio.run(story())
+
+
+def test_many_missing_names_share_a_bounded_number_of_requests() -> None:
+    async def story() -> None:
+        kube, awaited = FakeKube(), Awaited()
+        awaited.note(MESH, [(SECRET, f"s-{number}") for number in range(5 * AT_ONCE)])
+        for turn in range(1, 6):
+            await awaited.look(kube, Inventory())
+            assert len(kube.calls) == turn * AT_ONCE
+        assert len({name for _, _, name in kube.calls}) == 5 * AT_ONCE
+
+    asyncio.run(story())
+
+
+def test_an_api_server_that_fails_ends_nothing() -> None:
+    async def story() -> None:
+        kube, woken = FakeKube(), []
+        awaited, inventory = Awaited(), Inventory(changed=woken.append)
+        awaited.note(MESH, [(SECRET, "x")])
+        kube.put(thing("Secret", "x"))
+
+        def fail(verb: str, kind: str, name: str) -> None:
+            raise KubeError(503, "busy")
+
+        kube.fail, working = fail, kube.fail
+        await awaited.look(kube, inventory)
+        assert woken == []
+        kube.fail = working
+        await awaited.look(kube, inventory)
+        assert woken == [MESH]
+
+    asyncio.run(story())
+
+
+def test_worker_says_what_it_waits_for_until_it_is_there_or_the_router_is_gone() -> None:
+    async def story(lab: Lab) -> None:
+        async def look() -> int:
+            before = len(lab.kube.calls)
+            await lab.world.awaited.look(lab.kube, lab.inventory)
+            return len(lab.kube.calls) - before
+
+        lab.router(1, telemetry={"target": "Claim", "claimRef": {"name": "files"}})
+        auth = {"mechanism": "SCRAM-SHA-256", "secretRef": {"name": "login"}}
+        lab.add("Broker", "store", endpoints=[{"host": "store", "port": 5672}], auth=auth)
+        await lab.settle()
+        assert await look() == 2
+        lab.kube.put({**thing("Secret", "login"), "data": {"username": "dQ==", "password": "cA=="}})
+        await lab.turn()
+        assert await look() == 1
+        assert lab.condition("ResolvedRefs", "Broker", "store")[0] == "True"
+        lab.kube.remove("Router", NAMESPACE, "mesh")
+        await lab.turn()
+        assert await look() == 0
+
+    run(story)
