@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from waymesh_amqp.errors import CONNECTION_FORCED
 from waymesh_router.core import attaching
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import MOBILE
-from waymesh_router.core.model import RouterLink
+from waymesh_router.core.model import RouterConnection, RouterLink
+from waymesh_router.core.parting import hang_up
 from waymesh_router.core.unsettled import (
     Unsettled,
+    at_rest,
     client_senders,
     count_unsettled,
     mobile_traffic,
@@ -30,8 +31,10 @@ QUIET_S = 0.4
 REPLY_S = 3.0
 """Senders that have no address of their own, or one of a single client, keep their credit at most so long: servers
 reply on them to the requests that they still have."""
-CREDIT_S = 2.0
-"""Senders get this long to give their credit back. One that keeps it (AMQP lets it) may lose pre-settled messages."""
+CREDIT_S = 0.5
+"""Senders get this long to give their credit back. One that keeps it, as those of python-qpid-proton do, has its
+connection ended as soon as nothing of it is unsettled: otherwise it would go on sending, and being refused, and all
+would wait for it. It may lose pre-settled messages."""
 
 
 class Drain:
@@ -79,9 +82,11 @@ class Drain:
 
     def tick(self, now: float) -> None:
         """See whether it is done; to be called several times a second."""
+        core = self._core
+        self._hang_up(core.turned_away)
+        core.turned_away = []
         if self.status != DRAINING:
             return
-        core = self._core
         left = self.unsettled()
         traffic = mobile_traffic(core.addresses.values())
         if left or self._credit_is_out(now) or traffic != self._traffic:
@@ -93,6 +98,8 @@ class Drain:
             for link in [link for link in self._senders() if link.accepting]:
                 link.withdraw()
                 self._busy_at = now
+        if not self._credit_is_out(now):
+            self._hang_up(self._keepers())
         if now - self._busy_at >= QUIET_S:
             self._finish("all is settled")
         elif now - self._since >= self.timeout_s:
@@ -112,17 +119,29 @@ class Drain:
         since = self._since if self._withdrawn_at == math.inf else self._withdrawn_at
         return now - since < CREDIT_S and any(link.credit and not link.accepting for link in self._senders())
 
+    def _keepers(self) -> list[RouterConnection]:
+        """Connections of clients that keep the credit that they were asked for, and have nothing under way."""
+        keeping = [link for link in self._senders() if link.credit and not link.accepting]
+        keepers: dict[int, RouterConnection] = {link.connection.id: link.connection for link in keeping}  # type: ignore[attr-defined,misc]
+        return [connection for connection in keepers.values() if not connection.settings.client and at_rest(connection)]
+
     def _finish(self, why: str, level: str = "notice") -> None:
         """Close the clients' connections; those that only manage the router, and those that it opened itself, stay."""
         self.status = DRAINED
-        closed = 0
-        for connection in list(self._core.connections.values()):
-            if connection.role != "inter-router" and not connection.settings.client and not only_manages(connection):
-                connection.close(CONNECTION_FORCED, attaching.DRAINING)
-                closed += 1
+        clients = [
+            connection
+            for connection in self._core.connections.values()
+            if connection.role != "inter-router" and not connection.settings.client and not only_manages(connection)
+        ]
+        self._hang_up(clients)
         if self._mesh is not None:
             self._mesh.leave()
-        self._log(level, f"drained: {why}; {closed} client connections closed")
+        self._log(level, f"drained: {why}; {len(clients)} client connections closed")
+
+    def _hang_up(self, connections: list[RouterConnection]) -> None:
+        for connection in connections:
+            if not connection.over:
+                hang_up(connection, attaching.DRAINING)
 
     def _log(self, level: str, text: str) -> None:
         log: Callable[[str, str, str], None] = self._core.log

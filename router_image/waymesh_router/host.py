@@ -37,6 +37,9 @@ class Host(Protocol):
     def set_failover(self, name: str, targets: list[Target]) -> None:
         """Where else a connector may go when its peer is away."""
 
+    def retry(self) -> None:
+        """The mesh has changed: connectors that wait to try again do so now."""
+
     def disconnect(self, name: str) -> None:
         """Stop a connector and close its connection."""
 

@@ -25,9 +25,11 @@ DRAIN_SURCHARGE = 1_000_000
 class Mesh(MeshListener):
     """Runs the control plane of an interior router. `engine` is pure; what it wants is done here, at once."""
 
-    def __init__(self, core: Core, engine: RoutingEngine) -> None:
+    def __init__(self, core: Core, engine: RoutingEngine, changed: Callable[[], None]) -> None:
+        """`changed` is called when routers or links of the mesh have come or gone."""
         self.core = core
         self.engine = engine
+        self._changed = changed
         self.changes = 0
         self._sections = Sections()
         self._moved = False
@@ -229,6 +231,7 @@ class Mesh(MeshListener):
         self.changes = e.change_id
         self._paths_change()
         self.core.watcher.topology_changed(e.change_id, e.since)
+        self._changed()
 
     def _paths_change(self) -> None:
         self._moved = True

@@ -80,7 +80,7 @@ class Router:
         self.next_tick = now
         if self.mode == "interior":
             self.routing = RoutingEngine(self._routing_settings(router_id, boot), now)
-            self.mesh = Mesh(self.core, self.routing)
+            self.mesh = Mesh(self.core, self.routing, host.retry)
             self.core.mesh = self.mesh
         self.agent = build_agent(self)
         self.drain = Drain(self.core, self.mesh)

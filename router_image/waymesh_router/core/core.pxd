@@ -19,6 +19,7 @@ cdef class Core(Addressing):
     cdef public object opened
     cdef public Address control_address
     cdef public Annotations bare
+    cdef public list turned_away
     cdef public dict denied
     cdef public object containers
     cdef public object autolinks

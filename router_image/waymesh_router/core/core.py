@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import (
-    CONNECTION_FORCED,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
@@ -74,6 +73,7 @@ class Core(Addressing):
         self.control_address = Address("Lqdrouter", MULTICAST)
         self.control_address.subscriber = self.on_control
         self.bare = Annotations(router_id)
+        self.turned_away: list[RouterConnection] = []
         self.denied = dict.fromkeys(("connection", "link"), 0)
         self.containers = Containers()
         self.autolinks = AutoLinks(self)
@@ -216,10 +216,13 @@ class Core(Addressing):
             self.attach_producer(lk, attach, attaching.checked_target(attach.target))
 
     def turn_away(self, conn: RouterConnection) -> None:
-        """A client wants a link while the router drains: it is to go elsewhere. Raises Refusal."""
+        """A client wants a link while the router drains: it is to go elsewhere. Raises Refusal.
+
+        A new connection ends at the next tick of the drain and not at once: the client may come straight back to us.
+        """
         if conn.id < self.drain_from or conn.settings.client:
             raise Refusal(NOT_ALLOWED, attaching.DRAINING)
-        conn.close(CONNECTION_FORCED, attaching.DRAINING)
+        self.turned_away.append(conn)
 
     def mesh_link_up(self, conn: RouterConnection, lk: RouterLink) -> None:
         """A control or data link is attached on both sides."""

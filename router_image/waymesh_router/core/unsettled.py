@@ -80,6 +80,16 @@ def nothing_under_way(link: RouterLink) -> bool:
     return not link.mid_delivery
 
 
+def _attached(connection: RouterConnection) -> list[Any]:
+    every = (k for session in connection.sessions.values() for k in session.links if k is not None)
+    return [k for k in every if k.attached]
+
+
+def at_rest(connection: RouterConnection) -> bool:
+    """Whether a client's or container's connection could go without a delivery that ends for it."""
+    return all(nothing_under_way(k) for k in _attached(connection))
+
+
 def client_senders(links: Iterable[RouterLink]) -> list[RouterLink]:
     """Incoming links of clients that lead to others, and not to the router itself."""
     return [k for k in links if k.kind == ENDPOINT and not k.is_sender and k.attached and not serves_router(k)]
@@ -92,8 +102,7 @@ def serves_router(link: RouterLink) -> bool:
 
 def only_manages(connection: RouterConnection) -> bool:
     """Whether all links of a connection belong to management requests: to the router, and back to the client."""
-    every = (k for session in connection.sessions.values() for k in session.links if k is not None)
-    links: list[Any] = [k for k in every if k.attached]
+    links = _attached(connection)
     return any(serves_router(k) for k in links) and all(
         serves_router(k) or (k.is_sender and k.address is not None and not k.address.key.startswith(MOBILE))
         for k in links

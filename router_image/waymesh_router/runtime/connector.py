@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
+from waymesh_router.retries import Retries
 from waymesh_router.runtime.addresses import SocketAddress, family, numeric_address, peer_text, port_number, resolve
+from waymesh_router.runtime.dialing import Try
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.loop import EPOLLOUT, Loop, Timer
+from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.tls import TlsProfile
-from waymesh_router.runtime.tls_io import Handshake
 
-FIRST_DELAY_S = 0.05
-LAST_DELAY_S = 2.0
-"""A peer that is there again is noticed, and its links are, within 5 s, even if it refuses one try while it starts."""
-STABLE_S = 1.0
-"""A connection that lived this long was a success: back-off starts anew. A peer that refuses us does so sooner."""
-OPEN_TIMEOUT_S = 15.0
-"""Time for connecting to one address, and for the TLS handshake on it."""
+STAGGER_S = 0.25
+"""When an address has not answered for so long, the next one is tried beside it; the first that answers is taken."""
 
 
 class Owner(Protocol):
@@ -48,16 +43,18 @@ class Connector:
         self._loop = loop
         self.profile = profile
         self._owner = owner
-        self._rng = rng
-        self._verify_hostname = attrs.get("verifyHostname") is not False
+        self._context: Callable[[], Any] | None = None
         if profile is not None:
-            profile.client_context(self._verify_hostname)
+            self._context = partial(profile.client_context, attrs.get("verifyHostname") is not False)
+            self._context()  # a bad certificate shows now
         self._target = 0
+        self._retries = Retries(rng, loop.now())
+        self._round = 0
+        self._looking = False
         self._addresses: list[SocketAddress] = []
-        self._delay = FIRST_DELAY_S
-        self._since = 0.0
-        self._sock: socket.socket | None = None
-        self._timer: Timer | None = None
+        self._tries: list[Try] = []
+        self._next: Timer | None = None
+        self._wait: Timer | None = None
         self._closed = False
 
     @property
@@ -67,13 +64,8 @@ class Connector:
 
     def start(self) -> None:
         """Try to connect, now."""
-        host, port = self.targets[self._target]
-        found = numeric_address(host, port, family(self.attrs))
-        if found is not None:
-            self._resolved([found], None)
-            return
-        # A thread for each look-up: one that hangs must not delay the other connectors.
-        threading.Thread(target=self._look_up, args=(host, port), name="resolver", daemon=True).start()
+        self._drop()
+        self._look()
 
     def close(self) -> None:
         """No more tries; a try in progress is given up. An established transport is the host's."""
@@ -82,9 +74,17 @@ class Connector:
 
     def lost(self) -> None:
         """The established transport ended: connect again."""
-        if self._loop.now() - self._since >= STABLE_S:
-            self._delay = FIRST_DELAY_S
+        self._retries.lost(self._loop.now())
         self._again()
+
+    def retry(self) -> None:
+        """The peer may be there now, perhaps at another address: do not wait. Harmless while a transport is up."""
+        if self._closed:
+            return
+        if self._wait is not None:
+            self.start()
+        elif self._tries and not self._looking:
+            self._look()
 
     def set_failover(self, targets: list[tuple[str, int]]) -> None:
         """Further targets, as the connected peer announced them. The configured ones stay first."""
@@ -93,9 +93,20 @@ class Connector:
         self.targets = [*configured, *(target for target in targets if target not in configured)]
         self._target = self.targets.index(current) if current in self.targets else 0
 
-    # ---- name, address, connection, TLS
+    # ---- name and addresses
 
-    def _look_up(self, host: str, port: int) -> None:
+    def _look(self) -> None:
+        """Find out the addresses of the target. Names are looked up at each try: a pod has a new address each time."""
+        host, port = self.targets[self._target]
+        self._looking = True
+        found = numeric_address(host, port, family(self.attrs))
+        if found is not None:
+            self._resolved(self._round, [found], None)
+            return
+        # A thread for each look-up: one that hangs must not delay the other connectors.
+        threading.Thread(target=self._look_up, args=(self._round, host, port), name="resolver", daemon=True).start()
+
+    def _look_up(self, number: int, host: str, port: int) -> None:
         """In the helper thread."""
         found: list[SocketAddress] = []
         problem: str | None = None
@@ -103,100 +114,72 @@ class Connector:
             found = resolve(host, port, family(self.attrs))
         except OSError as error:
             problem = f"cannot resolve {host}: {error.strerror or error}"
-        self._loop.call_from_thread(lambda: self._resolved(found, problem))
+        self._loop.call_from_thread(lambda: self._resolved(number, found, problem))
 
-    def _resolved(self, addresses: list[SocketAddress], problem: str | None) -> None:
-        if self._closed:
+    def _resolved(self, number: int, addresses: list[SocketAddress], problem: str | None) -> None:
+        if number != self._round:  # of a try that is over
             return
-        if problem is not None:
-            self._fail(problem)
-            return
-        self._addresses = addresses
-        self._next_address()
-
-    def _next_address(self) -> None:
-        kind, address = self._addresses.pop(0)
-        self._timer = self._loop.call_later(OPEN_TIMEOUT_S, lambda: self._address_failed("connecting took too long"))
-        try:
-            sock = self._sock = socket.socket(kind, socket.SOCK_STREAM)
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            code = sock.connect_ex(address)
-        except OSError as error:
-            self._address_failed(error.strerror or str(error))
-            return
-        if code not in (0, errno.EINPROGRESS):
-            self._address_failed(os.strerror(code))
-            return
-        self._loop.register(sock.fileno(), self, EPOLLOUT)
-
-    def on_event(self, mask: int) -> None:
-        """The connection attempt has a result."""
-        sock = self._sock
-        assert sock is not None
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self._address_failed(os.strerror(code))
-        elif _is_own_end(sock):
-            self._address_failed(os.strerror(errno.ECONNREFUSED))
-        elif self.profile is None:
-            self._established()
-        else:
-            self._secure(self.profile, sock)
-
-    def _secure(self, profile: TlsProfile, sock: socket.socket) -> None:
-        try:
-            context = profile.client_context(self._verify_hostname)
-            host = self.targets[self._target][0]
-            secured = context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=host)
-        except OSError as error:
-            self._address_failed(f"TLS: {error}")
-            return
-        self._sock = secured
-        handshake = Handshake(self._loop, secured, lambda _: self._established(), self._address_failed)
-        self._loop.replace(secured.fileno(), handshake)
-        handshake.on_event(0)  # the client speaks first
-
-    def _established(self) -> None:
-        sock = self._sock
-        assert sock is not None
-        self._sock = None
-        self._loop.unregister(sock.fileno())
-        self._drop()
-        self._since = self._loop.now()
-        self._owner.connected(self, sock, self.peer)
-
-    # ---- failures
-
-    def _address_failed(self, reason: str) -> None:
-        self._drop()
+        self._looking = False
+        known = [*self._addresses, *(one.address for one in self._tries)]
+        self._addresses += [address for address in addresses if address not in known]
         if self._addresses:
             self._next_address()
-        else:
+        elif not self._tries:
+            self._fail(problem or f"{self.peer}: no address")
+
+    def _next_address(self) -> None:
+        """Try the next address, and unless an answer comes soon the one behind it."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        one = Try(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self._context)
+        self._tries.append(one)
+        if self._addresses:
+            self._next = self._loop.call_later(STAGGER_S, self._next_address)
+        one.start()
+
+    # ---- from tries
+
+    def reached(self, one: Try, sock: socket.socket) -> None:
+        """The first address that answers is taken."""
+        self._tries.remove(one)
+        self._drop()
+        self._retries.connected(self._loop.now())
+        self._owner.connected(self, sock, self.peer)
+
+    def failed(self, one: Try, reason: str) -> None:
+        """Another address may do."""
+        self._tries.remove(one)
+        if self._addresses:
+            self._next_address()
+        elif not self._tries and not self._looking:
             self._fail(f"{self.peer}: {reason}")
+
+    # ---- failures
 
     def _fail(self, reason: str) -> None:
         self._owner.connect_failed(self, reason)
         self._again()
 
     def _again(self) -> None:
-        """Schedule the next try, on the next target; delays double, and spread so that peers do not come in step."""
+        """Schedule the next try, on the next target."""
         if self._closed:
             return
         self._target = (self._target + 1) % len(self.targets)
-        delay = self._delay * (0.5 + 0.5 * self._rng())
-        self._delay = min(self._delay * 2, LAST_DELAY_S)
-        self._timer = self._loop.call_later(delay, self.start)
+        self._wait = self._loop.call_later(self._retries.delay(self._loop.now()), self.start)
 
     def _drop(self) -> None:
-        """Close the socket of the try in progress, cancel the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._sock is not None:
-            self._loop.unregister(self._sock.fileno())
-            self._sock.close()
-            self._sock = None
+        """Give up all tries in progress, cancel timers."""
+        self._round += 1
+        self._looking = False
+        self._addresses.clear()
+        for timer in (self._next, self._wait):
+            if timer is not None:
+                timer.cancel()
+        self._next = self._wait = None
+        for one in self._tries:
+            one.drop()
+        self._tries.clear()
 
 
 def configured_targets(name: str, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -214,11 +197,3 @@ def configured_targets(name: str, attrs: Mapping[str, Any]) -> list[tuple[str, i
         if not url.hostname:
             raise HostError(f"{entity}: failoverUrls: {text.strip()} has no host")
     return found
-
-
-def _is_own_end(sock: socket.socket) -> bool:
-    """TCP lets a socket connect to itself when nobody listens on a port and the system picks the same one for us."""
-    try:
-        return bool(sock.getsockname() == sock.getpeername())
-    except OSError:  # gone again; the first read will tell
-        return False

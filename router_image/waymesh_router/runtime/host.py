@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.core.parting import hang_up
 from waymesh_router.host import Peer
 from waymesh_router.pages import INTERNAL_ERROR, Page, page
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all
@@ -61,6 +62,7 @@ class SocketHost:
         self._http: set[HttpConnection] = set()
         self._buffer = ReceiveBuffer()
         self._stopping = False
+        self._lingering = 0
 
     def attach(self, router: Router) -> None:
         """Tell whom to serve; before the loop runs."""
@@ -115,6 +117,14 @@ class SocketHost:
         if connector is not None:
             connector.close()
             self._close_later(connector, f"connector {name} was deleted")
+
+    def retry(self) -> None:
+        """Have connectors that wait try now. In the next turn: whoever asks may be in the middle of another's input."""
+        self.loop.call_later(0, self._retry)
+
+    def _retry(self) -> None:
+        for connector in self._connectors.values():
+            connector.retry()
 
     def set_failover(self, name: str, targets: list[tuple[str, int]]) -> None:
         """Where else a connector may go, from the peer's `failover-server-list`."""
@@ -186,8 +196,12 @@ class SocketHost:
         """Both sides said what they had to say. Closing with unread input would make the kernel reset the connection
         and take our last words (an error, most often) from the peer, so its end is awaited for a while."""
         self._release(io)
-        Linger(self.loop, io.sock)
+        self._lingering += 1
+        Linger(self.loop, io.sock, self._lingered)
         self._report_lost(io, "closed")
+
+    def _lingered(self) -> None:
+        self._lingering -= 1
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         """A bug showed on this connection: it goes, the others do not notice."""
@@ -204,7 +218,7 @@ class SocketHost:
         """End of a loop turn: the router's deadlines, then all writes. The time of the router's next deadline."""
         deadline = self._router.tick(now)
         flush_all(self._router.dirty, self._connections)
-        if self._stopping and not self._connections:
+        if self._stopping and not (self._connections or self._lingering):
             self.loop.stop()
         return deadline
 
@@ -323,7 +337,11 @@ class SocketHost:
                 self._close(io, reason)
 
     def _close(self, io: ConnectionIO, reason: str) -> None:
-        io.conn.close(FORCED, reason)
+        endpoint = io.info.endpoint
+        if isinstance(endpoint, Connector) or endpoint.attrs.get("role") == "inter-router":
+            io.conn.close(FORCED, reason)
+        else:
+            hang_up(io.conn, reason)
         io.flush()
         self.loop.call_later(CLOSE_S, lambda: self.ended(io, reason) if io.open else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 
 from waymesh_router.runtime.loop import Loop
 
@@ -15,9 +16,11 @@ LINGER_S = 2.0
 class Linger:
     """A socket that is written out: its end is announced, its input thrown away until the peer closes or time is up."""
 
-    def __init__(self, loop: Loop, sock: socket.socket) -> None:
+    def __init__(self, loop: Loop, sock: socket.socket, ended: Callable[[], None] = lambda: None) -> None:
+        """`ended` is called when the socket is closed; that may be at once."""
         self._loop = loop
         self._sock = sock
+        self._ended = ended
         self._timer = loop.call_later(LINGER_S, self._end)
         with contextlib.suppress(OSError, ValueError):
             if isinstance(sock, ssl.SSLSocket):
@@ -43,3 +46,4 @@ class Linger:
         self._timer.cancel()
         self._loop.unregister(self._sock.fileno())
         self._sock.close()
+        self._ended()

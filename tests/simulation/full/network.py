@@ -14,14 +14,12 @@ from tests.simulation.full.records import Records
 from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
 from waymesh_router.host import Peer
+from waymesh_router.retries import Retries
 from waymesh_router.router import Router
 from waymesh_schema.config import parse_conf
 
 CLIENT_PORT = 10000
 MESH_PORT = 20000
-FIRST_RETRY_S = 0.05
-LAST_RETRY_S = 5.0
-STABLE_S = 1.0
 OPEN_ACCESS = "saslMechanisms: ANONYMOUS\nauthenticatePeer: no\n"
 
 
@@ -119,7 +117,10 @@ class SimRouter(Station):
         """Telemetry, where the configuration asks for it."""
         self.router: Any = None
         self._life = 0
-        self._retry: dict[str, float] = {}
+        self._retries: dict[str, Retries] = {}
+        self._waiting: dict[str, int] = {}
+        """Connectors that wait to dial again: the number of the wait, by name."""
+        self._waits = 0
 
     @property
     def core(self) -> Any:
@@ -142,6 +143,8 @@ class SimRouter(Station):
         config = parse_conf(self.configuration(), f"{self.name}.conf")
         self.alive = True
         self._life += 1
+        self._retries.clear()
+        self._waiting.clear()
         self._alarm = math.inf
         now = self.world.now
         self.router = Router(config, self, now, self.world.rng, "test", int(now))
@@ -169,21 +172,25 @@ class SimRouter(Station):
 
     def lost(self, end: Any, reason: str) -> None:
         self.router.lost(end.conn, reason)
-        if end.endpoint in self._retry:
-            if self.world.now - end.since >= STABLE_S:
-                self._retry[end.endpoint] = FIRST_RETRY_S
+        if end.endpoint in self._retries:
+            self._retries[end.endpoint].lost(self.world.now)
             self._again(end.endpoint)
 
     # ---- connectors
     def _again(self, name: str) -> None:
-        """Dial later; the delay doubles, and spreads."""
-        delay = self._retry[name]
-        self._retry[name] = min(delay * 2, LAST_RETRY_S)
-        self.world.after(delay * (0.5 + 0.5 * self.world.rng.random()), self._dial, self._life, name)
+        """Dial later."""
+        self._waits += 1
+        self._waiting[name] = self._waits
+        self.world.after(self._retries[name].delay(self.world.now), self._waited, self._life, name, self._waits)
+
+    def _waited(self, life: int, name: str, wait: int) -> None:
+        if life == self._life and self._waiting.get(name) == wait:
+            self._dial(life, name)
 
     def _dial(self, life: int, name: str) -> None:
-        if life != self._life or name not in self._retry:
+        if life != self._life or name not in self._retries:
             return
+        self._waiting.pop(name, None)
         cable = self.cables[name]
         found = self.network.dial(MESH_PORT + cable.other.number, cable.latency) if cable.up else None
         if found is None:
@@ -203,6 +210,7 @@ class SimRouter(Station):
         elif wire.dead or not wire.ends:
             self._again(name)
         else:
+            self._retries[name].connected(self.world.now)
             wire.join(self, self.router.connected(name, Peer(self.cables[name].other.name)), name)
 
     def accept(self, wire: Wire, listener: str, peer: str) -> None:
@@ -221,11 +229,16 @@ class SimRouter(Station):
             del self.network.ports[port]
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
-        self._retry[attrs["name"]] = FIRST_RETRY_S
+        self._retries[attrs["name"]] = Retries(self.world.rng.random, self.world.now)
         self.world.after(0.0, self._dial, self._life, attrs["name"])
 
+    def retry(self) -> None:
+        for name in list(self._waiting):
+            self.world.after(0.0, self._waited, self._life, name, self._waiting[name])
+
     def disconnect(self, name: str) -> None:
-        self._retry.pop(name, None)
+        self._retries.pop(name, None)
+        self._waiting.pop(name, None)
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         raise OSError("there is no TLS here")

@@ -253,10 +253,15 @@ def test_out_of_descriptors_pauses_accepting(host: Running) -> None:
     second.close()
 
 
-def test_stop_closes_connections_in_order() -> None:
+def test_stop_tells_routers_and_hangs_up_on_clients() -> None:
+    """So that all client libraries connect anew at once: docs/clients.md."""
     with running() as host:
-        sock = dial(host.listen())
-        sock.sendall(b"x\n")
-        read_line(sock)
-    assert read_all(sock) == b"closed: the test is over\n"
-    sock.close()
+        client = dial(host.listen())
+        router = dial(host.listen(name="M", role="inter-router"))
+        for sock in (client, router):
+            sock.sendall(b"x\n")
+            assert read_line(sock) == b"x\n"
+    assert read_all(client) == b""
+    assert read_all(router) == b"closed: the test is over\n"
+    client.close()
+    router.close()

@@ -97,7 +97,7 @@ def test_orderly_stop(router: RouterProcess, number: signal.Signals) -> None:
     with Client(router.url) as client:
         os.kill(router.pid, number)
         error = client.wait_ended()
-    assert error == "amqp:connection:forced: the router is being stopped"
+    assert error == "amqp:connection:framing-error: connection aborted", "so that clients connect anew"
     wait_until(lambda: not router.alive())
     assert router.stop() == 0
 

@@ -1,0 +1,18 @@
+"""How the connections of clients end when this router goes: drained, or stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+
+
+def hang_up(conn: Connection, reason: str) -> None:
+    """End a client's transport without a close frame, so that the client comes back at once.
+
+    All libraries reconnect then; python-qpid-proton does not after a close with amqp:connection:forced, nor do several
+    others after a close without an error. Source: docs/clients.md. `reason` goes to the log.
+    """
+    conn.flush()  # outcomes that the client has not been told yet
+    conn.eof(reason)

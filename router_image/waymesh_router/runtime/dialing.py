@@ -1,0 +1,127 @@
+"""One try of a connector to reach one address: the TCP connection, then the TLS handshake."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Protocol
+
+from waymesh_router.runtime.addresses import SocketAddress
+from waymesh_router.runtime.loop import EPOLLOUT, Loop, Timer
+from waymesh_router.runtime.tls_io import Handshake
+
+CONNECT_S = 2.0
+"""Time for the TCP connection. The address of a pod that is gone answers nothing; one lost packet can be repeated."""
+TLS_S = 15.0
+"""Time for the TLS handshake behind it."""
+
+
+class Dialer(Protocol):
+    """Whom a try tells how it went; once."""
+
+    def reached(self, one: Try, sock: socket.socket) -> None:
+        """The transport (and TLS) is up; the socket is registered nowhere."""
+
+    def failed(self, one: Try, reason: str) -> None:
+        """It is not."""
+
+
+class Try:
+    """`context`: makes the TLS context, None for plain TCP; `host`: the name that the peer's certificate is for."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        dialer: Dialer,
+        address: SocketAddress,
+        host: str,
+        context: Callable[[], ssl.SSLContext] | None,
+    ) -> None:
+        self.address = address
+        self._loop = loop
+        self._dialer = dialer
+        self._host = host
+        self._context = context
+        self._sock: socket.socket | None = None
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Connect. It may fail at once."""
+        kind, address = self.address
+        self._limit(CONNECT_S)
+        try:
+            sock = self._sock = socket.socket(kind, socket.SOCK_STREAM)
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            code = sock.connect_ex(address)
+        except OSError as error:
+            self._fail(error.strerror or str(error))
+            return
+        if code not in (0, errno.EINPROGRESS):
+            self._fail(os.strerror(code))
+            return
+        self._loop.register(sock.fileno(), self, EPOLLOUT)
+
+    def drop(self) -> None:
+        """Give up: the socket is closed, nothing is told."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._sock is not None:
+            self._loop.unregister(self._sock.fileno())
+            self._sock.close()
+            self._sock = None
+
+    def on_event(self, mask: int) -> None:
+        """The TCP connection has a result."""
+        sock = self._sock
+        assert sock is not None
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._fail(os.strerror(code))
+        elif _is_own_end(sock):
+            self._fail(os.strerror(errno.ECONNREFUSED))
+        elif self._context is None:
+            self._reached()
+        else:
+            self._secure(self._context, sock)
+
+    def _secure(self, make_context: Callable[[], ssl.SSLContext], sock: socket.socket) -> None:
+        self._limit(TLS_S)
+        try:
+            secured = make_context().wrap_socket(sock, do_handshake_on_connect=False, server_hostname=self._host)
+        except OSError as error:
+            self._fail(f"TLS: {error}")
+            return
+        self._sock = secured
+        handshake = Handshake(self._loop, secured, lambda _: self._reached(), self._fail)
+        self._loop.replace(secured.fileno(), handshake)
+        handshake.on_event(0)  # the client speaks first
+
+    def _limit(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, lambda: self._fail("connecting took too long"))
+
+    def _reached(self) -> None:
+        sock = self._sock
+        assert sock is not None
+        self._sock = None
+        self._loop.unregister(sock.fileno())
+        self.drop()
+        self._dialer.reached(self, sock)
+
+    def _fail(self, reason: str) -> None:
+        self.drop()
+        self._dialer.failed(self, reason)
+
+
+def _is_own_end(sock: socket.socket) -> bool:
+    """TCP lets a socket connect to itself when nobody listens on a port and the system picks the same one for us."""
+    try:
+        return bool(sock.getsockname() == sock.getpeername())
+    except OSError:  # gone again; the first read will tell
+        return False

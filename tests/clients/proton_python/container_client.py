@@ -1,0 +1,20 @@
+"""python-qpid-proton's Container with default settings: a sender and a receiver on `orders`."""
+
+import sys
+
+from proton.handlers import MessagingHandler
+from proton.reactor import Container
+
+
+class Client(MessagingHandler):
+    def __init__(self, url):
+        super().__init__()
+        self.url = url
+
+    def on_start(self, event):
+        connection = event.container.connect(self.url)
+        event.container.create_receiver(connection, "orders")
+        event.container.create_sender(connection, "orders")
+
+
+Container(Client(sys.argv[1])).run()
