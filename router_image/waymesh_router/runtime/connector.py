@@ -67,6 +67,9 @@ class Connector:
 
     def start(self) -> None:
         """Try to connect, now."""
+        self._edge(self._begin)
+
+    def _begin(self) -> None:
         host, port = self.targets[self._target]
         found = numeric_address(host, port, family(self.attrs))
         if found is not None:
@@ -103,7 +106,7 @@ class Connector:
             found = resolve(host, port, family(self.attrs))
         except OSError as error:
             problem = f"cannot resolve {host}: {error.strerror or error}"
-        self._loop.call_from_thread(lambda: self._resolved(found, problem))
+        self._loop.call_from_thread(lambda: self._edge(lambda: self._resolved(found, problem)))
 
     def _resolved(self, addresses: list[SocketAddress], problem: str | None) -> None:
         if self._closed:
@@ -116,7 +119,7 @@ class Connector:
 
     def _next_address(self) -> None:
         kind, address = self._addresses.pop(0)
-        self._timer = self._loop.call_later(OPEN_TIMEOUT_S, lambda: self._address_failed("connecting took too long"))
+        self._timer = self._loop.call_later(OPEN_TIMEOUT_S, lambda: self._edge(self._too_slow))
         try:
             sock = self._sock = socket.socket(kind, socket.SOCK_STREAM)
             sock.setblocking(False)
@@ -144,6 +147,11 @@ class Connector:
         else:
             self._secure(self.profile, sock)
 
+    def abandon(self) -> None:
+        """Something went wrong while the result was taken: that was one failed try."""
+        self._drop()
+        self._again()
+
     def _secure(self, profile: TlsProfile, sock: socket.socket) -> None:
         try:
             context = profile.client_context(self._verify_hostname)
@@ -167,6 +175,17 @@ class Connector:
         self._owner.connected(self, sock, self.peer)
 
     # ---- failures
+
+    def _edge(self, step: Callable[[], None]) -> None:
+        """Do a step. An error of our own in it counts as a failed try: the connector goes on."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the edge of timers
+            self._loop.on_error(f"in connector {self.name}", error)
+            self.abandon()
+
+    def _too_slow(self) -> None:
+        self._address_failed("connecting took too long")
 
     def _address_failed(self, reason: str) -> None:
         self._drop()
