@@ -17,7 +17,8 @@ from waymesh_router.core.core import Core
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.core.offers import pass_on
 from waymesh_router.core.samples import SamplePace, Sampling
-from waymesh_router.core.sampling import Sampler
+from waymesh_router.core.sampling import BUDGET, Sampler
+from waymesh_router.core.unsettled import much_to_count
 from waymesh_router.core.watcher import Watcher
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import Target, server_list, targets_of
@@ -279,7 +280,7 @@ class Router:
             self.drain.cancel()
 
     def unsettled_deliveries(self) -> int:
-        return self.drain.unsettled().clients
+        return self.sampler.clients if much_to_count(self.core, BUDGET) else self.drain.unsettled().clients
 
     @property
     def topology_changes(self) -> int:
