@@ -26,6 +26,8 @@ cdef class Connection(OutputBuffer):
     cdef public int channel_max
     cdef public dict sessions
     cdef public dict remote_sessions
+    cdef public object channels
+    cdef public long long links
     cdef int last_channel
     cdef Session last_session
     cdef public dict names
@@ -76,4 +78,6 @@ cdef class Connection(OutputBuffer):
     cdef on_begin(self, performative, int channel)
     cdef on_end(self, performative, int channel)
     cpdef Session new_session(self)
+    cdef check_links(self)
+    cdef free_channel(self, Session session)
     cpdef Session open_session(self)

@@ -23,6 +23,7 @@ from waymesh_amqp.errors import (
     FramingError,
 )
 from waymesh_amqp.fitting import fitting_frame
+from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.link import Link
 from waymesh_amqp.negotiation import (
     AMQP_HEADER,
@@ -100,6 +101,8 @@ class Connection(OutputBuffer):
         self.channel_max = settings.channel_max
         self.sessions: dict[int, Session] = {}
         self.remote_sessions: dict[int, Session] = {}
+        self.channels = FreeNumbers()
+        self.links = 0  # handles of ours that are in use
         self.last_channel = -1
         self.last_session: Any = None  # the Session at `last_channel`
         self.names: dict[tuple[str, bool], Any] = {}
@@ -578,19 +581,27 @@ class Connection(OutputBuffer):
         session.on_end(performative)
         self.remote_sessions.pop(channel, None)
         if session.state == "ENDED":
-            self.sessions.pop(session.channel, None)
+            self.free_channel(session)
         self.last_channel = -1
         self.last_session = None
 
     def new_session(self) -> Session:
-        channel: cython.int = 0
-        while channel in self.sessions:
-            channel += 1
-        if channel > self.channel_max:
+        if self.channels.lowest() > self.channel_max:
             raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"no channel is free up to channel-max {self.channel_max}")
+        channel: cython.int = self.channels.take()
         session = Session(self, channel, self.settings.window)
         self.sessions[channel] = session
         return session
+
+    def check_links(self) -> None:
+        """Raises AmqpError where the peer attaches one link too many: refused links would cost memory, too."""
+        if self.links >= self.settings.max_links:
+            raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"more than {self.settings.max_links} links on a connection")
+
+    def free_channel(self, session: Session) -> None:
+        """The session is ended on both sides."""
+        if self.sessions.pop(session.channel, None) is not None:
+            self.channels.give(session.channel)
 
     def open_session(self) -> Session:
         """Begin a session of ours. Raises AmqpError where channel-max does not allow one more."""

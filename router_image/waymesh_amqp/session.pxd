@@ -16,7 +16,10 @@ cdef class Session:
     cdef public str state
     cdef public bint mapped
     cdef public list links
-    cdef public list remote_links
+    cdef public object handles
+    cdef dict remote_links
+    cdef long long last_handle
+    cdef Link last_link
     cdef public unsigned int remote_handle_max
     cdef public unsigned int window
     cdef public unsigned int next_incoming_id
@@ -45,6 +48,7 @@ cdef class Session:
     cdef over(self, error)
     cpdef send_frame(self, performative)
     cdef new_handle(self, Link link)
+    cdef free_handle(self, Link link)
     cpdef open_link(self, Link link, attach)
     cpdef on_attach(self, attach)
     cpdef on_detach(self, detach)
@@ -53,6 +57,7 @@ cdef class Session:
     cdef forget_name(self, Link link)
     cdef forget(self, Link link, answer=*)
     cdef Link remote_link(self, long long handle)
+    cdef free_remote_handle(self, Link link)
     cdef on_transfer(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
     cdef bint beyond_us(self, Link link, TransferFields fields) except -1
     cdef on_flow(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)

@@ -6,7 +6,7 @@ the session's counters; split, each frame would cross a module border several ti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
@@ -28,6 +28,7 @@ from waymesh_amqp.errors import (
     DecodeError,
 )
 from waymesh_amqp.fitting import fitting_frame
+from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.link import OUTGOING_WINDOW, Link, told_flow
 from waymesh_amqp.outcome_ranges import OutcomeRanges
 from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo
@@ -73,7 +74,10 @@ class Session:
         self.state = "UNMAPPED"
         self.mapped = False
         self.links: list[Link | None] = []
-        self.remote_links: list[Link | None] = []
+        self.handles = FreeNumbers()
+        self.remote_links: dict[int, Link] = {}
+        self.last_handle = -1
+        self.last_link: Link | None = None  # the Link at `last_handle`
         self.remote_handle_max = 0xFFFFFFFF
         self.window = window
         self.next_incoming_id = 0
@@ -142,7 +146,7 @@ class Session:
     def answer_end(self) -> None:
         self.state = states.advance(states.SESSION, "session", self.state, "end>", self)
         self.send_frame(End())
-        self.connection.sessions.pop(self.channel, None)
+        self.connection.free_channel(self)
 
     def over(self, error: ErrorInfo | None) -> None:
         """Each link of the session is gone."""
@@ -168,15 +172,21 @@ class Session:
     # ---- links
     def new_handle(self, link: Link) -> None:
         """Give the link the lowest free handle."""
-        links: list[Any] = self.links
-        i: cython.Py_ssize_t
-        for i in range(len(links)):
-            if links[i] is None:
-                links[i] = link
-                link.handle = i
-                return
-        link.handle = len(links)
-        links.append(link)
+        self.connection.links += 1
+        link.handle = self.handles.take()
+        if link.handle < len(self.links):
+            self.links[link.handle] = link
+        else:
+            self.links.append(link)
+
+    def free_handle(self, link: Link) -> None:
+        """The link needs its handle no more."""
+        if link.handle < len(self.links) and self.links[link.handle] is link:
+            self.links[link.handle] = None
+            self.handles.give(link.handle)
+            self.connection.links -= 1
+            if self.handles.used == 0:
+                self.links.clear()
 
     def open_link(self, link: Link, attach: Attach) -> None:
         """Attach a link of ours: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3.
@@ -187,7 +197,7 @@ class Session:
         link.is_sender = not attach.role
         self.new_handle(link)
         if link.handle > self.remote_handle_max:
-            self.links[link.handle] = None
+            self.free_handle(link)
             raise AmqpError(NOT_ALLOWED, f"the peer allows {self.remote_handle_max + 1} links a session", self)
         attach.handle = link.handle
         if link.is_sender:
@@ -204,7 +214,7 @@ class Session:
     def on_attach(self, attach: Attach) -> None:
         if attach.handle > HANDLE_MAX:
             raise AmqpError(FRAMING_ERROR, f"handle {attach.handle} is over handle-max {HANDLE_MAX}")
-        if attach.handle < len(self.remote_links) and self.remote_links[attach.handle] is not None:
+        if attach.handle in self.remote_links:
             self.end(HANDLE_IN_USE, f"handle {attach.handle} is attached already")
             return
         is_sender: bool = bool(attach.role)
@@ -214,6 +224,7 @@ class Session:
             link = None
         ours = link is not None
         if link is None:
+            self.connection.check_links()
             link = self.handler.new_link(self)
             link.name = attach.name
             link.is_sender = is_sender
@@ -225,8 +236,6 @@ class Session:
         link.remote_handle = attach.handle
         link.state = states.advance(states.LINK, "link", link.state, "attach<", self)
         link.attached = link.state == "ATTACHED"
-        while len(self.remote_links) <= attach.handle:
-            self.remote_links.append(None)
         self.remote_links[attach.handle] = link
         if not is_sender:
             if attach.initial_delivery_count is None:
@@ -256,7 +265,7 @@ class Session:
         if link.state == "DETACH_RCVD":
             if unanswered:
                 self.send_frame(link.bare_answer())
-            self.remote_links[detach.handle] = None  # the peer may use it again
+            self.free_remote_handle(link)  # the peer may use it again
             self.link_over(link, detach.error)
             if not link.owing:
                 link.answer_detach()
@@ -290,10 +299,8 @@ class Session:
     def forget(self, link: Link, answer: Detach | None = None) -> None:
         """Free the link's handles. `answer`: the peer's to our detach."""
         self.forget_name(link)
-        if link.handle < len(self.links) and self.links[link.handle] is link:
-            self.links[link.handle] = None
-        if link.remote_handle < len(self.remote_links) and self.remote_links[link.remote_handle] is link:
-            self.remote_links[link.remote_handle] = None
+        self.free_handle(link)
+        self.free_remote_handle(link)
         waiting = link.awaited_by
         if waiting is not None:
             link.awaited_by = None
@@ -301,10 +308,20 @@ class Session:
 
     def remote_link(self, handle: cython.longlong) -> Link | None:
         """The link that the peer calls `handle`."""
-        links = self.remote_links
-        if handle < 0 or handle >= len(links):
-            return None
-        return links[handle]
+        if handle == self.last_handle:
+            return self.last_link
+        link = self.remote_links.get(handle)
+        if link is not None:
+            self.last_handle = handle
+            self.last_link = link
+        return link
+
+    def free_remote_handle(self, link: Link) -> None:
+        """The peer does not call the link by its handle any more."""
+        if self.remote_links.get(link.remote_handle) is link:
+            del self.remote_links[link.remote_handle]
+            self.last_handle = -1
+            self.last_link = None
 
     # ---- incoming frames
     def on_transfer(

@@ -13,7 +13,8 @@ class ConnectionSettings:
     """`client`: we opened the transport, so we speak first.
 
     `sasl`: our side of the SASL exchange, None for plain AMQP. `require_sasl` (servers): a peer that skips SASL is
-    turned away. `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
+    turned away. `max_links`: links of all sessions together; a peer that attaches more loses the connection.
+    `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
     """
 
     container_id: str
@@ -21,6 +22,7 @@ class ConnectionSettings:
     hostname: str | None = None
     max_frame_size: int = 16384
     channel_max: int = 32767
+    max_links: int = 32768
     idle_timeout_s: float = 16.0
     handshake_timeout_s: float = 15.0
     close_timeout_s: float = 2.0

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from waymesh_amqp.connection import Connection
 from waymesh_router.failover import Target
 from waymesh_router.telemetry.exporter import Exporter
 
@@ -23,7 +24,12 @@ class Peer:
 
 
 class Host(Protocol):
-    """What a router wants of the world. Methods raise OSError where they cannot do what they are asked."""
+    """What a router wants of the world. Methods raise OSError where they cannot do what they are asked.
+
+    `errors`: bugs of our own that showed so far, each one logged.
+    """
+
+    errors: int
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""
@@ -78,3 +84,9 @@ class Host(Protocol):
 
     def memory_usage(self) -> int | None:
         """Resident bytes of the process, where that means something."""
+
+    def internal_error(self, where: str, error: Exception) -> None:
+        """Log and count an error of our own. `where` reads on: "in the timers of …"."""
+
+    def drop(self, conn: Connection, reason: str) -> None:
+        """End the transport of a connection at once."""

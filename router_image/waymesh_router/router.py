@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,8 @@ from waymesh_router.core.core import Core
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.core.offers import pass_on
 from waymesh_router.core.samples import SamplePace, Sampling
-from waymesh_router.core.sampling import Sampler
+from waymesh_router.core.sampling import BUDGET, Sampler
+from waymesh_router.core.unsettled import much_to_count
 from waymesh_router.core.watcher import Watcher
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import Target, server_list, targets_of
@@ -30,6 +31,7 @@ from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import RoutingSettings
 from waymesh_router.sole import SoleConnections
 from waymesh_router.telemetry.collector import Collector, Pace
+from waymesh_router.ticks import Part, Ticks
 from waymesh_router.transports import new_connection, settings_of
 from waymesh_schema.config import ConfigEntry
 
@@ -90,6 +92,8 @@ class Router:
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
         self._readiness = Readiness(now)
+        self._mesh_part = None if self.mesh is None else Part("the mesh", self.mesh.tick, host)
+        self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
         self._started = False
         for key in ("L$management", "M0$management"):
             self.core.subscribe(key, self._on_management)
@@ -188,28 +192,26 @@ class Router:
             state.text = f"{error.condition}: {error.description}" if error is not None else reason
 
     # ---- time
+    def _timed(self) -> dict[str, Callable[[float], None]]:
+        """What acts by time, by name."""
+        core = self.core
+        return {
+            "draining": self.drain.tick,
+            "autolinks": core.autolinks.tick,
+            "removed connectors": lambda _: self._part_at_rest(),
+            "link routes": lambda _: core.linkroutes.tick(),
+            "relays": lambda _: core.relays.tick(),
+            "sampling": self.sampler.tick,
+            "telemetry": self._tick_telemetry,
+        }
+
     def tick(self, now: float) -> float:
         """Timers; called each turn of the loop. Returns when it wants to be called again at the latest."""
         self.core.now = now
-        following = math.inf
-        if self.mesh is not None:
-            following = self.mesh.tick(now)
+        following = math.inf if self._mesh_part is None else self._mesh_part.run(now)
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
-            self.drain.tick(now)
-            self.core.autolinks.tick(now)
-            self._part_at_rest()
-            self.core.linkroutes.tick()
-            self.core.relays.tick()
-            self.sampler.tick(now)
-            if self.collector is not None:
-                self._tick_telemetry(self.collector, now)
-            for conn in list(self.core.connections.values()):
-                conn.tick(now)
-            for conn in list(self.core.closing.values()):
-                conn.tick(now)
-                if conn.done:
-                    del self.core.closing[conn.id]
+            self._ticks.run(now)
         idle = not (
             self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
         )
@@ -278,7 +280,7 @@ class Router:
             self.drain.cancel()
 
     def unsettled_deliveries(self) -> int:
-        return self.drain.unsettled().clients
+        return self.sampler.clients if much_to_count(self.core, BUDGET) else self.drain.unsettled().clients
 
     @property
     def topology_changes(self) -> int:
@@ -345,8 +347,10 @@ class Router:
         if self.core.sampling is not None:  # it stays for the deliveries under way
             self.core.sampling.stop()
 
-    def _tick_telemetry(self, collector: Collector, now: float) -> None:
-        collector.tick(now)
+    def _tick_telemetry(self, now: float) -> None:
+        if self.collector is None:
+            return
+        self.collector.tick(now)
         if self.core.sampling is not None:
             self.core.sampling.tick(now)
 
@@ -378,6 +382,9 @@ class Router:
 
     def memory_usage(self) -> int | None:
         return self.host.memory_usage()
+
+    def internal_errors(self) -> int:
+        return self.host.errors
 
     def _on_management(self, data: bytes, link: RouterLink | None) -> None:
         try:

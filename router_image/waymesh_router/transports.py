@@ -18,6 +18,7 @@ from waymesh_router.host import Peer
 
 PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
+UNLIMITED = 0x7FFFFFFF
 CONTAINER_IDLE_S = 4.0
 """Brokers are asked for heartbeats at half of this, 2 s, at the soonest: some refuse or miss shorter ones."""
 
@@ -36,6 +37,8 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         offered_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
         desired_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
     )
+    if attrs.get("role") in ("inter-router", ROUTE_CONTAINER):
+        settings.max_links = UNLIMITED  # these carry the links of many clients
     settings.properties = {
         Symbol("product"): PRODUCT,
         Symbol("version"): version,

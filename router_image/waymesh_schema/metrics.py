@@ -56,6 +56,7 @@ METRICS = _metrics(
     Metric("waymesh_router_info", GAUGE, "1.", ("id", "mode", "version")),
     Metric("waymesh_uptime_seconds", GAUGE, "Time since the start."),
     Metric("waymesh_memory_bytes", GAUGE, "Memory that the process holds."),
+    Metric("waymesh_internal_errors_total", COUNTER, "Errors of the router's own code, each one in its log."),
     Metric("waymesh_draining", GAUGE, "1 while the router hands its clients over."),
     Metric("waymesh_unsettled_deliveries", GAUGE, "Deliveries of clients that wait for an outcome or a consumer."),
     Metric("waymesh_deliveries_total", COUNTER, "Deliveries that ended so.", ("outcome",)),

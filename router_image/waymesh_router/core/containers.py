@@ -76,14 +76,14 @@ class Containers:
         sessions = self._sessions.setdefault((conn.id, incoming), [])
         sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
         for session in sessions:
-            if len(session.links) < min(LINKS_A_SESSION, session.remote_handle_max + 1) or None in session.links:
+            if session.handles.lowest() < min(LINKS_A_SESSION, session.remote_handle_max + 1):
                 return session
         try:
             sessions.append(conn.open_session())
         except AmqpError:
             if not sessions:
                 raise
-            return min(sessions, key=lambda session: len(session.links))
+            return min(sessions, key=lambda session: session.handles.used)
         return sessions[-1]
 
     def lone_session(self, conn: RouterConnection) -> Session:
@@ -91,7 +91,7 @@ class Containers:
         sessions = self._lone.setdefault(conn.id, [])
         sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
         for session in sessions:
-            if not any(session.links):
+            if not session.handles.used:
                 return session
         sessions.append(conn.open_session())
         return sessions[-1]

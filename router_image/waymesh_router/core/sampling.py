@@ -1,15 +1,18 @@
 """What is found by looking now and then, so that the hot path need not note the time of each delivery.
 
 Every second or so each connection is looked at: whether it carried deliveries, which links have no credit, which
-deliveries are still unsettled since the last look. Times are therefore right to about a second.
+deliveries are still unsettled since the last look. Times are therefore right to about a second; where there is so much
+to see that a round takes longer, to the length of a round.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from waymesh_router.core.model import CONTROL, ENDPOINT, RouterConnection, RouterLink
+from waymesh_router.core.model import CONTROL, ENDPOINT, Address, RouterConnection, RouterLink
+from waymesh_router.core.unsettled import of_client, presettled_at, presettled_on
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import DeliveryRing
@@ -19,6 +22,8 @@ BUDGET = 2000
 """Links and deliveries looked at in one go: about a millisecond."""
 DELAYED_S = 1.0
 STUCK_S = 10.0
+BLOCKED_S = 10.0
+"""A link without credit for longer than this counts as blocked."""
 
 
 class Delays:
@@ -44,6 +49,7 @@ class Connections(Protocol):
     """Where to look."""
 
     connections: dict[int, RouterConnection]
+    addresses: dict[str, Address]
 
 
 _NONE = Delays()
@@ -52,58 +58,76 @@ _Ages = dict[int, tuple[float, RouterLink]]
 
 
 class Sampler:
-    """Looks at the connections of a router in turn. `total`: delays of all deliveries that clients sent."""
+    """Looks at the connections of a router in turn. `total`: delays of all deliveries that clients sent.
+
+    `clients`: deliveries of clients that wait for an outcome or a consumer, `blocked`: links without credit for longer
+    than BLOCKED_S, both as the last round found them: for routers where counting anew for each reader would take long.
+    """
 
     def __init__(self, core: Connections) -> None:
         self.total = Delays()
+        self.clients = 0
+        self.blocked = 0
         self._core = core
         self._due = 0.0
-        self._todo: Iterator[RouterConnection] | None = None
+        self._now = 0.0
+        self._round: Iterator[int] | None = None
         self._links: dict[int, Delays] = {}
         self._counts: dict[int, int] = {}
-        self._next_counts: dict[int, int] = {}
         self._rings: dict[Any, tuple[float, _Ages]] = {}
+        self._next_counts: dict[int, int] = {}
         self._next_rings: dict[Any, tuple[float, _Ages]] = {}
         self._stuck = 0
+        self._clients = 0
+        self._blocked = 0
 
     def of(self, link: RouterLink) -> Delays:
         """The delays of a link's deliveries."""
         return self._links.get(link.id, _NONE)
 
     def tick(self, now: float) -> None:
-        """Look at some connections, if it is time; to be called several times a second."""
-        if self._todo is None:
+        """Go on looking, if it is time; to be called several times a second."""
+        self._now = now
+        if self._round is None:
             if now < self._due:
                 return
             self._due = now + EVERY_S
-            self._todo = iter(list(self._core.connections.values()))
+            self._round = self._look_at_all()
         left = BUDGET
-        for connection in self._todo:
-            left -= self._look(connection, now)
+        for work in self._round:
+            left -= work
             if left <= 0:
                 return
-        self._round_ends()
+        self._round = None
 
-    def _round_ends(self) -> None:
-        """All were seen: what was not is gone."""
-        self._todo = None
+    def _look_at_all(self) -> Iterator[int]:
+        """One round over all there is, in slices: how much work each one was.
+
+        Between slices connections, links and deliveries come and go: each slice has copies of what it goes through.
+        """
+        for connection in list(self._core.connections.values()):
+            for session in list(connection.sessions.values()):
+                yield 1
+                yield from self._look_at_links(connection, [link for link in session.links if link is not None])
+                yield from self._look_at_ring(session.unsettled_in, True)
+                yield from self._look_at_ring(session.unsettled_out, False)
+            yield 1
+        for address in list(self._core.addresses.values()):
+            self._clients += presettled_at(address)
+            yield 1
+        # All were seen: what was not is gone.
         self._counts, self._next_counts = self._next_counts, {}
         self._rings, self._next_rings = self._next_rings, {}
         self._links = {number: delays for number, delays in self._links.items() if number in self._counts}
         self.total.stuck, self._stuck = self._stuck, 0
+        self.clients, self._clients = self._clients, 0
+        self.blocked, self._blocked = self._blocked, 0
 
-    def _look(self, connection: RouterConnection, now: float) -> int:
-        """Look at one connection; how much work it was."""
-        work = 1
-        for session in connection.sessions.values():
-            links: list[Any] = [link for link in session.links if link is not None]
-            for link in links:
-                if self._look_at_link(link, now):
-                    connection.last_delivery_at = now
-            work += len(links) + session.unsettled_in.count + session.unsettled_out.count
-            self._look_at_ring(session.unsettled_in, True, now)
-            self._look_at_ring(session.unsettled_out, False, now)
-        return work
+    def _look_at_links(self, connection: RouterConnection, links: list[Any]) -> Iterator[int]:
+        for link in links:
+            if not link.over and self._look_at_link(link, self._now):
+                connection.last_delivery_at = self._now
+            yield 1
 
     def _look_at_link(self, link: RouterLink, now: float) -> bool:
         """Whether deliveries have passed since the last look."""
@@ -112,29 +136,36 @@ class Sampler:
                 link.zero_credit_since = 0.0
             elif not link.zero_credit_since:
                 link.zero_credit_since = now
+        self._blocked += seconds_without_credit(link, now) > BLOCKED_S
+        if link.kind == ENDPOINT:
+            self._clients += presettled_on(link)
         count = deliveries_of(link)
         self._next_counts[link.id] = count
         return count > self._counts.get(link.id, 0) and link.kind != CONTROL
 
-    def _look_at_ring(self, ring: DeliveryRing, incoming: bool, now: float) -> None:
+    def _look_at_ring(self, ring: DeliveryRing, incoming: bool) -> Iterator[int]:
+        now = self._now
         seen, before = self._rings.get(ring, (now, {}))
         if not ring.count and not before:
             return
         ages: _Ages = {}
-        for number in {link.id for _, link in before.values()} & self._links.keys():
-            self._links[number].stuck = 0
+        stuck: Counter[int] = Counter()
         for delivery in ring.live():
+            yield 1
             link = delivery.link if incoming else delivery.out
+            self._clients += of_client(delivery, incoming)
             if link is None or link.kind != ENDPOINT:
                 continue
             number = delivery.did if incoming else delivery.oid
             since = before[number][0] if number in before else now
             ages[number] = (since, link)
-            delays = self._links.setdefault(link.id, Delays())
-            if now - since > STUCK_S:
-                delays.stuck += 1
-                self._stuck += incoming
+            self._links.setdefault(link.id, Delays())
+            stuck[link.id] += now - since > STUCK_S
+        for number in {link.id for _, link in (*before.values(), *ages.values())} & self._links.keys():
+            self._links[number].stuck = stuck[number]
+        self._stuck += stuck.total() if incoming else 0
         for number in before.keys() - ages.keys():
+            yield 1
             since, link = before[number]
             if link.over or link.id not in self._links:
                 continue  # lost with its link
@@ -142,6 +173,13 @@ class Sampler:
             if incoming:
                 self.total.settled(seen - since)
         self._next_rings[ring] = (now, ages)
+
+
+def seconds_without_credit(link: RouterLink, now: float) -> float:
+    """How long an outgoing link has had no credit; 0 for one that has some, and for incoming links."""
+    if not link.is_sender or link.credit > 0 or link.zero_credit_since <= 0:
+        return 0.0
+    return max(0.0, now - link.zero_credit_since)
 
 
 def deliveries_of(link: RouterLink) -> int:

@@ -75,7 +75,7 @@ class MirrorSessions:
 
         One with a link whose detach is not answered has to wait: its end would make the answer superfluous.
         """
-        resting = [session for session in self._idle if not any(session.links)]
+        resting = [session for session in self._idle if not session.handles.used]
         for session in resting:
             mirror = self._mirrors.pop(session)
             for place in mirror.origins:
@@ -97,4 +97,4 @@ class MirrorSessions:
 
 def has_room(session: Session) -> bool:
     """Whether the peer takes one more link in it."""
-    return len(session.links) <= session.remote_handle_max or None in session.links
+    return bool(session.handles.lowest() <= session.remote_handle_max)

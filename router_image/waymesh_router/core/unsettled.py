@@ -11,7 +11,9 @@ from waymesh_router.core.model import DATA, ENDPOINT, ROUTED, RouterConnection, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.session import Session
+    from waymesh_router.core.core import Core
     from waymesh_router.core.model import Address
 
 
@@ -38,33 +40,62 @@ def count_unsettled(
             here, through = _of_session(session)
             clients += here
             transit += through
-    clients += sum(_presettled(link) for link in links if link.kind == ENDPOINT)
-    for address in addresses:
-        if address.pending and address.key.startswith(MOBILE):
-            clients += sum(queued.settled for queued in address.pending)
+    clients += sum(presettled_on(link) for link in links if link.kind == ENDPOINT)
+    clients += sum(presettled_at(address) for address in addresses)
     return Unsettled(clients, transit)
 
 
+def much_to_count(core: Core, limit: int) -> bool:
+    """Whether `count_unsettled` would look at more than `limit` sessions, links, addresses and deliveries."""
+    left = limit - len(core.links) - len(core.addresses)
+    for connection in core.connections.values():
+        for session in connection.sessions.values():
+            left -= 1 + session.unsettled_in.count + session.unsettled_out.count
+            if left < 0:
+                return True
+    return left < 0
+
+
 def _of_session(session: Session) -> tuple[int, int]:
-    clients = transit = 0
-    for delivery in session.unsettled_in.live():
-        if delivery.link is None:
-            continue
-        if delivery.link.kind == ROUTED:
-            through_us = delivery.link.connection.role == "inter-router"
-            transit += through_us
-            clients += not through_us
-        elif delivery.link.kind == ENDPOINT or delivery.out is None:
-            clients += 1
-        elif delivery.out.kind == DATA:
-            transit += 1
-    for delivery in session.unsettled_out.live():
-        if delivery.out is not None and delivery.out.kind == ENDPOINT:
-            clients += delivery.link is None or delivery.link.kind != ENDPOINT
-    return clients, transit
+    incoming = session.unsettled_in.live()
+    clients = sum(of_client(delivery, True) for delivery in incoming)
+    clients += sum(of_client(delivery, False) for delivery in session.unsettled_out.live())
+    return clients, sum(_in_transit(delivery) for delivery in incoming)
 
 
-def _presettled(link: RouterLink) -> int:
+def of_client(delivery: Delivery, incoming: bool) -> bool:
+    """Whether an unsettled delivery of a session counts as a client's.
+
+    One that goes from client to client counts in the sender's session, where it is `incoming`, and not in the receiver's.
+    """
+    link = delivery.link
+    if not incoming:
+        return delivery.out is not None and delivery.out.kind == ENDPOINT and (link is None or link.kind != ENDPOINT)
+    if link is None:
+        return False
+    if link.kind == ROUTED:
+        return bool(link.connection.role != "inter-router")
+    return link.kind == ENDPOINT or delivery.out is None
+
+
+def _in_transit(delivery: Delivery) -> bool:
+    """Whether an incoming delivery is between other routers."""
+    link = delivery.link
+    if link is None or link.kind == ENDPOINT:
+        return False
+    if link.kind == ROUTED:
+        return bool(link.connection.role == "inter-router")
+    return delivery.out is not None and delivery.out.kind == DATA
+
+
+def presettled_at(address: Address) -> int:
+    """Pre-settled deliveries that wait for a consumer of a mobile address."""
+    if not address.pending or not address.key.startswith(MOBILE):
+        return 0
+    return sum(queued.settled for queued in address.pending)
+
+
+def presettled_on(link: RouterLink) -> int:
     """Pre-settled deliveries of a client's link that are not all in, or not all out."""
     if link.is_sender:
         return int(link.backlog is not None) + sum(branch.queued.settled for branch in link.queue or ())

@@ -63,6 +63,7 @@ def metrics_page(view: RouterView, now: float) -> str:
             _family(lines, name, {"": values[attribute]})
     outcomes = {_labels({"outcome": outcome}): values[attribute] for outcome, attribute in _OUTCOMES.items()}
     _family(lines, "waymesh_deliveries_total", outcomes)
+    _family(lines, "waymesh_internal_errors_total", {"": view.internal_errors()})
     _family(lines, "waymesh_draining", {"": int(values["drainStatus"] != "none")})
     _family(lines, "waymesh_topology_changes_total", {"": view.topology_changes})
     denied = {_labels({"kind": kind}): count for kind, count in view.core.denied.items()}

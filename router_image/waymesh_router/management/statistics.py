@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waymesh_router.core.model import RouterLink
+from waymesh_router.core.sampling import BLOCKED_S, seconds_without_credit
 from waymesh_router.management.view import RouterView
 
 AREA = "0"
-BLOCKED_S = 10.0
-"""A link without credit for longer than this counts as blocked."""
+MANY_LINKS = 2000
+"""With more links than this nobody counts anew: what was found in the last round of sampling is told."""
 
 
-def seconds_without_credit(link: RouterLink, now: float) -> float:
-    """How long an outgoing link has had no credit; 0 for one that has some, and for incoming links."""
-    if not link.is_sender or link.credit > 0 or link.zero_credit_since <= 0:
-        return 0.0
-    return max(0.0, now - link.zero_credit_since)
+def _links_blocked(view: RouterView, now: float) -> int:
+    links = view.core.links
+    if len(links) > MANY_LINKS:
+        return view.sampler.blocked
+    return sum(seconds_without_credit(link, now) > BLOCKED_S for link in links.values())
 
 
 def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
@@ -50,7 +50,7 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "draining": view.drain_status != "none",
         "drainStatus": view.drain_status,
         "unsettledDeliveries": view.unsettled_deliveries(),
-        "linksBlocked": sum(seconds_without_credit(link, now) > BLOCKED_S for link in core.links.values()),
+        "linksBlocked": _links_blocked(view, now),
         "uptimeSeconds": int(now - core.started_at),
         "memoryUsage": view.memory_usage(),
     }

@@ -17,11 +17,11 @@ from waymesh_router.core.model import (
     RouterConnection,
     RouterLink,
 )
-from waymesh_router.core.sampling import deliveries_of
+from waymesh_router.core.sampling import deliveries_of, seconds_without_credit
 from waymesh_router.core.ways import link_route_of
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.errors import not_implemented
-from waymesh_router.management.statistics import AREA, seconds_without_credit
+from waymesh_router.management.statistics import AREA
 from waymesh_router.management.view import CoreView, RouterView
 from waymesh_router.routing.nodes import NodeView
 from waymesh_schema.entities import entity_type

@@ -21,6 +21,7 @@ cdef class ConnectionIO:
     cdef bint leaving
     cdef public object info
     cpdef on_event(self, int mask)
+    cpdef abandon(self)
     cdef bint read(self) except -1
     cdef hear_out(self, str reason)
     cdef feed(self, Py_ssize_t count)

@@ -84,6 +84,12 @@ class ConnectionIO:
         if mask & ~EPOLLOUT and self.open:
             self.read()
 
+    def abandon(self) -> None:
+        """The host's code raised while it took an event of ours."""
+        if self.open:
+            self.owner.ended(self, "internal error")
+        self.sock.close()
+
     def read(self) -> cython.bint:
         """Read what is there, up to the buffer's end; the engine handles all complete frames. False for nothing."""
         buffer: ReceiveBuffer = self.buffer

@@ -65,7 +65,7 @@ class Connector:
     def start(self) -> None:
         """Try to connect, now."""
         self._drop()
-        self._look()
+        self._edge(self._look)
 
     def close(self) -> None:
         """No more tries; a try in progress is given up. An established transport is the host's."""
@@ -84,7 +84,7 @@ class Connector:
         if self._wait is not None:
             self.start()
         elif self._tries and not self._looking:
-            self._look()
+            self._edge(self._look)
 
     def set_failover(self, targets: list[tuple[str, int]]) -> None:
         """Further targets, as the connected peer announced them. The configured ones stay first."""
@@ -114,7 +114,7 @@ class Connector:
             found = resolve(host, port, family(self.attrs))
         except OSError as error:
             problem = f"cannot resolve {host}: {error.strerror or error}"
-        self._loop.call_from_thread(lambda: self._resolved(number, found, problem))
+        self._loop.call_from_thread(lambda: self._edge(lambda: self._resolved(number, found, problem)))
 
     def _resolved(self, number: int, addresses: list[SocketAddress], problem: str | None) -> None:
         if number != self._round:  # of a try that is over
@@ -135,7 +135,7 @@ class Connector:
         one = Try(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self._context)
         self._tries.append(one)
         if self._addresses:
-            self._next = self._loop.call_later(STAGGER_S, self._next_address)
+            self._next = self._loop.call_later(STAGGER_S, lambda: self._edge(self._next_address))
         one.start()
 
     # ---- from tries
@@ -145,17 +145,30 @@ class Connector:
         self._tries.remove(one)
         self._drop()
         self._retries.connected(self._loop.now())
-        self._owner.connected(self, sock, self.peer)
+        self._edge(lambda: self._owner.connected(self, sock, self.peer))
 
     def failed(self, one: Try, reason: str) -> None:
         """Another address may do."""
         self._tries.remove(one)
         if self._addresses:
-            self._next_address()
+            self._edge(self._next_address)
         elif not self._tries and not self._looking:
             self._fail(f"{self.peer}: {reason}")
 
     # ---- failures
+
+    def _edge(self, step: Callable[[], None]) -> None:
+        """Do a step. An error of our own in it counts as a failed try: the connector goes on."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the edge of timers
+            self._loop.on_error(f"in connector {self.name}", error)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Something went wrong inside a try: that was one failed try."""
+        self._drop()
+        self._again()
 
     def _fail(self, reason: str) -> None:
         self._owner.connect_failed(self, reason)

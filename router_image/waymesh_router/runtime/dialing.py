@@ -89,6 +89,10 @@ class Try:
         else:
             self._secure(self._context, sock)
 
+    def abandon(self) -> None:
+        """Something went wrong while the result was taken: that was one failed try."""
+        self._fail("an internal error, see the log")
+
     def _secure(self, make_context: Callable[[], ssl.SSLContext], sock: socket.socket) -> None:
         self._limit(TLS_S)
         try:

@@ -21,7 +21,7 @@ from waymesh_router.runtime.export import FileExporter, Incarnation, check_folde
 from waymesh_router.runtime.http_io import HttpConnection
 from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
-from waymesh_router.runtime.loop import EPOLLIN, Loop
+from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
 from waymesh_router.runtime.tls import TlsProfile, password_of
 from waymesh_router.runtime.tls_identity import check_uid_format, external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO
@@ -51,7 +51,8 @@ class SocketHost:
         self.log = log.write
         self.incarnation = Incarnation()
         self.errors = 0
-        """Connections that were ended by an error of our own (a bug); each one is in the log with its traceback."""
+        """Errors of our own (bugs); each one is in the log with its traceback."""
+        loop.on_error = self.internal_error
         self._log = log
         self._rng = rng
         self._router: Router
@@ -169,6 +170,18 @@ class SocketHost:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
 
+    def internal_error(self, where: str, error: Exception) -> None:
+        """A bug of our own: counted, and told with its traceback."""
+        self.errors += 1
+        text = "".join(traceback.format_exception(error)).rstrip()
+        self.log("SERVER", "error", f"internal error {where}: {text}")
+
+    def drop(self, conn: Connection, reason: str) -> None:
+        """Cut a connection."""
+        io = self._connections.get(conn)
+        if io is not None:
+            self.ended(io, reason)
+
     # ---- from listeners and connectors
 
     def accepted(self, listener: Listener, sock: socket.socket, peer: str) -> None:
@@ -205,7 +218,7 @@ class SocketHost:
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         """A bug showed on this connection: it goes, the others do not notice."""
-        self._internal_error(f"on the connection with {io.info.peer.host}", error)
+        self.internal_error(f"on the connection with {io.info.peer.host}", error)
         self.ended(io, f"internal error: {error}")
 
     def await_events(self, fd: int, mask: int) -> None:
@@ -216,7 +229,11 @@ class SocketHost:
 
     def turn(self, now: float) -> float:
         """End of a loop turn: the router's deadlines, then all writes. The time of the router's next deadline."""
-        deadline = self._router.tick(now)
+        try:
+            deadline = self._router.tick(now)
+        except Exception as error:  # noqa: BLE001 - the edge of timers: what is to be written is written all the same
+            self.internal_error("in the router's timers", error)
+            deadline = now + FAILED_TURN_S
         flush_all(self._router.dirty, self._connections)
         if self._stopping and not (self._connections or self._lingering):
             self.loop.stop()
@@ -256,14 +273,8 @@ class SocketHost:
         try:
             return page(self._router, attrs, path, self.loop.now())
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self._internal_error(f"over the page {path}", error)
+            self.internal_error(f"over the page {path}", error)
             return Page(INTERNAL_ERROR, "internal error\n")
-
-    def _internal_error(self, where: str, error: Exception) -> None:
-        """A bug of our own."""
-        self.errors += 1
-        text = "".join(traceback.format_exception(error)).rstrip()
-        self.log("SERVER", "error", f"internal error {where}: {text}")
 
     def _profile(self, entity: str, attrs: Mapping[str, Any]) -> TlsProfile | None:
         name = attrs.get("sslProfile")
@@ -290,7 +301,7 @@ class SocketHost:
                 endpoint.lost()
             return
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self._internal_error(f"with the new connection of {host}", error)
+            self.internal_error(f"with the new connection of {host}", error)
             sock.close()
             if isinstance(endpoint, Connector):
                 endpoint.lost()
@@ -314,14 +325,14 @@ class SocketHost:
 
     def _release(self, io: ConnectionIO) -> None:
         io.open = False
-        del self._connections[io.conn]
+        self._connections.pop(io.conn, None)
         self.loop.unregister(io.fd)
 
     def _report_lost(self, io: ConnectionIO, reason: str) -> None:
         try:
             self._router.lost(io.conn, reason)
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self._internal_error(f"after the connection with {io.info.peer.host} ended", error)
+            self.internal_error(f"after the connection with {io.info.peer.host} ended", error)
         endpoint = io.info.endpoint
         if isinstance(endpoint, Connector):
             endpoint.lost()

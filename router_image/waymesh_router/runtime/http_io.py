@@ -55,6 +55,10 @@ class HttpConnection:
         self._release()
         self._sock.close()
 
+    def abandon(self) -> None:
+        """Something went wrong: close at once."""
+        self.close()
+
     def _release(self) -> None:
         self._timer.cancel()
         self._loop.unregister(self._sock.fileno())

@@ -42,6 +42,10 @@ class Linger:
             pass
         self._end()
 
+    def abandon(self) -> None:
+        """Something went wrong: close at once."""
+        self._end()
+
     def _end(self) -> None:
         self._timer.cancel()
         self._loop.unregister(self._sock.fileno())

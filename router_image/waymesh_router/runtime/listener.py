@@ -81,7 +81,15 @@ class Listener:
                         self._hold(error)
                         return
                     continue  # this client is gone already
-                self._start(sock, peer_text(address))
+                try:
+                    self._start(sock, peer_text(address))
+                except Exception as error:  # noqa: BLE001 - the connection edge: the other clients are to be let in
+                    self._loop.on_error(f"with a new client of listener {self.name}", error)
+                    self._refuse(sock)
+
+    def abandon(self) -> None:
+        """Accepting itself raised: pause, then try again."""
+        self._pause_accepting()
 
     def _register(self) -> None:
         self._pause = None
@@ -91,6 +99,9 @@ class Listener:
     def _hold(self, error: OSError) -> None:
         """No descriptor left: trying again at once would burn the CPU."""
         self._log("error", f"listener {self.name}: cannot accept: {error.strerror}; next try in {RETRY_ACCEPT_S:g} s")
+        self._pause_accepting()
+
+    def _pause_accepting(self) -> None:
         for sock in self._sockets:
             self._loop.unregister(sock.fileno())
         self._pause = self._loop.call_later(RETRY_ACCEPT_S, self._register)
@@ -133,7 +144,16 @@ class Listener:
         )
         self._loop.replace(fd, handshake)
 
+    def _refuse(self, sock: socket.socket) -> None:
+        """Our own code could not take this client on."""
+        fd = sock.fileno()
+        if fd in self._handshakes:
+            sock = self._forget(fd)
+        sock.close()
+
     def _fail(self, fd: int, peer: str, reason: str) -> None:
+        if fd not in self._handshakes:  # handed on, or failed, already
+            return
         self._forget(fd).close()
         self._log("error", f"listener {self.name}: connection from {peer} failed: {reason}")
 

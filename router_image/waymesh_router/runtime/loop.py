@@ -5,6 +5,9 @@ Not asyncio: its transports cost 2.4 times the round-trip time of a raw loop. On
 1. the timers that are due, 2. one `on_event` for each ready descriptor, 3. `turn(now)`, which lets the router act on
 its own deadlines and then writes to each connection that has something to say, once.
 
+Whatever raises, a timer, a handler, a call from a thread, the turn itself, is reported to `on_error` and costs only
+what it was about: the loop goes on.
+
 A timer that is set during a turn runs in a later turn, after that turn's writes: whoever answers a request and then
 wants to close the connection can rely on it.
 """
@@ -16,13 +19,17 @@ import heapq
 import math
 import os
 import select
+import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 EPOLLIN = select.EPOLLIN
 EPOLLOUT = select.EPOLLOUT
+FAILED_TURN_S = 0.25
+"""After a turn that raised the next one comes at the latest so much later."""
 MAX_EVENTS = 1024
 """Ready descriptors taken in one turn: more would make the first ones wait long for their answer."""
 
@@ -32,6 +39,9 @@ class EventHandler(Protocol):
 
     def on_event(self, mask: int) -> None:
         """The descriptor is ready; `mask` as epoll gave it."""
+
+    def abandon(self) -> None:
+        """`on_event` raised, and the descriptor is served no longer: close what it belongs to."""
 
 
 class Timer:
@@ -63,6 +73,8 @@ class Loop:
         self._calls: deque[Callable[[], None]] = deque()
         self._wakeup, self.wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopped = False
+        self.on_error: Callable[[str, Exception], None] = _print_error
+        """Called with what was being done and the error that our own code raised while it was done."""
         self.register(self._wakeup, self)
 
     def now(self) -> float:
@@ -117,7 +129,11 @@ class Loop:
         """The wake-up descriptor: run what other threads left."""
         os.read(self._wakeup, 4096)
         while self._calls:
-            self._calls.popleft()()
+            self._guarded("in a call from another thread", self._calls.popleft())
+
+    def abandon(self) -> None:
+        """The wake-up descriptor stays: without it no signal would be heard."""
+        self.register(self._wakeup, self)
 
     # ---- running
 
@@ -125,7 +141,7 @@ class Loop:
         """Serve until `stop()`. `turn(now)` ends each turn and gives the time of its own next deadline."""
         poll = self._epoll.poll
         handlers = self._handlers
-        deadline = turn(self.now())
+        deadline = self._turn(turn)
         while not self._stopped:
             events = poll(self._timeout(deadline), MAX_EVENTS)
             if self._timers:
@@ -133,8 +149,11 @@ class Loop:
             for fd, mask in events:
                 handler = handlers.get(fd)
                 if handler is not None:
-                    handler.on_event(mask)
-            deadline = turn(self.now())
+                    try:
+                        handler.on_event(mask)
+                    except Exception as error:  # noqa: BLE001 - the edge of handlers
+                        self._abandon(fd, handler, error)
+            deadline = self._turn(turn)
 
     def stop(self) -> None:
         """Make `run` return at the end of this turn."""
@@ -162,4 +181,30 @@ class Loop:
             due.append(heapq.heappop(timers))
         for timer in due:
             if timer.callback is not None:
-                timer.callback()
+                self._guarded("in a timer", timer.callback)
+
+    def _turn(self, turn: Callable[[float], float]) -> float:
+        now = self.now()
+        try:
+            return turn(now)
+        except Exception as error:  # noqa: BLE001 - the edge of turns
+            self.on_error("in a turn of the loop", error)
+            return now + FAILED_TURN_S
+
+    def _guarded(self, where: str, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - the edge of timers and calls
+            self.on_error(where, error)
+
+    def _abandon(self, fd: int, handler: EventHandler, error: Exception) -> None:
+        """A handler raised. Were its descriptor still served, it would raise again in each turn."""
+        self.on_error(f"while {type(handler).__name__} served a descriptor", error)
+        if self._handlers.get(fd) is handler:
+            self.unregister(fd)
+        self._guarded(f"while {type(handler).__name__} was closed", handler.abandon)
+
+
+def _print_error(where: str, error: Exception) -> None:
+    """Until somebody else is to hear of errors."""
+    sys.stderr.write(f"internal error {where}: {''.join(traceback.format_exception(error))}")

@@ -117,11 +117,11 @@ class Running:
 
     def _watch(self) -> None:
         """Take up what was changed in files: whoever changes them in a pod cannot send a signal."""
+        self.loop.call_later(WATCH_S, self._watch)  # first: the watch goes on even if this look at the files fails
         self.host.look()
         if self._users_stamp() != self._users_seen:
             self.log.write("ROUTER", "notice", "the users have changed: reading them again")
             self._read_users()
-        self.loop.call_later(WATCH_S, self._watch)
 
     def _users_stamp(self) -> tuple[int, int] | None:
         path = user_file_path(self._router_attrs)

@@ -85,6 +85,10 @@ class Handshake:
             self._mask = wanted
             self._loop.modify(self._sock.fileno(), wanted)
 
+    def abandon(self) -> None:
+        """Something went wrong: give the transport up."""
+        self._failed("internal error")
+
 
 class FirstBytes:
     """Looks at the first bytes of an accepted socket: TLS (at once, or asked for by an AMQP header) or plain AMQP.
@@ -119,3 +123,7 @@ class FirstBytes:
             self._decided(True)
         elif not AMQP_TLS_HEADER.startswith(head):
             self._decided(False)
+
+    def abandon(self) -> None:
+        """Something went wrong: give the transport up."""
+        self._failed("internal error")

@@ -111,6 +111,7 @@ class SimRouter(Station):
         self.extra = extra
         self.cables: dict[str, Cable] = {}
         self.alive = False
+        self.errors = 0
         self.lines: list[tuple[float, str, str, str]] = []
         """Log: time, module, level, text."""
         self.records: Records
@@ -265,6 +266,12 @@ class SimRouter(Station):
 
     def certificate_ends(self) -> Mapping[str, float]:
         return {}
+
+    def internal_error(self, where: str, error: Exception) -> None:
+        raise error
+
+    def drop(self, conn: Connection, reason: str) -> None:
+        """Never asked for: an internal error ends the test."""
 
     def memory_usage(self) -> int | None:
         return None

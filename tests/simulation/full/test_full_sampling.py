@@ -58,7 +58,7 @@ def test_links_without_credit() -> None:
     assert not sender().under_way
 
 
-@pytest.mark.parametrize("budget", [1, 2000])
+@pytest.mark.parametrize("budget", [20, 2000])
 def test_delayed_and_stuck_deliveries(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "BUDGET", budget)
     network, router, crowd = alone()
@@ -98,3 +98,45 @@ def test_delayed_and_stuck_deliveries(budget: int, monkeypatch: pytest.MonkeyPat
     network.run(5.0)
     assert not router.router.sampler._links
     assert not router.router.sampler._rings
+
+
+def test_with_much_to_count_the_last_round_is_told_and_nothing_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, router, crowd = alone()
+    keeping = crowd.client(router).receiver("q", ReceiverPlan(credit=8, delay=1e9, faithful=1.0))
+    crowd.client(router).sender("q", SenderPlan(20, settled=0.0))
+    crowd.client(router).sender("nobody", SenderPlan(3, settled=0.0))
+    network.run(20.0)
+    assert len(keeping().open) == 8
+    exact = rows(router, "router")[0]
+    assert (exact["unsettledDeliveries"], exact["linksBlocked"]) == (20, 1)
+
+    monkeypatch.setattr("waymesh_router.router.BUDGET", 10)
+    monkeypatch.setattr("waymesh_router.management.statistics.MANY_LINKS", 1)
+    monkeypatch.setattr("waymesh_router.drain.count_unsettled", None)
+    monkeypatch.setattr("waymesh_router.management.statistics.seconds_without_credit", None)
+    sampled = rows(router, "router")[0]
+    assert (sampled["unsettledDeliveries"], sampled["linksBlocked"]) == (20, 1)
+
+
+def test_a_round_looks_at_no_more_than_its_budget_in_one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session with many deliveries is looked at in slices, too."""
+    network, router, crowd = alone()
+    crowd.client(router).receiver("q", ReceiverPlan(credit=200, delay=1e9, faithful=1.0))
+    crowd.client(router).sender("q", SenderPlan(200, settled=0.0))
+    network.run(5.0)
+    monkeypatch.setattr(sampling, "BUDGET", 30)
+    looked: list[int] = []
+    counted = sampling.of_client
+
+    def counting(delivery: Any, incoming: bool) -> bool:
+        looked[-1] += 1
+        return counted(delivery, incoming)
+
+    monkeypatch.setattr(sampling, "of_client", counting)
+    sampler = router.router.sampler
+    for second in range(100, 130):
+        looked.append(0)
+        sampler.tick(router.world.now + second)
+    assert max(looked) == 30
+    assert sum(looked) >= 400
+    assert sampler.clients == 200

@@ -1,0 +1,71 @@
+"""What a router does by time, part by part: a bug in one part, or about one connection, costs that part only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waymesh_router.core.core import Core
+    from waymesh_router.core.model import RouterConnection
+    from waymesh_router.host import Host
+
+FIRST_PAUSE_S = 1.0
+LAST_PAUSE_S = 60.0
+"""A part that raised is left alone for a while, which doubles each time: its next try may well fail as the first."""
+
+
+class Part:
+    """One part of the router; `call(now)` lets it act, and may say when it wants to be called again."""
+
+    def __init__(self, name: str, call: Callable[[float], float | None], host: Host) -> None:
+        self._name = name
+        self._call = call
+        self._host = host
+        self._pause = FIRST_PAUSE_S
+        self._resume = -math.inf
+
+    def run(self, now: float) -> float:
+        """Let the part act unless it is paused. When it wants to be called again; math.inf where it does not say."""
+        if now < self._resume:
+            return self._resume
+        try:
+            following = self._call(now)
+        except Exception as error:  # noqa: BLE001 - the edge of timers
+            self._resume = now + self._pause
+            self._host.internal_error(f"in the timers of {self._name}, which pause for {self._pause:g} s", error)
+            self._pause = min(self._pause * 2, LAST_PAUSE_S)
+            return self._resume
+        self._pause = FIRST_PAUSE_S
+        return math.inf if following is None else following
+
+
+class Ticks:
+    """All parts that are looked at several times a second, and the time-outs of connections."""
+
+    def __init__(self, core: Core, host: Host, parts: Iterable[Part]) -> None:
+        self._core = core
+        self._host = host
+        self._parts = list(parts)
+
+    def run(self, now: float) -> None:
+        """Let all of them act."""
+        for part in self._parts:
+            part.run(now)
+        core = self._core
+        for conn in list(core.connections.values()):
+            self._tick(conn, now)
+        for conn in list(core.closing.values()):
+            self._tick(conn, now)
+            if conn.done:
+                core.closing.pop(conn.id, None)
+
+    def _tick(self, conn: RouterConnection, now: float) -> None:
+        try:
+            conn.tick(now)
+        except Exception as error:  # noqa: BLE001 - the edge of timers
+            self._host.internal_error(f"in the timers of the connection with {conn.peer.host}", error)
+            self._host.drop(conn, "internal error")
+            self._core.connections.pop(conn.id, None)
+            self._core.closing.pop(conn.id, None)

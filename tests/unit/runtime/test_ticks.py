@@ -1,0 +1,115 @@
+"""What a router does by time: a part that raises pauses, a connection that raises is closed, all others go on."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from waymesh_router.ticks import LAST_PAUSE_S, Part, Ticks
+
+pytestmark = pytest.mark.engine_independent
+
+
+class RecordingHost:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.where: list[str] = []
+        self.dropped: list[Any] = []
+
+    def internal_error(self, where: str, error: Exception) -> None:
+        self.where.append(where)
+
+    def drop(self, conn: Any, reason: str) -> None:
+        self.dropped.append(conn)
+
+
+class Conn:
+    """A connection whose time-outs may raise."""
+
+    def __init__(self, number: int, *, broken: bool = False, done: bool = False) -> None:
+        self.id = number
+        self.peer = SimpleNamespace(host=f"host {number}")
+        self.broken = broken
+        self.done = done
+        self.ticks = 0
+
+    def tick(self, now: float) -> None:
+        self.ticks += 1
+        if self.broken:
+            raise RuntimeError("a bug")
+
+
+def ticks(host: Any, conns: list[Conn], closing: list[Conn], parts: list[Part]) -> tuple[Ticks, Any]:
+    core = SimpleNamespace(connections={c.id: c for c in conns}, closing={c.id: c for c in closing})
+    return Ticks(core, host, parts), core  # type: ignore[arg-type]
+
+
+def test_a_part_that_raises_does_not_keep_the_next_from_acting() -> None:
+    host: Any = RecordingHost()
+    acted: list[float] = []
+
+    def fail(now: float) -> None:
+        raise RuntimeError("a bug")
+
+    conn = Conn(1)
+    run, _ = ticks(host, [conn], [], [Part("one", fail, host), Part("two", acted.append, host)])
+    run.run(5.0)
+    assert acted == [5.0]
+    assert conn.ticks == 1
+    assert host.where == ["in the timers of one, which pause for 1 s"]
+
+
+def test_a_part_that_goes_on_raising_is_tried_less_and_less_often() -> None:
+    host: Any = RecordingHost()
+    tries: list[float] = []
+
+    def fail(now: float) -> None:
+        tries.append(now)
+        raise RuntimeError("a bug")
+
+    part = Part("one", fail, host)
+    for quarter in range(4 * 300):
+        assert part.run(quarter / 4) > quarter / 4
+    assert tries[:4] == [0, 1, 3, 7]
+    assert tries[-1] - tries[-2] == LAST_PAUSE_S
+    assert len(host.where) == len(tries)
+
+
+def test_a_part_that_works_again_has_its_full_pace_back() -> None:
+    host: Any = RecordingHost()
+    broken = [True, False, True]
+
+    def act(now: float) -> float:
+        if broken.pop(0):
+            raise RuntimeError("a bug")
+        return now + 9
+
+    part = Part("one", act, host)
+    assert [part.run(now) for now in (0.0, 0.5, 1.0, 2.0)] == [1.0, 1.0, 10.0, 3.0]
+
+
+def test_a_part_that_does_not_say_when_to_come_again_is_not_waited_for() -> None:
+    assert Part("one", lambda _: None, RecordingHost()).run(0.0) == math.inf  # type: ignore[arg-type]
+
+
+def test_a_connection_whose_time_outs_raise_is_closed_and_no_other() -> None:
+    host: Any = RecordingHost()
+    bad, good, ending = Conn(1, broken=True), Conn(2), Conn(3)
+    run, core = ticks(host, [bad, good], [ending], [])
+    run.run(0.0)
+    run.run(1.0)
+    assert (bad.ticks, good.ticks, ending.ticks) == (1, 2, 2)
+    assert host.dropped == [bad]
+    assert host.where == ["in the timers of the connection with host 1"]
+    assert list(core.connections) == [2]
+
+
+def test_a_closing_connection_that_is_done_or_raises_is_forgotten() -> None:
+    host: Any = RecordingHost()
+    run, core = ticks(host, [], [Conn(1, done=True), Conn(2, broken=True), Conn(3)], [])
+    run.run(0.0)
+    assert list(core.closing) == [3]
