@@ -37,6 +37,7 @@ cdef class Connection(OutputBuffer):
     cdef long long counted_in
     cdef Py_ssize_t counted_part
     cdef bint spoke
+    cdef public bint hurry
     cdef double last_heard
     cdef double last_spoke
     cdef double last_tick

@@ -78,8 +78,8 @@ class Connection(OutputBuffer):
     """`remote`: the peer's open, once it came. `user`: the authenticated identity, None if anonymous.
 
     `octets_in`, `octets_out`: bytes so far; `unfinished`: those of an incomplete frame, which came behind `octets_in`.
-    `done`: nothing more will be read; write what is pending, then close the transport. `error`: why it ended, if not
-    orderly.
+    `hurry`: there is something new of the `express` session. `done`: nothing more will be read; write what is pending,
+    then close the transport. `error`: why it ended, if not orderly.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -115,6 +115,7 @@ class Connection(OutputBuffer):
         self.counted_in = -1
         self.counted_part = 0
         self.spoke = False
+        self.hurry = False
         self.last_heard = now
         self.last_spoke = now
         self.last_tick = now
@@ -210,6 +211,11 @@ class Connection(OutputBuffer):
             for e in batch:
                 s = e
                 s.flush()
+                if s.channel == self.express:
+                    self.hurry = True
+        if self.hurry:
+            self.hurry = False
+            self.hasten()
 
     def flush_outcomes(self) -> None:
         """Write collected outcomes now, so that a frame that follows does not overtake them."""
