@@ -5,18 +5,39 @@ from __future__ import annotations
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.wire import read_u32
+else:
+    from waymesh_amqp.wire import read_u32
+
 IDLE_BYTES = 512
 """Size of the buffer of a connection that has nothing to say."""
 KEEP_BYTES = cython.declare(cython.Py_ssize_t, 2097152)
 """A larger drained buffer shrinks at once; smaller ones when the connection has been quiet for a while (`trim`)."""
 
 
+FIRST_OF_SESSION = cython.declare(cython.int, 0x11)
+LAST_OF_SESSION = cython.declare(cython.int, 0x17)
+"""Descriptor codes of begin … end. Open, close and empty frames belong to no session. Spec: 2.7."""
+HEADER_SIZE = cython.declare(cython.Py_ssize_t, 8)
+HEADER_START = cython.declare(cython.uint, 0x414D5150)
+"""A protocol header ("AMQP") read as the size of a frame. Spec: 2.2."""
+
+
 class OutputBuffer:
-    """Bytes [off:end] of `mem` wait to be sent."""
+    """Bytes [off:end] of `mem` wait to be sent.
+
+    `express`: the channel of ours whose frames `hasten` puts before all others, -1 for none. `edge`: where a frame
+    begins, at or before the first one of which nothing was sent; -1: that is not known before the buffer is empty.
+    `fixed`: bytes before this position stay where they are, since the transport may have taken them already.
+    """
 
     def __init__(self) -> None:
         self.off = 0
         self.end = 0
+        self.express = -1
+        self.edge = 0
+        self.fixed = 0
         self.mem = memoryview(b"")
         self.allocate(IDLE_BYTES)
 
@@ -25,6 +46,10 @@ class OutputBuffer:
         live: cython.Py_ssize_t = self.end - self.off
         raw = bytearray(cap)
         if live:
+            if self.express >= 0:
+                self.border()
+            self.edge = self.edge - self.off if self.edge >= self.off else -1
+            self.fixed = self.fixed - self.off if self.fixed > self.off else 0
             raw[:live] = self.mem[self.off : self.end]
         self.mem = memoryview(raw)
         self.out = self.mem
@@ -57,6 +82,8 @@ class OutputBuffer:
         if self.off >= self.end:
             self.off = 0
             self.end = 0
+            self.edge = 0
+            self.fixed = 0
             if self.cap > KEEP_BYTES:
                 self.allocate(IDLE_BYTES)
 
@@ -66,3 +93,45 @@ class OutputBuffer:
             self.off = 0
             self.end = 0
             self.allocate(IDLE_BYTES)
+
+    # ---- frames that go first
+    def offered(self, n: cython.Py_ssize_t) -> None:
+        """The transport was given the next n bytes and took none yet; it wants to be given the same ones again."""
+        self.fixed = self.off + n
+
+    def border(self) -> cython.Py_ssize_t:
+        """Where the first frame begins of which nothing was sent; -1 where that is not known."""
+        size: cython.uint
+        start: cython.Py_ssize_t = self.fixed if self.fixed > self.off else self.off
+        while 0 <= self.edge < start:
+            size = read_u32(self.out, self.edge)
+            self.edge += HEADER_SIZE if size == HEADER_START else size
+        return self.edge
+
+    def hasten(self) -> None:
+        """Put the unsent frames of the `express` channel before those of all others, in their order."""
+        p: cython.Py_ssize_t = self.border()
+        size: cython.Py_ssize_t
+        start: cython.Py_ssize_t = p
+        b: cython.uchar[::1] = self.out
+        first: list[bytes] = []
+        rest: list[bytes] = []
+        if p < 0:
+            return
+        while p < self.end:
+            size = read_u32(b, p)
+            if (
+                size > 10
+                and (b[p + 6] << 8 | b[p + 7]) == self.express
+                and FIRST_OF_SESSION <= b[p + 10] <= LAST_OF_SESSION
+            ):
+                if p > start:
+                    rest.append(bytes(self.mem[start:p]))
+                first.append(bytes(self.mem[p : p + size]))
+                start = p + size
+            p += size
+        if not rest:
+            return  # they are the first already
+        rest.append(bytes(self.mem[start : self.end]))
+        ordered = b"".join(first + rest)
+        self.mem[self.edge : self.end] = ordered

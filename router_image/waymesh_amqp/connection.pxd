@@ -36,8 +36,11 @@ cdef class Connection(OutputBuffer):
     cdef bint congested
     cdef list held
     cdef public int owing
-    cdef bint heard
+    cdef public Py_ssize_t unfinished
+    cdef long long counted_in
+    cdef Py_ssize_t counted_part
     cdef bint spoke
+    cdef public bint hurry
     cdef double last_heard
     cdef double last_spoke
     cdef double last_tick

@@ -67,6 +67,8 @@ HIGH_WATER = cython.declare(cython.Py_ssize_t, 1048576)
 LOW_WATER = cython.declare(cython.Py_ssize_t, 262144)
 MAX_FRAME = cython.declare(cython.Py_ssize_t, 1048576)
 """Larger frames than this are never sent, whatever the peer would take, so that buffers stay small."""
+PROGRESS = cython.declare(cython.Py_ssize_t, 16384)
+"""Octets of an unfinished frame that count like a whole frame for the idle time-out, which may be slow."""
 MIN_MAX_FRAME = 512
 """Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
 EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
@@ -75,8 +77,9 @@ EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 class Connection(OutputBuffer):
     """`remote`: the peer's open, once it came. `user`: the authenticated identity, None if anonymous.
 
-    `octets_in`, `octets_out`: bytes so far. `done`: nothing more will be read; write what is pending, then close the
-    transport. `error`: why it ended, if not orderly.
+    `octets_in`, `octets_out`: bytes so far; `unfinished`: those of an incomplete frame, which came behind `octets_in`.
+    `hurry`: there is something new of the `express` session. `done`: nothing more will be read; write what is pending,
+    then close the transport. `error`: why it ended, if not orderly.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -111,8 +114,11 @@ class Connection(OutputBuffer):
         self.congested = False
         self.held: list[Link] = []
         self.owing = 0
-        self.heard = True
+        self.unfinished = 0
+        self.counted_in = -1
+        self.counted_part = 0
         self.spoke = False
+        self.hurry = False
         self.last_heard = now
         self.last_spoke = now
         self.last_tick = now
@@ -126,7 +132,6 @@ class Connection(OutputBuffer):
         """Take whole frames from b[:n]; the count of bytes used. The rest is to be presented again with more behind."""
         pos: cython.Py_ssize_t = 0
         used: cython.Py_ssize_t
-        self.heard = True
         while True:
             try:
                 while self.phase != FRAMES:
@@ -139,6 +144,7 @@ class Connection(OutputBuffer):
                     pos += used
                 used = self.take_frames(b, pos, n)
                 self.octets_in += used
+                self.unfinished = n - used
                 return used
             except AmqpError as e:
                 if e.concerns is None or e.concerns.connection is self:
@@ -213,6 +219,11 @@ class Connection(OutputBuffer):
             for e in batch:
                 s = e
                 s.flush()
+                if s.channel == self.express:
+                    self.hurry = True
+        if self.hurry:
+            self.hurry = False
+            self.hasten()
 
     def flush_outcomes(self) -> None:
         """Write collected outcomes now, so that a frame that follows does not overtake them."""
@@ -231,8 +242,9 @@ class Connection(OutputBuffer):
         """Heartbeats, idle time-out, handshake and close time-outs; when to come again (math.inf: never)."""
         if self.done:
             return math.inf
-        if self.heard:
-            self.heard = False
+        if self.octets_in != self.counted_in or self.unfinished - self.counted_part >= PROGRESS:
+            self.counted_in = self.octets_in
+            self.counted_part = self.unfinished
             self.last_heard = now
         if self.spoke:
             self.spoke = False

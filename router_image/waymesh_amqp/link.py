@@ -219,7 +219,9 @@ class Link:
 
     def ready(self) -> cython.bint:
         """Whether a delivery can go out now: credit, session window, no delivery under way, no backed-up connection."""
-        return self.credit > 0 and not self.busy and self.session.remote_window > 0 and not self.connection.backed_up()
+        if self.credit <= 0 or self.busy or self.session.remote_window <= 0:
+            return False
+        return not self.connection.backed_up() or self.session.channel == self.connection.express
 
 
 def told_flow(session: Session, link: Link) -> Flow:

@@ -150,7 +150,7 @@ def send_more(
     n: cython.Py_ssize_t
     last: cython.bint = False
     if link.backlog is None:
-        while not last and session.remote_window > 0 and not conn.backed_up():
+        while not last and session.remote_window > 0 and (not conn.backed_up() or session.channel == conn.express):
             n = end - start
             last = n <= room
             if not last:

@@ -18,6 +18,8 @@ from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
 
 HELLO_ADDRESS = "amqp:/_local/qdhello"
+LISTEN_S = 0.25
+"""So often it is looked whether neighbours have sent anything."""
 DRAIN_SURCHARGE = 1_000_000
 """Added to the costs of a draining router's links: dearer than any way round, and far from overflowing 32 bits."""
 
@@ -36,6 +38,8 @@ class Mesh(MeshListener):
         self._trees: dict[str, list[Node]] = {}
         self._aside = False
         self.deadline = engine.deadline()
+        self._octets: dict[RouterConnection, int] = {}
+        self._listen_at = 0.0
         self._apply: dict[type, Callable[[Any], None]] = {
             fx.SendHello: self._send_hello,
             fx.SendAll: self._send_all,
@@ -68,9 +72,13 @@ class Mesh(MeshListener):
         self.run(self.engine.mobile_removed(key, self.core.now))
 
     def control_up(self, connection: RouterConnection) -> None:
+        if connection.control_out is not None:
+            connection.express = connection.control_out.session.channel
+        self._octets[connection] = 0
         self.run(self.engine.link_up(connection.id, connection.cost, self.core.now))
 
     def control_lost(self, connection: RouterConnection) -> None:
+        self._octets.pop(connection, None)
         self.run(self.engine.link_lost(connection.id, self.core.now))
 
     def control_message(self, connection: RouterConnection, message: bytes) -> None:
@@ -136,9 +144,21 @@ class Mesh(MeshListener):
     # ---- time
     def tick(self, now: float) -> float:
         """Timers of the control plane; when it wants to be called again."""
-        if now >= self.deadline:
+        due = now >= self.deadline
+        if due or now >= self._listen_at:
+            self._listen_at = now + LISTEN_S
+            self._listen(now)
+        if due:
             self.run(self.engine.tick(now))
         return self.deadline
+
+    def _listen(self, now: float) -> None:
+        """Which neighbours have sent anything since the last look."""
+        for conn, before in self._octets.items():
+            octets = conn.octets_in + conn.unfinished
+            if octets != before:
+                self._octets[conn] = octets
+                self.engine.link_heard(conn.id, now)
 
     # ---- effects
     def run(self, effects: list[fx.Effect]) -> None:
@@ -197,6 +217,7 @@ class Mesh(MeshListener):
         q.chunks.append(message)
         q.size = len(message)
         self.core.branch_to(q, conn.control_out)
+        conn.hurry = True
 
     def _node_up(self, e: fx.NodeUp) -> None:
         self.core.node_up(e.router_id)

@@ -105,7 +105,8 @@ _SHARED: tuple[Attribute, ...] = (
     setting(
         "idleTimeoutSeconds",
         INTEGER,
-        "Close after so many seconds without a frame, for role route-container after 4 at the soonest; 0: never.",
+        "Close after so many seconds without a whole frame (or 16 KiB of a longer one), for role route-container after "
+        "4 at the soonest; 0: never.",
         default=16,
         minimum=0,
         maximum=MAX_INT // 1000,

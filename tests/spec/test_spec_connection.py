@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.kit import frames
-from tests.kit.frames import AMQP, EMPTY
+from tests.kit.frames import AMQP, EMPTY, raw_frame
 from tests.kit.pump import Hub, Peer, couple
 from tests.kit.recorder import Recorder
 from waymesh_amqp.performatives import Begin, Close, End, ErrorInfo, Open
@@ -171,14 +171,37 @@ def test_2_4_5_silent_peer_is_closed(opened: Peer) -> None:
     assert opened.conn.done
 
 
-@pytest.mark.parametrize("sign", [EMPTY, EMPTY[:3]], ids=["frame", "part of a frame"])
-def test_2_4_5_any_octet_keeps_the_connection_up(opened: Peer, sign: bytes) -> None:
+def test_2_4_5_whole_frames_keep_the_connection_up(opened: Peer) -> None:
     idle = opened.conn.settings.idle_timeout_s
     for _ in range(5):
         opened.hub.tick(idle - 0.1)
-        opened.end.feed(sign if sign == EMPTY else EMPTY[:3] + EMPTY[3:])
+        opened.end.feed(EMPTY)
     opened.hub.tick(0.2)
     assert not opened.conn.done
+
+
+def test_2_4_5_single_octets_of_a_frame_do_not(opened: Peer) -> None:
+    idle = opened.conn.settings.idle_timeout_s
+    opened.hub.tick(0)
+    for octet in raw_frame(bytes(1000))[:20]:
+        opened.hub.tick(idle / 10)
+        opened.end.feed(bytes((octet,)))
+    assert refused(opened.take()) == "amqp:resource-limit-exceeded"
+    assert opened.conn.done
+
+
+def test_2_4_5_large_frame_may_take_longer_than_the_time_out_while_it_comes_on() -> None:
+    peer = Hub(Recorder(), 1000).peer(ConnectionSettings("e", max_frame_size=1 << 20)).open()
+    idle = peer.conn.settings.idle_timeout_s
+    slow = raw_frame(b"\x00" * 100_000)[:80_000]
+    peer.hub.tick(0)
+    for at in range(0, len(slow), 20_000):
+        peer.hub.tick(idle * 0.9)
+        peer.end.feed(slow[at : at + 20_000])
+    peer.hub.tick(idle * 0.9)
+    assert peer.take() == []
+    peer.hub.tick(idle)
+    assert refused(peer.take()) == "amqp:resource-limit-exceeded"
 
 
 def test_2_4_5_heartbeats_at_half_of_the_peers_timeout(fresh: Peer) -> None:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 
+MESH_FRAME_BYTES = 8192
+"""Largest frame for another router: at 64 kbit/s it takes a second, and control messages pass between frames."""
 DENIALS = (UNAUTHORIZED_ACCESS, RESOURCE_LIMIT_EXCEEDED)
 """What is refused for these conditions is refused by policy, not because it cannot be."""
 
@@ -103,6 +105,7 @@ class Core(Addressing):
         if conn.role != "inter-router":
             return
         conn.cost = attaching.agreed_cost(conn.cost, performative)
+        conn.peer_max = min(conn.peer_max, MESH_FRAME_BYTES)
         if conn.settings.client:
             self.open_mesh_links(conn)
 

@@ -76,6 +76,10 @@ class RoutingEngine:
         self._finish(now, out)
         return out
 
+    def link_heard(self, link_id: int, now: float) -> None:
+        """Octets came over the connection of a link, whatever they say: the neighbour there lives."""
+        self._neighbours.heard(link_id, now)
+
     def on_control(self, link_id: int, opcode: str, body: Mapping[str, object], now: float) -> list[Effect]:
         """A control message reached this router, over this link. A malformed one is logged and changes nothing."""
         out: list[Effect] = []

@@ -2,6 +2,7 @@
 
 Sources: protocol/inter-router.md, "Control messages": a HELLO goes out every helloInterval, a peer is dropped after
 helloMaxAge or at once when its control link drops, a neighbour counts only when the HELLO that comes from it names us.
+From then on any octet that comes from it shows that it lives.
 """
 
 from __future__ import annotations
@@ -94,6 +95,12 @@ class Neighbours:
         link.heard_at = now
         return two_way
 
+    def heard(self, link_id: int, now: float) -> None:
+        """Something came over the link. Of a neighbour that is as good as a HELLO, which may wait behind other data."""
+        link = self._links.get(link_id)
+        if link is not None and link.two_way:
+            link.heard_at = now
+
     def _own_id(self, hello: Hello, out: list[Effect]) -> None:
         if hello.instance != self._settings.instance and hello.instance not in self._duplicates:
             self._duplicates.add(hello.instance)
@@ -115,7 +122,7 @@ class Neighbours:
                 # We were stopped for a while; what peers sent meanwhile waits in our sockets. Their silence is ours.
                 link.heard_at = min(now, link.heard_at + late)
             if link.peer is not None and now - link.heard_at >= self._settings.hello_max_age_s:
-                out.append(LogEvent("info", "ROUTER_HELLO", f"No HELLO from {link.peer} on link {link.id}: dropped"))
+                out.append(LogEvent("info", "ROUTER_HELLO", f"{link.peer} is silent on link {link.id}: dropped"))
                 link.peer = None
                 link.two_way = False
             if min(link.extra_at, link.next_hello) <= now:

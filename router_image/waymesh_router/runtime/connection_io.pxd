@@ -16,10 +16,12 @@ cdef class ConnectionIO:
     cdef public Connection conn
     cdef public ReceiveBuffer buffer
     cdef bytes tail
+    cdef Py_ssize_t portion
     cdef public bint open
     cdef bint blocked
     cdef bint leaving
     cdef public object info
+    cpdef keep_little_unsent(self)
     cpdef on_event(self, int mask)
     cpdef abandon(self)
     cdef bint read(self) except -1

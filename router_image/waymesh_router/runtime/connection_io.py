@@ -29,6 +29,10 @@ EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 BUFFER_BYTES = 262144
 SLACK = 64
 """Bytes behind what was read that the engine may look at (and finds meaningless), which saves it bounds checks."""
+WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
+LITTLE_BYTES = 16384
+TCP_NOTSENT_LOWAT = 25
+"""From netinet/tcp.h; Python 3.11 has no name for it."""
 NOTHING_NOW = cython.declare(cython.int, -1)
 
 
@@ -63,7 +67,10 @@ class ReceiveBuffer:
 
 
 class ConnectionIO:
-    """One transport with its engine connection. `info` is the host's."""
+    """One transport with its engine connection. `info` is the host's.
+
+    `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`.
+    """
 
     def __init__(self, owner: Owner, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> None:
         self.owner = owner
@@ -72,10 +79,16 @@ class ConnectionIO:
         self.conn = conn
         self.buffer = buffer
         self.tail = b""
+        self.portion = WHOLE
         self.open = True
         self.blocked = False
         self.leaving = False
         self.info: Any = None
+
+    def keep_little_unsent(self) -> None:
+        """Leave most of what a slow link cannot take yet with us, where urgent frames can still overtake it."""
+        self.portion = LITTLE_BYTES
+        self.sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LITTLE_BYTES)
 
     def on_event(self, mask: cython.int) -> None:
         """epoll has something for us. Each connection reads once in a turn, so that all get their share."""
@@ -153,7 +166,7 @@ class ConnectionIO:
         try:
             size = conn.end - conn.off
             if size:
-                sent = self.send(size)
+                sent = self.send(self.portion if self.blocked and size > self.portion else size)
                 if sent:
                     conn.sent(sent)
                 if sent < size:
@@ -202,7 +215,7 @@ class ConnectionIO:
             count: cython.Py_ssize_t = write_descriptor(self.fd, cython.address(conn.out[conn.off]), size)
             return count if count >= 0 else self.failure(0)
         try:
-            return self.sock.send(self.conn.pending())
+            return self.sock.send(self.conn.pending()[:size])
         except BlockingIOError:
             return 0
 

@@ -310,6 +310,8 @@ class SocketHost:
         io = kind(self, sock, conn, self._buffer)
         io.info = _Info(endpoint, peer)
         self._connections[conn] = io
+        if endpoint.attrs.get("role") == "inter-router":
+            io.keep_little_unsent()
         self.loop.register(io.fd, io, EPOLLIN)
         io.flush()
 

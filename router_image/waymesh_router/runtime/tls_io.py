@@ -44,11 +44,19 @@ class TlsConnectionIO(ConnectionIO):
         return total
 
     def send(self, size: int) -> int:
-        """Write what is pending; OpenSSL takes all or nothing, and wants the same bytes again (more may follow)."""
-        try:
-            return self.sock.send(self.conn.pending())
-        except _NOT_READY:
-            return 0
+        """Write what is pending, a record at a time: what OpenSSL does not take it wants to be given again (more may
+        follow), so that nothing may overtake it any more.
+        """
+        data = self.conn.pending()[:size]
+        taken = 0
+        while taken < size:
+            part = data[taken : taken + RECORD_BYTES]
+            try:
+                taken += self.sock.send(part)
+            except _NOT_READY:
+                self.conn.offered(taken + len(part))
+                break
+        return taken
 
 
 class Handshake:

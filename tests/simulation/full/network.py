@@ -57,7 +57,10 @@ class Network(World):
 
 
 class Cable:
-    """The way of the connector `name` of `one` to `other`. `up`: it can be dialled; `silent`: it swallows all bytes."""
+    """The way of the connector `name` of `one` to `other`. `up`: it can be dialled; `silent`: it swallows all bytes.
+
+    `rate`: bytes a second; `limit`: bytes that may be on their way.
+    """
 
     role = "inter-router"
     extra = ""
@@ -68,6 +71,8 @@ class Cable:
         self.latency = latency
         self.cost = cost
         self.name = f"to-{other.name}-{len(one.cables)}"
+        self.rate = math.inf
+        self.limit = 1 << 18
         self.up = True
         self.silent = False
         self.wire: Wire | None = None
@@ -200,7 +205,7 @@ class SimRouter(Station):
             self._again(name)
             return
         wire, other, listener = found
-        wire.silent = cable.silent
+        wire.silent, wire.rate, wire.limit = cable.silent, cable.rate, cable.limit
         cable.wire = wire
         self.world.after(cable.latency, other.accept, wire, listener, f"{self.name}:{name}")
         self.world.after(2 * cable.latency, self._connected, life, name, wire)

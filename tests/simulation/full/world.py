@@ -17,6 +17,8 @@ from typing import Any
 from waymesh_amqp.connection import Connection
 
 START = 1000.0
+SEGMENT = 1448
+"""Bytes that arrive together where the wire is slow."""
 SLACK = bytes(64)
 """Behind the bytes that were read, as the runtime's receive buffer has."""
 
@@ -65,13 +67,14 @@ class World:
 class Wire:
     """A transport between two stations: `ends[0]` accepted, `ends[1]` dialled.
 
-    `limit`: bytes a direction that may be on their way; `silent`: it swallows what is written.
+    `limit`: bytes a direction that may be on their way; `rate`: bytes a second; `silent`: it swallows what is written.
     """
 
     def __init__(self, world: World, latency: float, limit: int = 1 << 18) -> None:
         self.world = world
         self.latency = latency
         self.limit = limit
+        self.rate = math.inf
         self.silent = False
         self.dead = False
         self.ends: list[End] = []
@@ -134,13 +137,18 @@ class End:
         world = self.wire.world
         self.in_flight += len(data)
         at = max(self.last_at, world.now + self.wire.latency)
+        while self.wire.rate < math.inf and data:
+            at += len(data[:SEGMENT]) / self.wire.rate
+            world.at(at, self._arrive, data[:SEGMENT])
+            data = data[SEGMENT:]
         if world.rng.random() < world.chunked:
             while len(data) > 1:
                 size = min(len(data) - 1, int(world.rng.expovariate(0.01)) + 1)
                 world.at(at, self._arrive, data[:size])
                 data = data[size:]
                 at += self.wire.latency * world.rng.random() * 0.1
-        world.at(at, self._arrive, data)
+        if data:
+            world.at(at, self._arrive, data)
         self.last_at = at
 
     def _arrive(self, data: bytes) -> None:

@@ -186,3 +186,24 @@ def test_a_hello_on_an_unknown_link_is_ignored() -> None:
     router = engine()
     assert not of(NodeUp, router.on_control(9, "HELLO", hello(), 0.1))
     assert not router.nodes
+
+
+def test_a_neighbour_lives_while_anything_comes_from_it() -> None:
+    router = engine()
+    router.link_up(5, 1, 0.0)
+    router.on_control(5, "HELLO", hello(), 0.5)
+    for at in range(1, 10):
+        assert of(NodeDown, run(router, at)) == []
+        router.link_heard(5, float(at))
+    assert of(NodeDown, run(router, 11.9)) == []
+    assert of(NodeDown, run(router, 12.1)) == [NodeDown("B")]
+
+
+def test_octets_of_who_does_not_hear_us_prove_nothing() -> None:
+    router = engine()
+    router.link_up(5, 1, 0.0)
+    router.on_control(5, "HELLO", hello(seen=()), 0.5)
+    for at in range(1, 6):
+        run(router, at)
+        router.link_heard(5, float(at))
+    assert hellos(router.tick(router.deadline()))[-1] == (5, [])
