@@ -6,7 +6,7 @@ import hmac
 import os
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 SCRAM_MECHANISMS: Mapping[str, int] = {"SCRAM-SHA-512": 64, "SCRAM-SHA-256": 32, "SCRAM-SHA-1": 20}
@@ -14,6 +14,8 @@ SCRAM_MECHANISMS: Mapping[str, int] = {"SCRAM-SHA-512": 64, "SCRAM-SHA-256": 32,
 
 DEFAULT_ITERATIONS = 4096  # RFC 5802, 5.1 and RFC 7677, 4 ask for at least this
 DEFAULT_SALT_SIZE = 16
+MAX_ITERATIONS = 1_000_000
+"""More than this is refused, in stored keys and when a server asks for it: each costs about 0.5 s of a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class Authenticator(ABC):
     Unknown users are answered like wrong passwords: same messages, a stable salt of the same shape, the same work.
     `secret` keys their salts and keys; give it a stable value if several processes answer for the same users.
     """
+
+    problems: Sequence[Exception] = ()
+    """What is stored of users and cannot be used: these users are unknown here."""
 
     def __init__(self, secret: bytes | None = None) -> None:
         self.secret = os.urandom(32) if secret is None else secret

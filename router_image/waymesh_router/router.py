@@ -376,6 +376,9 @@ class Router:
     def certificate_ends(self) -> Mapping[str, float]:
         return self.host.certificate_ends()
 
+    def users_refused(self) -> int:
+        return len(self.authenticator.problems) if self.authenticator is not None else 0
+
     def memory_usage(self) -> int | None:
         return self.host.memory_usage()
 

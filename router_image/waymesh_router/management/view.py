@@ -174,5 +174,8 @@ class RouterView(Protocol):
     def certificate_ends(self) -> Mapping[str, float]:
         """When the certificates of sslProfiles end, in seconds since 1970, by the names of the profiles."""
 
+    def users_refused(self) -> int:
+        """Lines of the user file that cannot be used."""
+
     def memory_usage(self) -> int | None:
         """Bytes of memory of the process; None where nobody knows."""

@@ -109,6 +109,9 @@ class StubRouter:
     def certificate_ends(self) -> dict[str, float]:
         return {}
 
+    def users_refused(self) -> int:
+        return 0
+
     def memory_usage(self) -> int | None:
         return 4096
 
