@@ -60,7 +60,7 @@ class UserFile(Authenticator):
         self, users: Mapping[str, Credential], secret: bytes | None = None, problems: Sequence[UserFileError] = ()
     ) -> None:
         super().__init__(secret)
-        self.problems = tuple(problems)
+        self.problems: tuple[UserFileError, ...] = tuple(problems)
         self._users = dict(users)
         self._has_plain = any(credential.password is not None for credential in users.values())
         counts = Counter(mechanism for credential in users.values() for mechanism in credential.keys)

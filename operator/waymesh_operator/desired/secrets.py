@@ -84,9 +84,8 @@ def _user_line(user: str, value: bytes) -> str:
     if text.splitlines() != [text] or "\0" in text:
         raise ValueError("not one line of text")
     line = f"{user}:{text}" if text.startswith(STORED_KEYS) else f"{user}:{{plain}}{text}"
-    parsed = UserFile.parse(line)
-    if parsed.problems:
-        raise ValueError(parsed.problems[0].reason)
+    for problem in UserFile.parse(line).problems:
+        raise ValueError(problem.reason)
     return line
 
 
