@@ -11,7 +11,7 @@ import socket
 import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -135,7 +135,7 @@ class Operator:
             self._kube,
             inventory,
             Reporter(self._kube, lambda: datetime.now(UTC)),
-            self._options.settings,
+            replace(self._options.settings, operator_namespace=self._cluster.namespace),
             executor,
             keys,
             self._metrics,

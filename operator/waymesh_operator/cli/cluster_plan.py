@@ -15,6 +15,7 @@ from typing import Any
 from waymesh_client.channel import Tls
 from waymesh_operator.certificates import TlsView
 from waymesh_operator.desired import OperatorSettings
+from waymesh_operator.desired.network import operator_namespace
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
 from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR
 from waymesh_operator.kube.connect import find_cluster
@@ -137,9 +138,11 @@ def _settings(inventory: Inventory, namespace: str) -> OperatorSettings:
     """The operator's settings as far as what it has made tells them."""
     for mesh in inventory.meshes():
         live = inventory.get("StatefulSet", namespace, mesh.name)
+        home = operator_namespace(inventory.get("NetworkPolicy", namespace, mesh.name) or {})
         for container in live["spec"]["template"]["spec"]["containers"] if live else ():
             if container["name"] == "router":
-                return OperatorSettings(container["image"], container.get("imagePullPolicy", "IfNotPresent"))
+                policy = container.get("imagePullPolicy", "IfNotPresent")
+                return OperatorSettings(container["image"], policy, operator_namespace=home)
     return OperatorSettings(UNKNOWN_IMAGE)
 
 

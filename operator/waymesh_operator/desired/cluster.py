@@ -169,7 +169,7 @@ def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) 
     found.append(credentials_secret(router, _credentials(resources, context, verdicts)))
     services = (mesh_service(router), client_service(router), metrics_service(router))
     found += [service for service in services if service is not None]
-    return [*found, disruption_budget(router), network_policy(router, context.settings.operator_labels)]
+    return [*found, disruption_budget(router), network_policy(router, context.settings)]
 
 
 def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> dict[str, bytes]:
