@@ -70,6 +70,14 @@ class Authenticator(ABC):
         """Whether any user has a plain password, and the mechanism of which most stored keys are (None: no keys)."""
         return True, None
 
+    def hashes(self, mechanism: str) -> bool:
+        """Whether checking somebody who logs in by this mechanism takes PBKDF2: milliseconds, up to half a second."""
+        plain, mechanism_of_most = self.stores()
+        return mechanism_of_most is not None if mechanism == "PLAIN" else mechanism in SCRAM_MECHANISMS and plain
+
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Do beforehand what PBKDF2 can be done beforehand. To be called in a thread."""
+
     def verify_plain(self, user: str, password: str) -> bool:
         """Check a password against the user's plain password, or else against the user's strongest stored keys."""
         credential = self.lookup(user)
@@ -82,11 +90,15 @@ class Authenticator(ABC):
             return False
         return same_text if credential.password is not None else same_keys
 
+    def derived(self, user: str, mechanism: str) -> ScramKeys | None:
+        """The keys of the user's plain password, if those of all users were derived before."""
+        return None
+
     def scram_keys(self, user: str, mechanism: str) -> ScramKeys:
         """Return the keys to check the user's proof against; for an unknown user keys that no proof fits."""
         credential = self.lookup(user)
-        plain, _ = self.stores()
-        made = self._made(user, mechanism, None if credential is None else credential.password, derived=plain)
+        password = None if credential is None else credential.password
+        made = self.derived(user, mechanism) or self._made(user, mechanism, password, derived=self.hashes(mechanism))
         stored = None if credential is None else credential.keys.get(mechanism)
         return made if stored is None else stored
 

@@ -34,6 +34,8 @@ from waymesh_amqp.credentials import (
 
 PLAIN_SCHEME = "plain"
 MIN_SALT_SIZE = 12
+REMEMBERED = 4096
+"""Logins by PLAIN that are remembered, as keyed digests."""
 _ITERATIONS = f"iterations must be a number from {DEFAULT_ITERATIONS} to {MAX_ITERATIONS}"
 
 
@@ -60,6 +62,8 @@ class UserFile(Authenticator):
         self, users: Mapping[str, Credential], secret: bytes | None = None, problems: Sequence[UserFileError] = ()
     ) -> None:
         super().__init__(secret)
+        self._derived: Mapping[tuple[str, str], ScramKeys] | None = None
+        self._logged_in: set[bytes] = set()
         self.problems: tuple[UserFileError, ...] = tuple(problems)
         self._users = dict(users)
         self._has_plain = any(credential.password is not None for credential in users.values())
@@ -92,6 +96,41 @@ class UserFile(Authenticator):
     def serves(self, mechanism: str) -> bool:
         """Whether the file has a plain password, or keys of this SCRAM mechanism."""
         return self._has_plain or mechanism in self._shapes
+
+    def prepare(self) -> None:
+        """Derive the keys of all plain passwords: from then on no SCRAM exchange takes PBKDF2, for nobody.
+
+        It takes milliseconds for each user and mechanism, so it belongs into a thread; exchanges may go on meanwhile.
+        """
+        self._derived = {
+            (user, mechanism): self._made(user, mechanism, credential.password, derived=True)
+            for user, credential in self._users.items()
+            if credential.password is not None
+            for mechanism in SCRAM_MECHANISMS
+        }
+
+    def hashes(self, mechanism: str) -> bool:
+        """As for any authenticator; not for SCRAM once all is prepared."""
+        return super().hashes(mechanism) and (mechanism == "PLAIN" or self._derived is None)
+
+    def derived(self, user: str, mechanism: str) -> ScramKeys | None:
+        """What `prepare` derived for the user."""
+        return None if self._derived is None else self._derived.get((prepared(user), mechanism))
+
+    def verify_plain(self, user: str, password: str) -> bool:
+        """As any authenticator; PBKDF2 is saved for who logged in with the same password before.
+
+        Passwords that failed are not remembered, so nobody who has to guess meets a difference.
+        """
+        mark = hmac.digest(self.secret, f"{prepared(user)}\0{prepared(password)}".encode(), "sha256")
+        if mark in self._logged_in:
+            return True
+        good = super().verify_plain(user, password)
+        if good:
+            if len(self._logged_in) >= REMEMBERED:
+                self._logged_in.clear()
+            self._logged_in.add(mark)
+        return good
 
     def shape(self, mechanism: str) -> tuple[int, int]:
         """Iterations and salt size of most users with keys of this mechanism."""
