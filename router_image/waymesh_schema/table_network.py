@@ -166,6 +166,12 @@ LISTENER = configuration(
         deprecated_name="trustedCerts",
     ),
     setting(
+        "peerNames",
+        STRING,
+        "DNS names by blank; only TLS clients come in whose certificate has one of them (subject alternative names). "
+        "A `*` in front stands for one label. Needs sslProfile with caCertFile.",
+    ),
+    setting(
         "initialHandshakeTimeoutSeconds",
         INTEGER,
         "Close unless the open has come within so many seconds; 0: never.",

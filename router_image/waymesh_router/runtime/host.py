@@ -90,6 +90,8 @@ class SocketHost:
         profile = self._profile(f"listener {attrs['name']}", attrs)
         if attrs.get("requireSsl") and profile is None:
             raise HostError(f"listener {attrs['name']}: requireSsl: needs an sslProfile")
+        if attrs.get("peerNames") and profile is None:
+            raise HostError(f"listener {attrs['name']}: peerNames: needs an sslProfile")
         http = bool(attrs.get("http"))
         accepted = self._http_accepted if http else self.accepted
         listener = Listener(self.loop, attrs, profile, accepted, self._server_log)
