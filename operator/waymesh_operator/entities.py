@@ -89,10 +89,14 @@ def router_entity(router_id: str, mode: str) -> Entity:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How a listener or connector is protected: TLS with the mesh's certificate; auth none, plain, scram or mtls."""
+    """How a listener or connector is protected: TLS with the mesh's certificate; auth none, plain, scram or mtls.
+
+    `peers`: DNS names of which a client's certificate must have one, to come in at a listener; empty: any will do.
+    """
 
     tls: bool = False
     auth: str = "none"
+    peers: tuple[str, ...] = ()
 
 
 OPEN, MUTUAL = Security(), Security(tls=True, auth="mtls")
@@ -127,6 +131,7 @@ def listener_entity(
         "saslMechanisms": _MECHANISMS[security.auth],
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
+        "peerNames": " ".join(security.peers) or None,
     }
     if security.tls:
         attributes |= {"sslProfile": MESH_PROFILE, "requireSsl": True}
@@ -305,7 +310,7 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
     table = entity_type(wanted.type).attributes
     changed = {}
     for name, value in wanted.attributes.items():
-        if value == live.attributes.get(name) or name in SECRETS:
+        if value == live.attributes.get(name) or name in SECRETS or (name in LATER and name not in live.attributes):
             continue
         attribute = table[name]
         is_, should = (
@@ -318,6 +323,8 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
     return changed
 
 
+LATER = ("peerNames",)
+"""Attributes that routers of older images do not have: a listener is not made anew, in vain, because of them."""
 SECRETS = ("saslPassword", "password")
 """Attributes that a router does not tell. They hold the path of a file, which follows from the entity's name."""
 

@@ -11,14 +11,14 @@ import socket
 import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import kopf
 
 from .desired import OperatorSettings
-from .errors import KubeError, WaymeshError
+from .errors import KubeError
 from .handlers import HEARTBEAT, register, settings
 from .health import Beat, Health, HealthServer
 from .kube import OWNED, RESOURCES, SELECTOR, KubeClient
@@ -26,6 +26,7 @@ from .kube.connect import TOKEN_FILE, Cluster
 from .lease import Lease
 from .live import KeyFolder, Reach, SecureReach
 from .metrics import Metrics
+from .watches import WatchGuard
 from .worker import AnalyticsWatch, Auditor, Inventory, Pace, Pool, Reporter, World
 
 log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class Operator:
             self._kube,
             inventory,
             Reporter(self._kube, lambda: datetime.now(UTC)),
-            self._options.settings,
+            replace(self._options.settings, operator_namespace=self._cluster.namespace),
             executor,
             keys,
             self._metrics,
@@ -184,15 +185,12 @@ class Operator:
             await asyncio.wait({running})
 
     async def _guard(self, expected: int) -> None:
-        """Raise WaymeshError when a watch has ended: kopf neither makes it anew nor always ends itself for it."""
-        complete = False
+        """Raise WaymeshError when watches end or never begin."""
+        clock = asyncio.get_running_loop().time
+        guard = WatchGuard(expected, clock())
         while True:
             self._on_signals()  # kopf has put its own handlers in their place
-            names = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
-            alive = sum(name.startswith("watcher for ") for name in names)
-            if complete and alive < expected:
-                raise WaymeshError("a watch has ended; the operator must be started anew")
-            complete = complete or alive >= expected
+            guard.look([task.get_name() for task in asyncio.all_tasks() if not task.done()], clock())
             await asyncio.sleep(GUARD_S)
 
     async def _beat(self) -> None:

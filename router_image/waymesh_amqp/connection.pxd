@@ -73,6 +73,8 @@ cdef class Connection(OutputBuffer):
     cdef on_answered_header(self, bytes header)
     cdef turn_away(self, str why)
     cdef on_sasl(self, frame)
+    cdef answer_sasl(self, bytes answer)
+    cpdef resume(self, bytes answer)
     cdef Session session_at(self, int channel)
     cdef on_other(self, bytes frame, int channel)
     cdef on_odd_encoding(self, performative, bytes payload, int channel)

@@ -6,6 +6,7 @@ Spec: 2.2 to 2.4, 5.3.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cython
@@ -61,6 +62,8 @@ HEADER = cython.declare(cython.int, 0)
 SASL = cython.declare(cython.int, 1)
 FRAMES = cython.declare(cython.int, 2)
 DEAD = cython.declare(cython.int, 3)
+WAITING = cython.declare(cython.int, 4)
+"""The answer to a SASL frame is being worked out elsewhere; input stays with the transport meanwhile."""
 
 HIGH_WATER = cython.declare(cython.Py_ssize_t, 1048576)
 """Bytes of unsent output from which links of the connection take no new deliveries."""
@@ -71,6 +74,8 @@ PROGRESS = cython.declare(cython.Py_ssize_t, 16384)
 """Octets of an unfinished frame that count like a whole frame for the idle time-out, which may be slow."""
 MIN_MAX_FRAME = 512
 """Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
+MAX_WAITING = cython.declare(cython.Py_ssize_t, 65536)
+"""Octets that a peer may send ahead while it waits for an answer in the SASL exchange."""
 EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
@@ -418,6 +423,10 @@ class Connection(OutputBuffer):
                 return 0
             self.on_header(bytes(b[pos : pos + 8]))
             return 8
+        if self.phase == WAITING:
+            if n - pos > MAX_WAITING:
+                raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"over {MAX_WAITING} octets before the SASL exchange is over")
+            return 0
         if n - pos < 8:
             return 0
         size = read_u32(b, pos)
@@ -468,7 +477,21 @@ class Connection(OutputBuffer):
         self.finish()
 
     def on_sasl(self, frame: Any) -> None:
-        self.put(self.sasl.on_frame(frame))
+        if self.settings.offload is None or not self.sasl.hashes(frame):
+            self.answer_sasl(self.sasl.on_frame(frame))
+            return
+        self.phase = WAITING
+        if not self.settings.offload(self, partial(self.sasl.on_frame, frame)):
+            self.resume(self.sasl.overloaded())
+
+    def resume(self, answer: bytes) -> None:
+        """The answer that `settings.offload` was asked for; present the input that was not used again afterwards."""
+        if self.phase == WAITING:  # else the connection ended meanwhile
+            self.phase = SASL
+            self.answer_sasl(answer)
+
+    def answer_sasl(self, answer: bytes) -> None:
+        self.put(answer)
         self.mark_dirty()
         if self.sasl.failed:
             self.error = ErrorInfo("amqp:unauthorized-access", self.sasl.failed)

@@ -6,7 +6,7 @@ import hmac
 import os
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 SCRAM_MECHANISMS: Mapping[str, int] = {"SCRAM-SHA-512": 64, "SCRAM-SHA-256": 32, "SCRAM-SHA-1": 20}
@@ -14,6 +14,8 @@ SCRAM_MECHANISMS: Mapping[str, int] = {"SCRAM-SHA-512": 64, "SCRAM-SHA-256": 32,
 
 DEFAULT_ITERATIONS = 4096  # RFC 5802, 5.1 and RFC 7677, 4 ask for at least this
 DEFAULT_SALT_SIZE = 16
+MAX_ITERATIONS = 1_000_000
+"""More than this is refused, in stored keys and when a server asks for it: each costs about 0.5 s of a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,9 @@ class Authenticator(ABC):
     `secret` keys their salts and keys; give it a stable value if several processes answer for the same users.
     """
 
+    problems: Sequence[Exception] = ()
+    """What is stored of users and cannot be used: these users are unknown here."""
+
     def __init__(self, secret: bytes | None = None) -> None:
         self.secret = os.urandom(32) if secret is None else secret
 
@@ -65,6 +70,14 @@ class Authenticator(ABC):
         """Whether any user has a plain password, and the mechanism of which most stored keys are (None: no keys)."""
         return True, None
 
+    def hashes(self, mechanism: str) -> bool:
+        """Whether checking somebody who logs in by this mechanism takes PBKDF2: milliseconds, up to half a second."""
+        plain, mechanism_of_most = self.stores()
+        return mechanism_of_most is not None if mechanism == "PLAIN" else mechanism in SCRAM_MECHANISMS and plain
+
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Do beforehand what PBKDF2 can be done beforehand. To be called in a thread."""
+
     def verify_plain(self, user: str, password: str) -> bool:
         """Check a password against the user's plain password, or else against the user's strongest stored keys."""
         credential = self.lookup(user)
@@ -77,11 +90,15 @@ class Authenticator(ABC):
             return False
         return same_text if credential.password is not None else same_keys
 
+    def derived(self, user: str, mechanism: str) -> ScramKeys | None:
+        """The keys of the user's plain password, if those of all users were derived before."""
+        return None
+
     def scram_keys(self, user: str, mechanism: str) -> ScramKeys:
         """Return the keys to check the user's proof against; for an unknown user keys that no proof fits."""
         credential = self.lookup(user)
-        plain, _ = self.stores()
-        made = self._made(user, mechanism, None if credential is None else credential.password, derived=plain)
+        password = None if credential is None else credential.password
+        made = self.derived(user, mechanism) or self._made(user, mechanism, password, derived=self.hashes(mechanism))
         stored = None if credential is None else credential.keys.get(mechanism)
         return made if stored is None else stored
 

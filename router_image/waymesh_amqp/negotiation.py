@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from waymesh_amqp.credentials import SCRAM_MECHANISMS
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import (
     SaslChallenge,
@@ -15,6 +16,7 @@ from waymesh_amqp.performatives import (
 from waymesh_amqp.sasl import Challenge, SaslClient, SaslServer, SaslStep
 
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
+TOO_MANY = "too many peers log in at the same time"
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 
 
@@ -31,6 +33,15 @@ class SaslServerExchange:
     def start(self) -> bytes:
         """The frame that offers mechanisms."""
         return encode_frame(0, SaslMechanisms(sasl_server_mechanisms=self.sasl.offer()))
+
+    def hashes(self, frame: SaslPerformative) -> bool:
+        """Whether `on_frame` may take PBKDF2 for this frame."""
+        return self.sasl.hashes(frame.mechanism if isinstance(frame, SaslInit) else self.mechanism)
+
+    def overloaded(self) -> bytes:
+        """Refuse the client because too many log in at this moment. Spec: 5.3.3.6 sys-temp."""
+        self.failed = TOO_MANY
+        return encode_frame(0, SaslOutcome(code=4))
 
     def on_frame(self, frame: SaslPerformative) -> bytes:
         """Answer a frame of the client; an unexpected one fails the exchange."""
@@ -63,6 +74,15 @@ class SaslClientExchange:
         self.failed = ""
         self.user: str | None = None
         self.mechanism = ""
+
+    def hashes(self, frame: SaslPerformative) -> bool:
+        """Whether `on_frame` may take PBKDF2 for this frame: the server says how many iterations."""
+        return isinstance(frame, SaslChallenge) and self.mechanism in SCRAM_MECHANISMS
+
+    def overloaded(self) -> bytes:
+        """Give up because too many log in at this moment."""
+        self.failed = TOO_MANY
+        return b""
 
     def on_frame(self, frame: SaslPerformative) -> bytes:
         """Answer a frame of the server; a refusal or an unexpected frame fails the exchange."""

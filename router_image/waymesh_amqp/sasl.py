@@ -106,6 +106,10 @@ class SaslServer:
             return name == "ANONYMOUS"
         return name == "PLAIN" or self._authenticator.serves(name)
 
+    def hashes(self, mechanism: str) -> bool:
+        """Whether an answer in an exchange by this mechanism may take PBKDF2."""
+        return self._authenticator is not None and self._authenticator.hashes(mechanism)
+
     def init(self, mechanism: str, initial_response: bytes | None, hostname: str | None = None) -> SaslStep:
         """Answer sasl-init. A mechanism that was not offered ends with code auth. Spec: 5.3.3.2"""
         if self._started or mechanism not in self.offer():

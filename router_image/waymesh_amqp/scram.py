@@ -9,10 +9,7 @@ from collections.abc import Callable
 
 from scramp import ScramClient, ScramException, ScramMechanism
 
-from waymesh_amqp.credentials import ScramKeys
-
-MAX_ITERATIONS = 1_000_000
-"""More than this asked for by a server is refused: hashing would stop everything else (1,000,000 take about 0.5 s)."""
+from waymesh_amqp.credentials import MAX_ITERATIONS, ScramKeys
 
 
 class ScramError(Exception):
@@ -83,7 +80,9 @@ class ClientExchange:
         try:
             self._client.set_server_first(_text(server_first))
             if int(self._client.iterations) > MAX_ITERATIONS:
-                raise ScramError(f"server asks for {self._client.iterations} iterations")
+                raise ScramError(
+                    f"server asks for {self._client.iterations} iterations, more than {MAX_ITERATIONS}"
+                )
             return str(self._client.get_client_final()).encode("utf-8")
         except ScramException as error:
             raise ScramError(str(error)) from None

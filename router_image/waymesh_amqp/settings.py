@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,9 @@ class ConnectionSettings:
     `sasl`: our side of the SASL exchange, None for plain AMQP. `require_sasl` (servers): a peer that skips SASL is
     turned away. `max_links`: links of all sessions together; a peer that attaches more loses the connection.
     `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
+
+    `offload(connection, work)` has `work` done elsewhere and then `connection.resume` called with what it returned;
+    False: there is no room for it now. Without it, what is slow is done at once.
     """
 
     container_id: str
@@ -32,3 +36,4 @@ class ConnectionSettings:
     properties: dict[str, Any] = field(default_factory=dict)
     sasl: SaslServer | SaslClient | None = None
     require_sasl: bool = False
+    offload: Callable[[Any, Callable[[], bytes]], bool] | None = None

@@ -8,6 +8,8 @@ bob:{SCRAM-SHA-256}4096,<salt>,<stored key>,<server key>
 Salt and keys are base64. A user may have one line for each scheme. `{plain}` serves every mechanism; stored keys serve
 their own SCRAM mechanism and PLAIN, and do not give the password away. Clients take the strongest mechanism offered, so
 give users with stored keys a line for each SCRAM mechanism that the listener offers. `make_line` makes such a line.
+
+A line that cannot be used disables its user, with all lines of that user, and nobody else.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import binascii
 import hmac
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from waymesh_amqp.credentials import (
     DEFAULT_ITERATIONS,
     DEFAULT_SALT_SIZE,
+    MAX_ITERATIONS,
     SCRAM_MECHANISMS,
     Authenticator,
     Credential,
@@ -31,21 +34,37 @@ from waymesh_amqp.credentials import (
 
 PLAIN_SCHEME = "plain"
 MIN_SALT_SIZE = 12
+REMEMBERED = 4096
+"""Logins by PLAIN that are remembered, as keyed digests."""
+_ITERATIONS = f"iterations must be a number from {DEFAULT_ITERATIONS} to {MAX_ITERATIONS}"
 
 
 class UserFileError(ValueError):
-    """A line that cannot be read; `line` counts from 1."""
+    """A line that cannot be used; `line` counts from 1, `user` is empty where the line names none.
 
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
+    `reason` and the text tell nothing of passwords and keys.
+    """
+
+    def __init__(self, line: int, reason: str, user: str = "") -> None:
+        super().__init__(f"line {line}: user {user}: {reason}" if user else f"line {line}: {reason}")
         self.line = line
+        self.reason = reason
+        self.user = user
 
 
 class UserFile(Authenticator):
-    """The users of one file. Its text keys the answers to unknown users, so they are the same in every process."""
+    """The users of one file. Its text keys the answers to unknown users, so they are the same in every process.
 
-    def __init__(self, users: Mapping[str, Credential], secret: bytes | None = None) -> None:
+    `problems`: the lines that cannot be used; their users are unknown here.
+    """
+
+    def __init__(
+        self, users: Mapping[str, Credential], secret: bytes | None = None, problems: Sequence[UserFileError] = ()
+    ) -> None:
         super().__init__(secret)
+        self._derived: Mapping[tuple[str, str], ScramKeys] | None = None
+        self._logged_in: set[bytes] = set()
+        self.problems: tuple[UserFileError, ...] = tuple(problems)
         self._users = dict(users)
         self._has_plain = any(credential.password is not None for credential in users.values())
         counts = Counter(mechanism for credential in users.values() for mechanism in credential.keys)
@@ -54,18 +73,21 @@ class UserFile(Authenticator):
 
     @classmethod
     def parse(cls, text: str) -> UserFile:
-        """Read a user file. Raises UserFileError with the line's number."""
+        """Read the text of a user file. Bytes that are no UTF-8 are expected as lone surrogates (`surrogateescape`)."""
         users: dict[str, Credential] = {}
-        try:
-            octets = text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UserFileError(text.count("\n", 0, error.start) + 1, "not valid Unicode") from None
+        problems: list[UserFileError] = []
         for number, line in enumerate(text.splitlines(), 1):
             entry = line.lstrip()
             if entry and not entry.startswith("#"):
-                user, scheme, rest = _split(entry, number)
-                users[user] = _merged(users.get(user, Credential()), scheme, rest, number)
-        return cls(users, hmac.digest(octets, b"waymesh user file", "sha256"))
+                try:
+                    user, scheme, rest = _split(entry, number)
+                    users[user] = _merged(users.get(user, Credential()), scheme, rest, number, user)
+                except UserFileError as error:
+                    problems.append(error)
+        for problem in problems:
+            users.pop(problem.user, None)
+        octets = text.encode("utf-8", "surrogatepass")
+        return cls(users, hmac.digest(octets, b"waymesh user file", "sha256"), problems)
 
     def lookup(self, user: str) -> Credential | None:
         """Return the user's credential, None if the file has no such user."""
@@ -74,6 +96,41 @@ class UserFile(Authenticator):
     def serves(self, mechanism: str) -> bool:
         """Whether the file has a plain password, or keys of this SCRAM mechanism."""
         return self._has_plain or mechanism in self._shapes
+
+    def prepare(self) -> None:
+        """Derive the keys of all plain passwords: from then on no SCRAM exchange takes PBKDF2, for nobody.
+
+        It takes milliseconds for each user and mechanism, so it belongs into a thread; exchanges may go on meanwhile.
+        """
+        self._derived = {
+            (user, mechanism): self._made(user, mechanism, credential.password, derived=True)
+            for user, credential in self._users.items()
+            if credential.password is not None
+            for mechanism in SCRAM_MECHANISMS
+        }
+
+    def hashes(self, mechanism: str) -> bool:
+        """As for any authenticator; not for SCRAM once all is prepared."""
+        return super().hashes(mechanism) and (mechanism == "PLAIN" or self._derived is None)
+
+    def derived(self, user: str, mechanism: str) -> ScramKeys | None:
+        """What `prepare` derived for the user."""
+        return None if self._derived is None else self._derived.get((prepared(user), mechanism))
+
+    def verify_plain(self, user: str, password: str) -> bool:
+        """As any authenticator; PBKDF2 is saved for who logged in with the same password before.
+
+        Passwords that failed are not remembered, so nobody who has to guess meets a difference.
+        """
+        mark = hmac.digest(self.secret, f"{prepared(user)}\0{prepared(password)}".encode(), "sha256")
+        if mark in self._logged_in:
+            return True
+        good = super().verify_plain(user, password)
+        if good:
+            if len(self._logged_in) >= REMEMBERED:
+                self._logged_in.clear()
+            self._logged_in.add(mark)
+        return good
 
     def shape(self, mechanism: str) -> tuple[int, int]:
         """Iterations and salt size of most users with keys of this mechanism."""
@@ -111,6 +168,8 @@ def make_line(
         return f"{user}:{{plain}}{password}"
     if scheme not in SCRAM_MECHANISMS:
         raise ValueError(f"unknown scheme {scheme!r}")
+    if iterations > MAX_ITERATIONS:
+        raise ValueError(_ITERATIONS)
     from waymesh_amqp.scram import ScramError, derive
 
     try:
@@ -129,45 +188,61 @@ def _check_name(user: str) -> None:
 def _split(entry: str, number: int) -> tuple[str, str, str]:
     """Split a line into user (normalised), scheme and what follows."""
     user, colon, secret = entry.partition(":")
-    scheme, brace, rest = secret.removeprefix("{").partition("}")
-    if not colon or not secret.startswith("{") or not brace:
+    if not colon:
         raise UserFileError(number, "expected name:{scheme}secret")
     try:
         _check_name(user)
+        user.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserFileError(number, "the name is not valid Unicode") from None
     except ValueError as error:
         raise UserFileError(number, str(error)) from None
+    scheme, brace, rest = secret.removeprefix("{").partition("}")
+    if not secret.startswith("{") or not brace:
+        raise UserFileError(number, "expected name:{scheme}secret", prepared(user))
     return prepared(user), scheme, rest
 
 
-def _merged(known: Credential, scheme: str, rest: str, number: int) -> Credential:
+def _merged(known: Credential, scheme: str, rest: str, number: int, user: str) -> Credential:
     """Add one line to what earlier lines said about the user."""
+    try:
+        rest.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserFileError(number, "not valid Unicode", user) from None
     if scheme == PLAIN_SCHEME:
         if not rest or "\0" in rest:
-            raise UserFileError(number, "the password is empty or has a NUL")
+            raise UserFileError(number, "the password is empty or has a NUL", user)
         if known.password is not None:
-            raise UserFileError(number, "the user has a plain password already")
+            raise UserFileError(number, "the user has a plain password already", user)
         return Credential(rest, known.keys)
     if scheme not in SCRAM_MECHANISMS:
-        raise UserFileError(
-            number, f"unknown scheme {scheme!r}, expected plain or one of {', '.join(SCRAM_MECHANISMS)}"
-        )
+        expected = f"expected plain or one of {', '.join(SCRAM_MECHANISMS)}"
+        raise UserFileError(number, f"unknown scheme, {expected}", user)
     if scheme in known.keys:
-        raise UserFileError(number, f"the user has keys of {scheme} already")
-    return Credential(known.password, {**known.keys, scheme: _keys(scheme, rest, number)})
+        raise UserFileError(number, f"the user has keys of {scheme} already", user)
+    try:
+        keys = _keys(scheme, rest)
+    except ValueError as error:
+        raise UserFileError(number, str(error), user) from None
+    return Credential(known.password, {**known.keys, scheme: keys})
 
 
-def _keys(scheme: str, rest: str, number: int) -> ScramKeys:
+def _keys(scheme: str, rest: str) -> ScramKeys:
+    """The keys that a line stores. Raises ValueError."""
     parts = rest.strip().split(",")
     if len(parts) != 4:
-        raise UserFileError(number, "expected iterations,salt,stored key,server key")
-    if not (parts[0].isascii() and parts[0].isdigit() and DEFAULT_ITERATIONS <= int(parts[0]) <= 10_000_000):
-        raise UserFileError(number, f"iterations must be a number from {DEFAULT_ITERATIONS} to 10000000")
+        raise ValueError("expected iterations,salt,stored key,server key")
+    digits = parts[0]
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise ValueError(_ITERATIONS)
+    if not DEFAULT_ITERATIONS <= int(digits) <= MAX_ITERATIONS:
+        raise ValueError(_ITERATIONS)
     try:
         salt, stored, server = (base64.b64decode(part, validate=True) for part in parts[1:])
     except binascii.Error:
-        raise UserFileError(number, "salt and keys must be base64") from None
+        raise ValueError("salt and keys must be base64") from None
     if len(salt) < MIN_SALT_SIZE:
-        raise UserFileError(number, f"the salt must have at least {MIN_SALT_SIZE} bytes")
+        raise ValueError(f"the salt must have at least {MIN_SALT_SIZE} bytes")
     if {len(stored), len(server)} != {SCRAM_MECHANISMS[scheme]}:
-        raise UserFileError(number, f"keys of {scheme} have {SCRAM_MECHANISMS[scheme]} bytes")
-    return ScramKeys(int(parts[0]), salt, stored, server)
+        raise ValueError(f"keys of {scheme} have {SCRAM_MECHANISMS[scheme]} bytes")
+    return ScramKeys(int(digits), salt, stored, server)

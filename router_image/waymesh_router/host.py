@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_amqp.connection import Connection
 from waymesh_router.failover import Target
 from waymesh_router.telemetry.exporter import Exporter
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,9 @@ class Host(Protocol):
 
     def password(self, entity: str, text: str) -> str:
         """The password that an attribute gives or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
+
+    def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
+        """Have `work` done where it holds nothing up, then give what it returns to `conn.resume`; False: no room."""
 
     def ports(self, name: str) -> list[int]:
         """The ports that a listener is bound to."""

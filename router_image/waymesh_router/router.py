@@ -142,6 +142,7 @@ class Router:
         settings = settings_of(attrs, self.core, self.version)
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
         settings.sasl = SaslServer(mechanisms, self.authenticator, external_user=peer.external_user)
+        settings.offload = self.host.offload
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
         offer = self.core.linkroutes.offer_for(attrs["routeAddress"]) if attrs.get("routeAddress") else None
         pass_on(settings, str(attrs.get("openCapabilities") or "").split(), offer)
@@ -152,6 +153,7 @@ class Router:
         attrs = self.connectors[connector_name].attrs
         settings = settings_of(attrs, self.core, self.version)
         settings.client = True
+        settings.offload = self.host.offload
         settings.hostname = attrs.get("openHostname") or attrs.get("host")
         mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
         password = attrs.get("saslPassword")
@@ -379,6 +381,9 @@ class Router:
 
     def certificate_ends(self) -> Mapping[str, float]:
         return self.host.certificate_ends()
+
+    def users_refused(self) -> int:
+        return len(self.authenticator.problems) if self.authenticator is not None else 0
 
     def memory_usage(self) -> int | None:
         return self.host.memory_usage()

@@ -83,6 +83,7 @@ METRICS = _metrics(
         "When the certificate of an sslProfile ends, since 1970.",
         ("profile",),
     ),
+    Metric("waymesh_users_refused", GAUGE, "Lines of the user file that cannot be used: their users cannot log in."),
     Metric("waymesh_metrics_names_limit", GAUGE, "Most addresses, and most autolinks, that have series of their own."),
     Metric("waymesh_metrics_left_out", GAUGE, "Addresses and autolinks that have none, being more."),
     Metric(

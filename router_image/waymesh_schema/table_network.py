@@ -45,7 +45,8 @@ SSL_PROFILE = configuration(
         "uidFormat",
         STRING,
         "Which parts of a client's certificate make its user name: any of c s l o u n (country, state, locality, "
-        "organization, unit, common name) and one of 1 2 5 (SHA-1, SHA-256, SHA-512 fingerprint), joined by ;.",
+        "organization, unit, common name) and one of 1 2 5 (SHA-1, SHA-256, SHA-512 fingerprint), joined by ;. "
+        "An absent part is empty, those at the end are left out; ; and \\ in values are escaped by \\.",
     ),
     setting(
         "uidNameMappingFile",
@@ -164,6 +165,12 @@ LISTENER = configuration(
         "PEM file of authorities for client certificates, in place of the profile's.",
         deprecated=True,
         deprecated_name="trustedCerts",
+    ),
+    setting(
+        "peerNames",
+        STRING,
+        "DNS names by blank; only TLS clients come in whose certificate has one of them (subject alternative names). "
+        "A `*` in front stands for one label. Needs sslProfile with caCertFile.",
     ),
     setting(
         "initialHandshakeTimeoutSeconds",

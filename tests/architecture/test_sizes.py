@@ -21,7 +21,7 @@ LONGER: dict[str, tuple[int, str]] = {
         "reading and writing transfers, flows and dispositions share the session's counters, which are C fields",
     ),
     "router_image/waymesh_amqp/connection.py": (
-        660,
+        680,
         "the states of one connection: preamble, frames and time-outs all look at phase and state",
     ),
     f"{CORE}/forwarding.py": (

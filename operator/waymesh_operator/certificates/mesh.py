@@ -9,6 +9,8 @@ from datetime import datetime
 
 from .issue import Credential
 
+OPERATOR = "waymesh-operator"
+"""Common name of the operator's certificate."""
 Data = Mapping[str, bytes]
 """The decoded data of a Secret."""
 
@@ -39,6 +41,16 @@ class TlsRequest:
         mesh, clients = f"*.{self.router}-mesh.{self.namespace}.svc", f"{self.router}.{self.namespace}.svc"
         both = (mesh, f"{mesh}.{self.cluster_domain}", clients, f"{clients}.{self.cluster_domain}")
         return (*both, "localhost")
+
+    @property
+    def router_names(self) -> tuple[str, ...]:
+        """Which of these names a router must have to come in at another one's mesh listener."""
+        return (f"*.{self.router}-mesh.{self.namespace}.svc",)
+
+    @property
+    def operator_names(self) -> tuple[str, ...]:
+        """DNS names of the operator's certificate for this mesh. No router's certificate has them, no other mesh's."""
+        return (f"{self.router}.{OPERATOR}.{self.namespace}.svc",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from .issue import Credential, dns_names, fingerprint, issue, issued_by, new_ca, readable, renewal_due, split_pem
-from .mesh import Data, MeshTls, Phase, TlsRequest, TlsView
+from .mesh import OPERATOR, Data, MeshTls, Phase, TlsRequest, TlsView
 
-OPERATOR = "waymesh-operator"
 _NONE = Credential(b"", b"")
 
 
@@ -33,10 +32,10 @@ def next_tls(
     operator_data = seen.get(f"{request.router}-operator-tls") or {}
     tls = _advanced(_read(request, ca, leaf_data, now), leaf_data, request, routers, now)
     leaf = _leaf(_credential(leaf_data), tls.authority, request.router, request.names, now)
-    operator = _leaf(_credential(operator_data), tls.authority, OPERATOR, (OPERATOR,), now)
+    operator = _leaf(_credential(operator_data), tls.authority, OPERATOR, request.operator_names, now)
     probe = None
     if tls.next is not None:
-        probe = _leaf(tls.probe or _NONE, tls.next, OPERATOR, (OPERATOR,), now)
+        probe = _leaf(tls.probe or _NONE, tls.next, OPERATOR, request.operator_names, now)
     return dataclasses.replace(tls, leaf=leaf, operator=operator, probe=probe)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from waymesh_client.channel import Tls
 from waymesh_operator.certificates import TlsView
 from waymesh_operator.desired import OperatorSettings
+from waymesh_operator.desired.network import operator_namespace
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
 from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR
 from waymesh_operator.kube.connect import find_cluster
@@ -22,9 +23,7 @@ from waymesh_operator.kube.dynamic import DynamicKube
 from waymesh_operator.kube.forward import Forwarder
 from waymesh_operator.live import KeyFolder, LiveClient, connect
 from waymesh_operator.local.tables import make_console, plan_table
-from waymesh_operator.manifests import load_crds
-from waymesh_operator.manifests.source import read_files
-from waymesh_operator.manifests.structural import with_defaults
+from waymesh_operator.manifests import check_alone, load_crds, read_files
 from waymesh_operator.plan import ClusterAction
 from waymesh_operator.specs import Ref
 from waymesh_operator.worker import Inventory, MeshWorker, Reporter, World
@@ -63,11 +62,12 @@ def run_cluster_plan(options: ClusterPlanOptions) -> int:
 async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[ClusterAction, ...]]:
     cluster = await find_cluster(context=options.where.context)
     namespace = options.where.namespace or cluster.namespace
+    manifests = _manifests(options.files, namespace)
     kube, keys, inventory = DynamicKube(cluster.configuration), KeyFolder(), Inventory()
     try:
         with ThreadPoolExecutor(8) as executor, Forwarder(options.where.context) as forwarder:
             await _fill(inventory, kube, namespace)
-            for manifest in _manifests(options.files, namespace):
+            for manifest in manifests:
                 _overlay(inventory, manifest)
             world = World(
                 kube,
@@ -105,22 +105,17 @@ async def _fill(inventory: Inventory, kube: DynamicKube, namespace: str) -> None
 
 
 def _manifests(files: list[Path], namespace: str) -> list[dict[str, Any]]:
-    """The manifests of files, with defaults; other kinds than ours are none of our business."""
+    """The manifests of files for one namespace, with defaults; other kinds than ours are none of our business.
+
+    Raises ManifestError with all that is wrong in them.
+    """
     if not files:
         return []
-    crds = load_crds()
     documents, problems = read_files(files)
     if problems:
         raise ManifestError(problems)
-    found = []
-    for document in documents:
-        crd = crds.get(document.data.get("kind", "")) if isinstance(document.data, dict) else None
-        if crd is not None:
-            manifest = dict(with_defaults(crd.schema, document.data))
-            if manifest["metadata"].get("namespace", namespace) == namespace:
-                manifest["metadata"] = {**manifest["metadata"], "namespace": namespace}
-                found.append(manifest)
-    return found
+    found = check_alone(documents, load_crds(), namespace)
+    return [dict(manifest) for manifest in found if manifest["metadata"]["namespace"] == namespace]
 
 
 def _overlay(inventory: Inventory, manifest: dict[str, Any]) -> None:
@@ -143,9 +138,11 @@ def _settings(inventory: Inventory, namespace: str) -> OperatorSettings:
     """The operator's settings as far as what it has made tells them."""
     for mesh in inventory.meshes():
         live = inventory.get("StatefulSet", namespace, mesh.name)
+        home = operator_namespace(inventory.get("NetworkPolicy", namespace, mesh.name) or {})
         for container in live["spec"]["template"]["spec"]["containers"] if live else ():
             if container["name"] == "router":
-                return OperatorSettings(container["image"], container.get("imagePullPolicy", "IfNotPresent"))
+                policy = container.get("imagePullPolicy", "IfNotPresent")
+                return OperatorSettings(container["image"], policy, operator_namespace=home)
     return OperatorSettings(UNKNOWN_IMAGE)
 
 

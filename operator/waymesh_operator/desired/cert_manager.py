@@ -24,7 +24,7 @@ def cert_manager_objects(router: Router, cluster_domain: str) -> list[Manifest]:
     return [
         *own,
         _certificate(router, "-tls", name, list(request.names), issuer),
-        _certificate(router, "-operator-tls", _OPERATOR, [_OPERATOR], issuer),
+        _certificate(router, "-operator-tls", _OPERATOR, list(request.operator_names), issuer),
     ]
 
 

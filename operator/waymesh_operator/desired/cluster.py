@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from waymesh_operator.certificates import TlsRequest
 from waymesh_operator.entities import (
     CREDENTIALS,
     MUTUAL,
@@ -110,11 +111,13 @@ def _listener_entities(router: Router) -> list[Entity]:
         )
         for item in router.listeners
     ]
-    entities.append(listener_entity(ref, "management", ("", MANAGEMENT_PORT), "normal", MUTUAL))
+    names = TlsRequest(ref.name, ref.namespace)
+    operator, routers = replace(MUTUAL, peers=names.operator_names), replace(MUTUAL, peers=names.router_names)
+    entities.append(listener_entity(ref, "management", ("", MANAGEMENT_PORT), "normal", operator))
     entities.append(listener_entity(ref, "local", ("127.0.0.1", LOCAL_PORT), "normal"))
     entities.append(http_entity(ref, HTTP_PORT))
     if router.role == "interior":
-        entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", MUTUAL))
+        entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", routers))
     return entities
 
 
@@ -169,7 +172,7 @@ def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) 
     found.append(credentials_secret(router, _credentials(resources, context, verdicts)))
     services = (mesh_service(router), client_service(router), metrics_service(router))
     found += [service for service in services if service is not None]
-    return [*found, disruption_budget(router), network_policy(router, context.settings.operator_labels)]
+    return [*found, disruption_budget(router), network_policy(router, context.settings)]
 
 
 def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> dict[str, bytes]:

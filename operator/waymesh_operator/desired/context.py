@@ -24,6 +24,8 @@ class OperatorSettings:
     cluster_domain: str = "cluster.local"
     operator_labels: Mapping[str, str] = field(default_factory=lambda: {"app.kubernetes.io/name": "waymesh-operator"})
     """Labels of the operator's own pods: they may reach the management port."""
+    operator_namespace: str = ""
+    """Namespace of the operator's own pods; without one no pod may reach the management port."""
 
 
 @dataclass(frozen=True, slots=True)

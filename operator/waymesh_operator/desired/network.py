@@ -7,8 +7,11 @@ from typing import Any
 
 from waymesh_operator.specs import Router
 
-from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT
+from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
 from .objects import Manifest, make, selector_of
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""Label that every namespace has: its name."""
 
 
 def mesh_service(router: Router) -> Manifest:
@@ -53,17 +56,31 @@ def disruption_budget(router: Router) -> Manifest:
     return make(router, "policy/v1", "PodDisruptionBudget", "", {"spec": spec})
 
 
-def network_policy(router: Router, operator_labels: Mapping[str, str]) -> Manifest:
+def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
     """Who may connect: routers to routers, the operator to the management, everybody to the rest."""
     own = {"matchLabels": selector_of(router.ref.name)}
-    operator = {"namespaceSelector": {}, "podSelector": {"matchLabels": dict(operator_labels)}}
+    operator = {
+        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: settings.operator_namespace}},
+        "podSelector": {"matchLabels": dict(settings.operator_labels)},
+    }
+    management = [{"from": [operator], "ports": [_tcp(MANAGEMENT_PORT)]}] if settings.operator_namespace else []
     rules: list[dict[str, Any]] = [
         {"from": [{"podSelector": own}], "ports": [_tcp(MESH_PORT)]},
-        {"from": [operator], "ports": [_tcp(MANAGEMENT_PORT)]},
+        *management,
         {"ports": [_tcp(HTTP_PORT), *(_tcp(listener.port) for listener in router.listeners)]},
     ]
     spec = {"podSelector": own, "policyTypes": ["Ingress"], "ingress": rules}
     return make(router, "networking.k8s.io/v1", "NetworkPolicy", "", {"spec": spec})
+
+
+def operator_namespace(policy: Mapping[str, Any]) -> str:
+    """The operator's namespace as a NetworkPolicy that it made tells it; empty when it does not."""
+    for rule in policy.get("spec", {}).get("ingress") or ():
+        for peer in rule.get("from") or ():
+            labels = (peer.get("namespaceSelector") or {}).get("matchLabels") or {}
+            if NAMESPACE_LABEL in labels:
+                return str(labels[NAMESPACE_LABEL])
+    return ""
 
 
 def _port(name: str, number: int) -> dict[str, Any]:

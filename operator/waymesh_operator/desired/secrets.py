@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 
+from waymesh_amqp.credentials import prepared
+from waymesh_amqp.users import UserFile
 from waymesh_operator.certificates import MeshTls
 from waymesh_operator.entities import USERS_NAME, credential_file
 from waymesh_operator.specs import Broker, Router
@@ -16,7 +17,8 @@ from .seeds import SHARED_FILE
 
 LIMIT_BYTES = 1 << 20
 """What the API server takes as contents of a ConfigMap or Secret."""
-_STORED_KEYS = re.compile(r"\{SCRAM-SHA-(1|256|512)\}\d+,[^,\s]+,[^,\s]+,[^,\s]+")
+STORED_KEYS = "{SCRAM-"
+"""A value that begins so holds stored keys; anything else is a password."""
 
 
 def seed_config_map(router: Router, shared: bytes, own: Mapping[str, str]) -> Manifest:
@@ -55,26 +57,36 @@ def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> d
     return found
 
 
-def users_file(users: SecretData) -> tuple[dict[str, bytes], list[str]]:
-    """The user file made of a Secret (user → password or stored keys), and the users that cannot be had."""
-    lines, bad = [], []
+def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The user file made of a Secret (user → password or stored keys), and why some users are not in it, by user.
+
+    Routers read the file by the same parser, so they refuse no line of it.
+    """
+    lines: dict[str, str] = {}
+    bad: dict[str, str] = {}
     for user in sorted(users):
-        line = _user_line(user, users[user])
-        if line is None:
-            bad.append(user)
+        try:
+            line = _user_line(user, users[user])
+        except ValueError as error:
+            bad[user] = str(error)
         else:
-            lines.append(line)
-    return {f"{USERS_NAME}.users": "".join(f"{line}\n" for line in lines).encode()}, bad
+            if lines.setdefault(prepared(user), line) is not line:
+                bad[user] = "another name in the Secret looks the same"
+    return {f"{USERS_NAME}.users": "".join(f"{line}\n" for line in lines.values()).encode()}, bad
 
 
-def _user_line(user: str, value: bytes) -> str | None:
+def _user_line(user: str, value: bytes) -> str:
+    """A line of the user file. Raises ValueError for what is no usable password and no usable stored keys."""
     try:
         text = value.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError:
-        return None
+        raise ValueError("not UTF-8 text") from None
     if text.splitlines() != [text] or "\0" in text:
-        return None
-    return f"{user}:{text}" if _STORED_KEYS.fullmatch(text) else f"{user}:{{plain}}{text}"
+        raise ValueError("not one line of text")
+    line = f"{user}:{text}" if text.startswith(STORED_KEYS) else f"{user}:{{plain}}{text}"
+    for problem in UserFile.parse(line).problems:
+        raise ValueError(problem.reason)
+    return line
 
 
 def _secret(router: Router, suffix: str, data: SecretData) -> Manifest:

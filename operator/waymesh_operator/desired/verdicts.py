@@ -12,6 +12,8 @@ from .secrets import users_file
 from .telemetry import judge_telemetry
 
 GOOD = Verdict()
+SHOWN = 5
+"""Unusable users that a message names."""
 Verdicts = dict[tuple[str, Ref], Verdict]
 
 
@@ -41,7 +43,9 @@ def judge_router(router: Router, context: ClusterContext, stalled: str) -> Verdi
             return Verdict(resolved_refs=False, reason="SecretMissing", message=message)
         bad = users_file(data)[1]
         if bad:
-            message = f"Secret {name}: the passwords of {', '.join(bad)} are not one line of text"
+            told = [f"{user} ({why})" for user, why in list(bad.items())[:SHOWN]]
+            more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+            message = f"Secret {name}: nobody can log in as {', '.join(told)}{more}"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
     return judge_telemetry(router, context)
 

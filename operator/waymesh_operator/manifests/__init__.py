@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .check import Checked, check
+from .check import Checked, check, check_alone
 from .crds import Crd, load_crds
 from .source import Document, read_files
 
-__all__ = ["Checked", "Crd", "Document", "check", "load_crds", "read_files"]
+__all__ = ["Checked", "Crd", "Document", "check", "check_alone", "load_crds", "read_files"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from waymesh_operator.desired import autolink_conflicts, conflicts, linkroute_conflicts
@@ -83,6 +83,31 @@ def check(documents: Iterable[Document], crds: Mapping[str, Crd], before: Checke
     return checker.finish()
 
 
+def check_alone(documents: Iterable[Document], crds: Mapping[str, Crd], namespace: str) -> list[Mapping[str, Any]]:
+    """The manifests of documents of our API group, defaults applied, each checked by itself and not against others.
+
+    What belongs to other API groups is left out. `namespace` is that of documents that name none. Raises ManifestError.
+    """
+    checker = _Checker(crds, Checked())
+    for document in documents:
+        if not _foreign(document.data):
+            checker.add(_in_namespace(document, namespace))
+    return checker.manifests()
+
+
+def _foreign(data: Any) -> bool:
+    """Whether this is a manifest of another API group."""
+    version = data.get("apiVersion") if isinstance(data, dict) and isinstance(data.get("kind"), str) else None
+    return isinstance(version, str) and version.partition("/")[0] != GROUP and data["kind"] != "List"
+
+
+def _in_namespace(document: Document, namespace: str) -> Document:
+    metadata = document.data.get("metadata") if isinstance(document.data, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("namespace") not in (None, ""):
+        return document
+    return replace(document, data={**document.data, "metadata": {**metadata, "namespace": namespace}})
+
+
 class _Checker:
     def __init__(self, crds: Mapping[str, Crd], before: Checked) -> None:
         self._crds = {**crds, SECRET.kind: SECRET}
@@ -128,6 +153,12 @@ class _Checker:
         manifests = {identity: full for identity, (_, full) in self._found.items()}
         secrets = {ref: secret_data(full) for (kind, ref), full in manifests.items() if kind == SECRET.kind}
         return Checked(meshes, secrets, manifests)
+
+    def manifests(self) -> list[Mapping[str, Any]]:
+        """The valid manifests, in the order of the documents. Raises ManifestError when any is not."""
+        if self._problems:
+            raise ManifestError(self._problems)
+        return [full for _, full in self._found.values()]
 
     def _parsed(self, kind: str, parse: Callable[[Mapping[str, Any]], _R]) -> list[_R]:
         return [parse(full) for (found, _), (_, full) in self._found.items() if found == kind]

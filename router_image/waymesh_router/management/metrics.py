@@ -70,6 +70,7 @@ def metrics_page(view: RouterView, now: float) -> str:
     _family(lines, "waymesh_policy_denied_total", denied)
     ends = {_labels({"profile": profile}): int(end) for profile, end in view.certificate_ends().items()}
     _family(lines, "waymesh_tls_certificate_not_after_seconds", ends)
+    _family(lines, "waymesh_users_refused", {"": view.users_refused()})
     left_out = _addresses(lines, view) + _autolinks(lines, view)
     _family(lines, "waymesh_metrics_names_limit", {"": NAMES})
     _family(lines, "waymesh_metrics_left_out", {"": left_out})

@@ -177,5 +177,8 @@ class RouterView(Protocol):
     def internal_errors(self) -> int:
         """Errors of the router's own code that showed so far."""
 
+    def users_refused(self) -> int:
+        """Lines of the user file that cannot be used."""
+
     def memory_usage(self) -> int | None:
         """Bytes of memory of the process; None where nobody knows."""

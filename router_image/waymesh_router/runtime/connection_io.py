@@ -146,6 +146,20 @@ class ConnectionIO:
         if self.conn.done:
             self.write()
 
+    def resume(self, answer: bytes) -> None:
+        """The engine's answer that was worked out elsewhere is there: go on with the input that waited for it."""
+        try:
+            self.conn.resume(answer)
+        except Exception as error:  # noqa: BLE001 - the connection edge
+            self.owner.failed(self, error)
+            return
+        count: cython.Py_ssize_t = len(self.tail)
+        if count and not self.conn.done:
+            if count > self.buffer.limit:
+                self.buffer.resize(count * 2)
+            self.buffer.view[:count] = self.tail
+            self.feed(count)
+
     def flush(self) -> None:
         """Turn what the engine collected in this turn into bytes and write them."""
         try:

@@ -25,6 +25,7 @@ from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
 from waymesh_router.runtime.tls import TlsProfile, password_of
 from waymesh_router.runtime.tls_identity import check_uid_format, external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO
+from waymesh_router.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -62,6 +63,7 @@ class SocketHost:
         self._connections: dict[Connection, ConnectionIO] = {}
         self._http: set[HttpConnection] = set()
         self._buffer = ReceiveBuffer()
+        self._workers = Workers(loop)
         self._stopping = False
         self._lingering = 0
 
@@ -91,6 +93,8 @@ class SocketHost:
         profile = self._profile(f"listener {attrs['name']}", attrs)
         if attrs.get("requireSsl") and profile is None:
             raise HostError(f"listener {attrs['name']}: requireSsl: needs an sslProfile")
+        if attrs.get("peerNames") and profile is None:
+            raise HostError(f"listener {attrs['name']}: peerNames: needs an sslProfile")
         http = bool(attrs.get("http"))
         accepted = self._http_accepted if http else self.accepted
         listener = Listener(self.loop, attrs, profile, accepted, self._server_log)
@@ -135,6 +139,11 @@ class SocketHost:
     def password(self, entity: str, text: str) -> str:
         """The password that `entity`'s attribute means. Raises HostError."""
         return password_of(entity, text)
+
+    def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
+        """Have `work` done in a thread, then `conn` go on with what it returned; False when too many wait already."""
+        host = self._connections[conn].info.peer.host.rpartition(":")[0]
+        return self._workers.submit(host, work, partial(self._wanted, conn), partial(self._resume, conn))
 
     def ports(self, name: str) -> list[int]:
         """The ports that a listener is bound to."""
@@ -263,6 +272,18 @@ class SocketHost:
         self.loop.call_later(CLOSE_S, self.loop.stop)
 
     # ---- inside
+
+    def _wanted(self, conn: Connection) -> bool:
+        return conn in self._connections
+
+    def _resume(self, conn: Connection, answer: bytes | Exception) -> None:
+        io = self._connections.get(conn)
+        if io is None:
+            return
+        if isinstance(answer, Exception):
+            self.failed(io, answer)
+        else:
+            io.resume(answer)
 
     def _http_accepted(self, listener: Listener, sock: socket.socket, peer: str) -> None:
         """A transport is ready for HTTP."""

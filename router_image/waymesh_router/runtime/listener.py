@@ -10,6 +10,7 @@ from typing import Any
 
 from waymesh_router.runtime.addresses import open_listening, peer_text
 from waymesh_router.runtime.loop import Loop, Timer
+from waymesh_router.runtime.peer_names import refused_name
 from waymesh_router.runtime.tls import TlsProfile, listener_verify_mode
 from waymesh_router.runtime.tls_io import FirstBytes, Handshake
 
@@ -124,7 +125,7 @@ class Listener:
         """The client's first bytes told whether it wants TLS."""
         sock, timer = self._handshakes[fd]
         if not tls:
-            if self.attrs.get("requireSsl"):
+            if self.attrs.get("requireSsl") or self.attrs.get("peerNames"):
                 self._fail(fd, peer, "the client does not use TLS, which is required here")
             else:
                 self._accepted(self, self._forget(fd), peer)
@@ -139,7 +140,7 @@ class Listener:
         handshake = Handshake(
             self._loop,
             secured,
-            lambda _: self._accepted(self, self._forget(fd), peer),
+            lambda _: self._secured(fd, peer, secured),
             lambda reason: self._fail(fd, peer, reason),
         )
         self._loop.replace(fd, handshake)
@@ -150,6 +151,15 @@ class Listener:
         if fd in self._handshakes:
             sock = self._forget(fd)
         sock.close()
+
+    def _secured(self, fd: int, peer: str, sock: ssl.SSLSocket) -> None:
+        """The handshake is over and the client's certificate verified: is it one of those that may come?"""
+        wanted = self.attrs.get("peerNames")
+        reason = refused_name(wanted, sock.getpeercert()) if wanted else None
+        if reason is None:
+            self._accepted(self, self._forget(fd), peer)
+        else:
+            self._fail(fd, peer, f"TLS: {reason}")
 
     def _fail(self, fd: int, peer: str, reason: str) -> None:
         if fd not in self._handshakes:  # handed on, or failed, already

@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -88,7 +89,8 @@ class Running:
         now = self.loop.now()  # seconds since the epoch: peers tell a restart of this router by its boot time
         self.router = Router(entries, self.host, now, rng, VERSION, int(now))
         self._users_seen = self._users_stamp()  # before the file is read: a change from here on is seen
-        self.router.authenticator = read_users(self._router_attrs)
+        self.router.authenticator = read_users(self._router_attrs, self._report_user)
+        self._prepare_users()
         self.host.attach(self.router)
         self.router.start()
         self.loop.call_later(WATCH_S, self._watch)
@@ -130,9 +132,20 @@ class Running:
     def _read_users(self) -> None:
         self._users_seen = self._users_stamp()
         try:
-            self.router.authenticator = read_users(self._router_attrs)
+            self.router.authenticator = read_users(self._router_attrs, self._report_user)
         except HostError as error:
             self.log.write("ROUTER", "error", f"{error}; going on with the users read before")
+        else:
+            self._prepare_users()
+
+    def _prepare_users(self) -> None:
+        """Derive keys of plain passwords in a thread: it takes milliseconds for each user."""
+        users = self.router.authenticator
+        if users is not None and users.stores()[0]:
+            threading.Thread(target=users.prepare, name="users", daemon=True).start()
+
+    def _report_user(self, text: str) -> None:
+        self.log.write("ROUTER", "error", text)
 
 
 def _settle_memory() -> None:

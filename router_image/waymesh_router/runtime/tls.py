@@ -214,11 +214,11 @@ def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
 def listener_verify_mode(attrs: Mapping[str, Any], has_authorities: bool) -> ssl.VerifyMode:
     """Whether a listener wants a client certificate; `has_authorities`: its profile says whom to trust (caCertFile).
 
-    EXTERNAL as the only mechanism cannot work without one; beside others it is one way in, so a client may come
-    without. A certificate that is presented must be valid in both cases.
+    EXTERNAL as the only mechanism cannot work without one, nor can `peerNames`; beside others EXTERNAL is one way in,
+    so a client may come without. A certificate that is presented must be valid in both cases.
     """
     mechanisms = str(attrs.get("saslMechanisms") or "").upper().split()
-    if mechanisms == ["EXTERNAL"]:
+    if mechanisms == ["EXTERNAL"] or attrs.get("peerNames"):
         return ssl.CERT_REQUIRED
     if "EXTERNAL" in mechanisms or (attrs.get("authenticatePeer") and not mechanisms and has_authorities):
         return ssl.CERT_OPTIONAL

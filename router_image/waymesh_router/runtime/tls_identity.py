@@ -8,10 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waymesh_router.runtime.errors import HostError
+
+Subject = Sequence[Sequence[tuple[str, str]]]
+"""As `ssl` reports it: parts (relative distinguished names) of name and value, most often one in each part."""
 
 SHORT_NAMES = {
     "countryName": "C",
@@ -51,26 +54,43 @@ def external_user(sock: ssl.SSLSocket, uid_format: str | None, names: Mapping[st
     """The peer's user name, None when it presented no (valid) certificate.
 
     Without a format it is the whole subject, `C=CZ,O=Example,CN=worker`; with one the parts in the order of its codes,
-    joined by semicolons, absent parts left out. `names` maps the result to a friendlier name where it has one.
+    joined by semicolons. `names` maps the result to a friendlier name where it has one.
     """
     certificate: Mapping[str, Any] | None = sock.getpeercert()
     encoded = sock.getpeercert(binary_form=True)
     if not certificate or not encoded:
         return None
-    subject = [(SHORT_NAMES.get(name, name), value) for part in certificate["subject"] for name, value in part]
-    if not uid_format:
-        uid = ",".join(f"{name}={value}" for name, value in subject)
-    else:
-        uid = ";".join(_parts(subject, encoded, uid_format))
+    subject: Subject = certificate["subject"]
+    uid = chosen_parts(subject, encoded, uid_format) if uid_format else whole_subject(subject)
     return names.get(uid, uid)
 
 
-def _parts(subject: list[tuple[str, str]], encoded: bytes, uid_format: str) -> list[str]:
-    fields = dict(subject)
-    parts = []
-    for code in uid_format:
-        if code in DIGEST_CODES:
-            parts.append(hashlib.new(DIGEST_CODES[code], encoded).hexdigest())
-        elif SUBJECT_CODES[code] in fields:
-            parts.append(fields[SUBJECT_CODES[code]])
-    return parts
+def whole_subject(subject: Subject) -> str:
+    """The subject as text, in its own order: parts joined by commas, those of a multi-valued part by plus signs.
+
+    Separators in values are escaped by a backslash (RFC 4514, 2.4), so that no two subjects have the same text.
+    """
+    return ",".join(
+        "+".join(f"{SHORT_NAMES.get(name, name)}={_escaped(value, ',+')}" for name, value in part) for part in subject
+    )
+
+
+def chosen_parts(subject: Subject, encoded: bytes, uid_format: str) -> str:
+    """The parts that a uidFormat asks for. An absent part is empty, those at the end are left out.
+
+    Separators in values are escaped by a backslash: no two choices of parts have the same text.
+    """
+    fields = {SHORT_NAMES.get(name, name): value for part in subject for name, value in part}
+    parts = [
+        hashlib.new(DIGEST_CODES[code], encoded).hexdigest()
+        if code in DIGEST_CODES
+        else _escaped(fields.get(SUBJECT_CODES[code], ""), ";")
+        for code in uid_format
+    ]
+    while parts and not parts[-1]:
+        parts.pop()
+    return ";".join(parts)
+
+
+def _escaped(value: str, separators: str) -> str:
+    return "".join(f"\\{char}" if char == "\\" or char in separators else char for char in value)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
 
-from waymesh_amqp.users import UserFile, UserFileError, make_line
+from waymesh_amqp.credentials import Credential
+from waymesh_amqp.users import UserFile, make_line
 
 pytestmark = pytest.mark.engine_independent
 
@@ -60,33 +62,47 @@ def test_made_lines_have_salts_of_their_own() -> None:
 
 
 WRONG = {
-    "alice": "expected name:",
-    "alice:secret": "expected name:",
-    "alice:{plain": "expected name:",
-    ":{plain}x": "user name",
-    "ali ce :{plain}x": "user name",
-    "alice:{plain}": "password is empty",
-    "alice:{md5}x": "unknown scheme 'md5'",
-    "bob:{plain}again": "has a plain password already",
-    f"bob:{{SCRAM-SHA-256}}4096,{_SALT},{_KEY},{_KEY}": "has keys of SCRAM-SHA-256 already",
-    f"alice:{{SCRAM-SHA-256}}{_SALT},{_KEY},{_KEY}": "expected iterations",
-    f"alice:{{SCRAM-SHA-256}}many,{_SALT},{_KEY},{_KEY}": "iterations must be a number",
-    f"alice:{{SCRAM-SHA-256}}1,{_SALT},{_KEY},{_KEY}": "iterations must be a number",
-    f"alice:{{SCRAM-SHA-256}}4096,!,{_KEY},{_KEY}": "base64",
-    f"alice:{{SCRAM-SHA-256}}4096,AAAA,{_KEY},{_KEY}": "salt must have at least 12",
-    f"alice:{{SCRAM-SHA-256}}4096,{_SALT},AAAA,{_KEY}": "keys of SCRAM-SHA-256 have 32 bytes",
-    f"alice:{{SCRAM-SHA-1}}4096,{_SALT},{_KEY},{_KEY}": "keys of SCRAM-SHA-1 have 20 bytes",
-    "alice:{plain}\ud800": "not valid Unicode",
+    "alice": ("", "expected name:"),
+    "alice:secret": ("alice", "expected name:"),
+    "alice:{plain": ("alice", "expected name:"),
+    ":{plain}x": ("", "user name"),
+    "ali ce :{plain}x": ("", "user name"),
+    "\udcffalice:{plain}x": ("", "not valid Unicode"),
+    "alice:{plain}": ("alice", "password is empty"),
+    "alice:{md5}x": ("alice", "unknown scheme, expected plain"),
+    "bob:{plain}again": ("bob", "has a plain password already"),
+    f"bob:{{SCRAM-SHA-256}}4096,{_SALT},{_KEY},{_KEY}": ("bob", "has keys of SCRAM-SHA-256 already"),
+    f"alice:{{SCRAM-SHA-256}}{_SALT},{_KEY},{_KEY}": ("alice", "expected iterations"),
+    f"alice:{{SCRAM-SHA-256}}many,{_SALT},{_KEY},{_KEY}": ("alice", "iterations must be a number"),
+    f"alice:{{SCRAM-SHA-256}}1,{_SALT},{_KEY},{_KEY}": ("alice", "iterations must be a number"),
+    f"alice:{{SCRAM-SHA-256}}1000001,{_SALT},{_KEY},{_KEY}": ("alice", "iterations must be a number"),
+    f"alice:{{SCRAM-SHA-256}}{'9' * 5000},{_SALT},{_KEY},{_KEY}": ("alice", "iterations must be a number"),
+    f"alice:{{SCRAM-SHA-256}}4096,!,{_KEY},{_KEY}": ("alice", "base64"),
+    f"alice:{{SCRAM-SHA-256}}4096,ä,{_KEY},{_KEY}": ("alice", "."),
+    f"alice:{{SCRAM-SHA-256}}4096,AAAA,{_KEY},{_KEY}": ("alice", "salt must have at least 12"),
+    f"alice:{{SCRAM-SHA-256}}4096,{_SALT},AAAA,{_KEY}": ("alice", "keys of SCRAM-SHA-256 have 32 bytes"),
+    f"alice:{{SCRAM-SHA-1}}4096,{_SALT},{_KEY},{_KEY}": ("alice", "keys of SCRAM-SHA-1 have 20 bytes"),
+    "alice:{plain}\ud800": ("alice", "not valid Unicode"),
 }
 
 
-@pytest.mark.parametrize(("line", "reason"), WRONG.items())
-def test_wrong_lines_are_named(line: str, reason: str) -> None:
+@pytest.mark.parametrize(("line", "expected"), WRONG.items())
+def test_a_wrong_line_is_named_and_disables_its_user_only(line: str, expected: tuple[str, str]) -> None:
     good = f"# comment\nbob:{{plain}}x\nbob:{{SCRAM-SHA-256}}4096,{_SALT},{_KEY},{_KEY}\n"
-    with pytest.raises(UserFileError, match=reason) as caught:
-        UserFile.parse(good + line + "\n")
-    assert caught.value.line == 4
-    assert str(caught.value).startswith("line 4: ")
+    users = UserFile.parse(good + line + "\ncarol:{plain}x\nalice:{SCRAM-SHA-512}4096,,,\n")
+    (problem, *_) = users.problems
+    assert (problem.line, problem.user) == (4, expected[0])
+    assert re.search(expected[1], problem.reason)
+    assert str(problem).startswith("line 4: ")
+    assert users.lookup("carol") == Credential("x")
+    assert users.lookup("alice") is None
+    assert (users.lookup("bob") is None) == (expected[0] == "bob")
+
+
+def test_a_reason_tells_nothing_of_passwords() -> None:
+    users = UserFile.parse("a:hunter2\nb:{hunter2}\nc:{plain\nd:{SCRAM-SHA-1}hunter2,hunter2,hunter2,hunter2\n")
+    assert len(users.problems) == 4
+    assert "hunter2" not in str([str(problem) for problem in users.problems])
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,9 @@ class StubRouter:
     def internal_errors(self) -> int:
         return 0
 
+    def users_refused(self) -> int:
+        return 0
+
     def memory_usage(self) -> int | None:
         return 4096
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from waymesh_amqp.users import make_line
 from waymesh_operator.certificates import TlsRequest, next_tls
 from waymesh_operator.desired import (
     ClusterContext,
@@ -230,7 +231,7 @@ def test_the_same_resources_give_the_same_octets_in_whatever_order_they_come() -
 
 def test_users_and_passwords_of_brokers_are_files_in_one_secret() -> None:
     router = replace(ROUTER, listeners=(Listener("a", 1, auth="scram", users="users"),))
-    stored = b"{SCRAM-SHA-256}4096,c2FsdA==,a2V5,a2V5"
+    stored = make_line("bob", "secret").removeprefix("bob:").encode()
     context = replace(
         CONTEXT,
         secrets={
@@ -256,7 +257,7 @@ def test_users_and_passwords_of_brokers_are_files_in_one_secret() -> None:
     )
     verdict = desired.verdicts["Router", MESH]
     assert (verdict.reason, verdict.message) == (
-        "SecretUnusable", "Secret users: the passwords of eve are not one line of text",
+        "SecretUnusable", "Secret users: nobody can log in as eve (not one line of text)",
     )  # fmt: skip
 
 

@@ -251,8 +251,11 @@ def test_users_of_a_volume_change(tmp_path: Path) -> None:
         wait_until(lambda: "the users have changed" in router.log)
         with Client(router.url, user="alice", password="new", allowed_mechs="PLAIN", allow_insecure_mechs=True):
             pass
-        volume.put(waymesh_users=b"no user file\n")
-        wait_until(lambda: "going on with the users read before" in router.log)
+        volume.put(waymesh_users=b"no user file\nbob:{SCRAM-SHA-256}1,,,\n\xff\nalice:{plain}newer\n")
+        wait_until(lambda: "line 3: " in router.log)
+        assert "line 2: user bob: iterations must be a number" in router.log
+        with Client(router.url, user="alice", password="newer", allowed_mechs="PLAIN", allow_insecure_mechs=True):
+            pass
     finally:
         router.stop()
 

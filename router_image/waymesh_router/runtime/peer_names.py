@@ -1,0 +1,30 @@
+"""Which TLS clients a listener takes, by the DNS names of their certificates (`peerNames`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def refused_name(peer_names: str, certificate: Mapping[str, Any] | None) -> str | None:
+    """Why the client is not taken, with the names that its certificate has; None when it is.
+
+    `peer_names`: the attribute. `certificate`: verified, as `ssl` reports it.
+    """
+    names = dns_names(certificate or {})
+    if any(matches(pattern, name) for pattern in peer_names.split() for name in names):
+        return None
+    has = " ".join(names) or "no DNS name"
+    return f"the certificate of the peer has {has}; wanted is {peer_names}"
+
+
+def dns_names(certificate: Mapping[str, Any]) -> Sequence[str]:
+    """The DNS names among the subject alternative names."""
+    return [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a certificate's name is meant by a pattern. `*.x` means `a.x`, and `*.x` itself; not `x`, not `a.b.x`."""
+    wanted, has = pattern.lower(), name.lower()
+    label, dot, rest = has.partition(".")
+    return has == wanted or (wanted.startswith("*.") and dot + rest == wanted[1:] and label not in ("", "*"))

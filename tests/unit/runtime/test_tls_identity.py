@@ -1,0 +1,62 @@
+"""User names made of certificates: no two subjects have the same one, and ordinary ones look as they always did."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from waymesh_router.runtime.tls_identity import SHORT_NAMES, SUBJECT_CODES, chosen_parts, whole_subject
+
+pytestmark = pytest.mark.engine_independent
+
+Subject = tuple[tuple[tuple[str, str], ...], ...]
+
+_NAMES = st.sampled_from(["commonName", "organizationName", "organizationalUnitName", "1.2.3.4"])
+_VALUES = st.text(alphabet='ab,;+=\\" <>#', min_size=1, max_size=6)
+_SUBJECTS = st.lists(st.lists(st.tuples(_NAMES, _VALUES), min_size=1, max_size=2).map(tuple), max_size=3).map(tuple)
+
+
+def cn(value: str, **more: str) -> Subject:
+    return ((("commonName", value),), *(((name, text),) for name, text in more.items()))
+
+
+def test_common_identities_are_unchanged() -> None:
+    subject = ((("countryName", "CZ"),), (("organizationName", "Example s.r.o."),), (("commonName", 'a "b" <c>=d'),))
+    assert whole_subject(subject) == 'C=CZ,O=Example s.r.o.,CN=a "b" <c>=d'
+    assert chosen_parts(subject, b"", "nco") == 'a "b" <c>=d;CZ;Example s.r.o.'
+
+
+def test_separators_in_values_are_escaped() -> None:
+    assert whole_subject(cn("a,O=b")) == r"CN=a\,O=b"
+    assert whole_subject(cn("a", organizationName="b")) == "CN=a,O=b"
+    assert whole_subject(((("commonName", "a"), ("organizationName", "b")),)) == "CN=a+O=b"
+    assert whole_subject(cn("a+O=b")) == r"CN=a\+O=b"
+    assert chosen_parts(cn("a;b"), b"", "no") == r"a\;b"
+    assert chosen_parts(cn("a", organizationName="b"), b"", "no") == "a;b"
+
+
+def test_an_absent_part_is_told_from_another_one() -> None:
+    assert chosen_parts(cn("a"), b"", "no") == "a"
+    assert chosen_parts(cn("a"), b"", "on") == ";a"
+    assert chosen_parts(((("organizationName", "a"),),), b"", "on") == "a"
+
+
+@given(_SUBJECTS, _SUBJECTS)
+@example(cn("a,O=b"), cn("a", organizationName="b"))
+@example(cn("a\\"), cn("a\\\\"))
+@example(cn("a\\", organizationName="b"), cn("a\\,O=b"))
+def test_different_subjects_never_have_the_same_name(one: Subject, other: Subject) -> None:
+    assert (whole_subject(one) == whole_subject(other)) == (one == other)
+
+
+@given(st.permutations("nou").map("".join), _SUBJECTS, _SUBJECTS)
+def test_different_choices_of_parts_never_have_the_same_name(codes: str, one: Subject, other: Subject) -> None:
+    def parts(subject: Subject) -> list[str | None]:
+        fields = {SHORT_NAMES.get(name, name): value for name, value in itertools.chain(*subject)}
+        return [fields.get(SUBJECT_CODES[code]) for code in codes]
+
+    same = chosen_parts(one, b"", codes) == chosen_parts(other, b"", codes)
+    assert same == (parts(one) == parts(other))
