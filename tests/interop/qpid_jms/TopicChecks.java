@@ -9,6 +9,7 @@ import java.util.Map;
 /** Topics and their subscriptions. */
 final class TopicChecks {
     private static final String NEWS = "news";
+    private static final int MOVES = 10;
 
     private TopicChecks() {}
 
@@ -18,6 +19,7 @@ final class TopicChecks {
         checks.put("no_local", TopicChecks::noLocal);
         checks.put("durable_subscription", scene -> durable(scene, null));
         checks.put("durable_subscription_elsewhere", scene -> durable(scene, scene.elsewhere));
+        checks.put("durable_subscription_moves", TopicChecks::durableMoves);
         checks.put("durable_two_clients", TopicChecks::durableTwoClients);
         checks.put("durable_refused_while_used", TopicChecks::durableRefusedWhileUsed);
         checks.put("shared_subscription", scene -> shared(scene, false, null));
@@ -97,6 +99,26 @@ final class TopicChecks {
         Scene.expect(anew, "six");
         anew.close();
         session.unsubscribe(NEWS);
+        return "";
+    }
+
+    /** A subscriber that goes to and fro between two ways at once; what it missed is sent where it goes next. */
+    private static String durableMoves(Scene scene) throws JMSException {
+        String client = scene.own("client");
+        Session[] others = {scene.session(), scene.connect(scene.elsewhere, null, "").createSession()};
+        for (int i = 0; i <= MOVES; i++) {
+            Connection connection = i % 2 == 0 ? scene.connectAs(client) : scene.connect(scene.elsewhere, client, "");
+            Session session = connection.createSession();
+            MessageConsumer consumer = session.createDurableSubscriber(scene.topic(session), NEWS);
+            if (i > 0) Scene.expect(consumer, "first " + i, "second " + i);
+            if (i == MOVES) {
+                consumer.close();
+                session.unsubscribe(NEWS);
+            }
+            connection.close();
+            Session other = others[(i + 1) % 2];
+            if (i < MOVES) Scene.send(other, scene.topic(other), "first " + (i + 1), "second " + (i + 1));
+        }
         return "";
     }
 
