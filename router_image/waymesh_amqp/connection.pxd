@@ -11,6 +11,7 @@ cdef class Connection(OutputBuffer):
     cdef int phase
     cdef public str state
     cdef public bint receiving
+    cdef public long long budget
     cdef public long long octets_in
     cdef public long long octets_out
     cdef public bint done

@@ -66,6 +66,10 @@ HIGH_WATER = cython.declare(cython.Py_ssize_t, 1048576)
 LOW_WATER = cython.declare(cython.Py_ssize_t, 262144)
 MAX_FRAME = cython.declare(cython.Py_ssize_t, 1048576)
 """Larger frames than this are never sent, whatever the peer would take, so that buffers stay small."""
+NO_BUDGET = cython.declare(cython.longlong, 1 << 62)
+COLD_FRAME = cython.declare(cython.longlong, 1000)
+"""What attach, detach, begin, end cost of a budget in which a transfer, flow or disposition costs 1: about as the time
+that they take."""
 MIN_MAX_FRAME = 512
 """Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
 MAX_REASON = 100
@@ -78,6 +82,8 @@ class Connection(OutputBuffer):
 
     `octets_in`, `octets_out`: bytes so far. `done`: nothing more will be read; write what is pending, then close the
     transport. `error`: why it ended, if not orderly.
+    `budget`: work that `receive` may still do before it stops behind a frame, for an owner with other connections to
+    serve; it sets the budget before each call. A handler may take from it what an event cost.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -87,6 +93,7 @@ class Connection(OutputBuffer):
         self.phase = HEADER
         self.state = "START"
         self.receiving = False
+        self.budget = NO_BUDGET
         self.octets_in = 0
         self.octets_out = 0
         self.done = False
@@ -123,7 +130,10 @@ class Connection(OutputBuffer):
 
     # ---- transport side
     def receive(self, b: cython.const[cython.uchar][::1], n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Take whole frames from b[:n]; the count of bytes used. The rest is to be presented again with more behind."""
+        """Take whole frames from b[:n] within the budget; the count of bytes used.
+
+        The rest is to be presented again, with more behind unless the budget is used up.
+        """
         pos: cython.Py_ssize_t = 0
         used: cython.Py_ssize_t
         self.heard = True
@@ -174,6 +184,9 @@ class Connection(OutputBuffer):
             pos += size
             if self.phase == DEAD:
                 return n
+            self.budget -= 1
+            if self.budget <= 0:
+                break
         return pos
 
     def bad_frame_header(self, size: cython.Py_ssize_t, doff: cython.int) -> None:
@@ -477,6 +490,7 @@ class Connection(OutputBuffer):
 
     def on_other(self, frame: bytes, channel: cython.int) -> None:
         performative, payload = decode_performative(frame, 0, len(frame))
+        self.budget -= COLD_FRAME
         if isinstance(performative, Open):
             self.on_open(performative)
         elif isinstance(performative, Close):
