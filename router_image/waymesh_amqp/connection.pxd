@@ -12,6 +12,7 @@ cdef class Connection(OutputBuffer):
     cdef public str state
     cdef public bint receiving
     cdef Py_ssize_t frame_end
+    cdef public long long budget
     cdef public long long octets_in
     cdef public long long octets_out
     cdef public bint done

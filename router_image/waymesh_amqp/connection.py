@@ -72,6 +72,10 @@ MAX_FRAME = cython.declare(cython.Py_ssize_t, 1048576)
 """Larger frames than this are never sent, whatever the peer would take, so that buffers stay small."""
 PROGRESS = cython.declare(cython.Py_ssize_t, 16384)
 """Octets of an unfinished frame that count like a whole frame for the idle time-out, which may be slow."""
+NO_BUDGET = cython.declare(cython.longlong, 1 << 62)
+COLD_FRAME = cython.declare(cython.longlong, 1000)
+"""What attach, detach, begin, end cost of a budget in which a transfer, flow or disposition costs 1: about as the time
+that they take."""
 MIN_MAX_FRAME = 512
 """Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
 MAX_WAITING = cython.declare(cython.Py_ssize_t, 65536)
@@ -85,6 +89,8 @@ class Connection(OutputBuffer):
     `octets_in`, `octets_out`: bytes so far; `unfinished`: those of an incomplete frame, which came behind `octets_in`.
     `hurry`: there is something new of the `express` session. `done`: nothing more will be read; write what is pending,
     then close the transport. `error`: why it ended, if not orderly.
+    `budget`: work that `receive` may still do before it stops behind a frame, for an owner with other connections to
+    serve; it sets the budget before each call. A handler may take from it what an event cost.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -95,6 +101,7 @@ class Connection(OutputBuffer):
         self.state = "START"
         self.receiving = False
         self.frame_end = 0
+        self.budget = NO_BUDGET
         self.octets_in = 0
         self.octets_out = 0
         self.done = False
@@ -134,7 +141,10 @@ class Connection(OutputBuffer):
 
     # ---- transport side
     def receive(self, b: cython.const[cython.uchar][::1], n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Take whole frames from b[:n]; the count of bytes used. The rest is to be presented again with more behind."""
+        """Take whole frames from b[:n] within the budget; the count of bytes used.
+
+        The rest is to be presented again, with more behind unless the budget is used up.
+        """
         pos: cython.Py_ssize_t = 0
         used: cython.Py_ssize_t
         while True:
@@ -190,6 +200,9 @@ class Connection(OutputBuffer):
             pos += size
             if self.phase == DEAD:
                 return n
+            self.budget -= 1
+            if self.budget <= 0:
+                break
         return pos
 
     def bad_frame_header(self, size: cython.Py_ssize_t, doff: cython.int) -> None:
@@ -517,6 +530,7 @@ class Connection(OutputBuffer):
 
     def on_other(self, frame: bytes, channel: cython.int) -> None:
         performative, payload = decode_performative(frame, 0, len(frame))
+        self.budget -= COLD_FRAME
         if isinstance(performative, Open):
             self.on_open(performative)
         elif isinstance(performative, Close):

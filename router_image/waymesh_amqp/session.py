@@ -499,6 +499,7 @@ class Session:
 
     def credit_everywhere(self) -> None:
         """The session window moved: any outgoing link may have become ready."""
+        self.connection.budget -= len(self.links) >> 2
         link: Link
         for e in list(self.links):
             if e is not None:

@@ -23,6 +23,7 @@ from waymesh_router.core.watcher import Watcher
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
+from waymesh_router.management.agent import REQUEST_WORK
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.mesh import Mesh
@@ -196,13 +197,12 @@ class Router:
     # ---- time
     def _timed(self) -> dict[str, Callable[[float], None]]:
         """What acts by time, by name."""
-        core = self.core
         return {
             "draining": self.drain.tick,
-            "autolinks": core.autolinks.tick,
+            "autolinks": self.core.autolinks.tick,
             "removed connectors": lambda _: self._part_at_rest(),
-            "link routes": lambda _: core.linkroutes.tick(),
-            "relays": lambda _: core.relays.tick(),
+            "link routes": lambda _: self.core.linkroutes.tick(),
+            "relays": lambda _: self.core.relays.tick(),
             "sampling": self.sampler.tick,
             "telemetry": self._tick_telemetry,
         }
@@ -350,11 +350,10 @@ class Router:
             self.core.sampling.stop()
 
     def _tick_telemetry(self, now: float) -> None:
-        if self.collector is None:
-            return
-        self.collector.tick(now)
-        if self.core.sampling is not None:
-            self.core.sampling.tick(now)
+        if self.collector is not None:
+            self.collector.tick(now)
+            if self.core.sampling is not None:
+                self.core.sampling.tick(now)
 
     def logged(self, module: str, level: str, text: str) -> None:
         """A warning or worse was written to the log."""
@@ -392,6 +391,8 @@ class Router:
         return self.host.errors
 
     def _on_management(self, data: bytes, link: RouterLink | None) -> None:
+        if link is not None:
+            link.connection.budget -= REQUEST_WORK
         try:
             request = decode_message(data)
         except DecodeError as e:

@@ -66,7 +66,7 @@ def _of_session(session: Session) -> tuple[int, int]:
 def of_client(delivery: Delivery, incoming: bool) -> bool:
     """Whether an unsettled delivery of a session counts as a client's.
 
-    One that goes from client to client counts in the sender's session, where it is `incoming`, and not in the receiver's.
+    One from client to client counts in the sender's session, where it is `incoming`, and not in the receiver's.
     """
     link = delivery.link
     if not incoming:

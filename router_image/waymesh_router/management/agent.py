@@ -38,6 +38,9 @@ Log = Callable[[str, str], None]
 RecentLog = Callable[["int | None"], Sequence[Sequence[Any]]]
 """Recent log lines, the last `limit` of them: [module, level, text, file, line, epoch seconds]."""
 
+REQUEST_WORK = 2000
+"""What a request costs of its connection's budget, all that it has in a turn of the loop: one request a turn is served
+for each connection, and those of others in between."""
 _HIDDEN = "*******"
 _NODE = {"name": "self", "identity": "self", "type": MANAGEMENT_TYPE}
 

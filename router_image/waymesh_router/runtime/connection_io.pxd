@@ -3,6 +3,7 @@ cdef class ConnectionIO
 from waymesh_amqp.connection cimport Connection
 
 cdef class ReceiveBuffer:
+    cdef public list ready
     cdef readonly object view
     cdef object whole
     cdef unsigned char[::1] octets
@@ -17,6 +18,8 @@ cdef class ConnectionIO:
     cdef public ReceiveBuffer buffer
     cdef bytes tail
     cdef Py_ssize_t portion
+    cdef Py_ssize_t used
+    cdef readonly bint paused
     cdef public bint open
     cdef bint blocked
     cdef bint leaving
@@ -27,6 +30,9 @@ cdef class ConnectionIO:
     cdef bint read(self) except -1
     cdef hear_out(self, str reason)
     cdef feed(self, Py_ssize_t count)
+    cdef pause(self, Py_ssize_t used)
+    cpdef go_on(self)
+    cdef take_rest(self)
     cpdef flush(self)
     cdef write(self)
     cdef wait_for_room(self, bint blocked)

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 BUFFER_BYTES = 262144
+TURN_BUDGET = cython.declare(cython.longlong, 2000)
+"""Work that a connection may do in one go; see `Connection.budget`. That is a few milliseconds of transfers, or two
+attaches."""
+WHOLE_BUDGET = cython.declare(cython.longlong, 1 << 62)
+CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 16384)
+"""What is left for later turns is handed to the engine in pieces like this, so that little is copied in each turn."""
 SLACK = 64
 """Bytes behind what was read that the engine may look at (and finds meaningless), which saves it bounds checks."""
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
@@ -53,9 +59,13 @@ class Owner(Protocol):
 
 
 class ReceiveBuffer:
-    """The one receive buffer of the process. Between turns it holds nothing: connections keep incomplete frames."""
+    """The one receive buffer of the process. Between turns it holds nothing: connections keep incomplete frames.
+
+    `ready`: connections that have whole frames left for the next turn, their budget being used up.
+    """
 
     def __init__(self, size: int = BUFFER_BYTES) -> None:
+        self.ready: list[ConnectionIO] = []
         self.resize(size)
 
     def resize(self, size: cython.Py_ssize_t) -> None:
@@ -70,6 +80,8 @@ class ConnectionIO:
     """One transport with its engine connection. `info` is the host's.
 
     `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`.
+    `tail`: what was read and is not used, from `used` on. `paused`: there are whole frames in it, which are taken in
+    the next turns; until then nothing more is read, so that a peer has to wait while others are served.
     """
 
     def __init__(self, owner: Owner, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -80,6 +92,8 @@ class ConnectionIO:
         self.buffer = buffer
         self.tail = b""
         self.portion = WHOLE
+        self.used = 0
+        self.paused = False
         self.open = True
         self.blocked = False
         self.leaving = False
@@ -94,7 +108,7 @@ class ConnectionIO:
         """epoll has something for us. Each connection reads once in a turn, so that all get their share."""
         if mask & EPOLLOUT and self.open:
             self.write()
-        if mask & ~EPOLLOUT and self.open:
+        if mask & ~EPOLLOUT and self.open and not self.paused:
             self.read()
 
     def abandon(self) -> None:
@@ -126,23 +140,49 @@ class ConnectionIO:
     def hear_out(self, reason: str) -> None:
         """The peer takes nothing any more; what it sent before it left is still in the socket, and counts as sent."""
         self.leaving = True
+        if self.paused:
+            self.paused = False
+            self.tail = self.tail[self.used :]
         while self.open and not self.conn.done and self.read():
             pass
         if self.open:
             self.owner.ended(self, reason)
 
     def feed(self, count: cython.Py_ssize_t) -> None:
-        """Hand `count` bytes of the shared buffer to the engine and keep the tail that is no complete frame."""
+        """Hand `count` bytes of the shared buffer to the engine and keep the tail that it did not take."""
         used: cython.Py_ssize_t
+        conn: Connection = self.conn
+        conn.budget = WHOLE_BUDGET if self.leaving else TURN_BUDGET
         try:
-            used = self.conn.receive(self.buffer.octets, count)
+            used = conn.receive(self.buffer.octets, count)
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
             return
         if used < count:
             self.tail = bytes(self.buffer.view[used:count])
+            if conn.budget <= 0:
+                self.pause(0)
         elif self.tail:
             self.tail = b""
+        if conn.done:
+            self.write()
+
+    def pause(self, used: cython.Py_ssize_t) -> None:
+        """The budget is used up: go on at `used` of the tail in the next turn."""
+        self.paused = True
+        self.used = used
+        self.buffer.ready.append(self)
+
+    def go_on(self) -> None:
+        """Hand what was left to the engine, within a new budget."""
+        if not (self.open and self.paused):
+            return
+        self.paused = False
+        try:
+            self.take_rest()
+        except Exception as error:  # noqa: BLE001 - the connection edge
+            self.owner.failed(self, error)
+            return
         if self.conn.done:
             self.write()
 
@@ -159,6 +199,30 @@ class ConnectionIO:
                 self.buffer.resize(count * 2)
             self.buffer.view[:count] = self.tail
             self.feed(count)
+
+    def take_rest(self) -> None:
+        """The engine takes frames of the tail until its budget is used up, or until none is whole."""
+        conn: Connection = self.conn
+        tail: bytes = self.tail
+        left: cython.Py_ssize_t = len(tail) - self.used
+        size: cython.Py_ssize_t = left if left < CHUNK_BYTES else CHUNK_BYTES
+        used: cython.Py_ssize_t
+        conn.budget = TURN_BUDGET
+        while True:
+            self.buffer.view[:size] = tail[self.used : self.used + size]
+            used = conn.receive(self.buffer.octets, size)
+            self.used += used
+            left -= used
+            if conn.done or left == 0:
+                self.tail = b""
+                return
+            if conn.budget <= 0:
+                self.pause(self.used)
+                return
+            if used + left == size:  # all was presented: the rest is no whole frame
+                self.tail = tail[self.used :]
+                return
+            size = left if left < CHUNK_BYTES or used == 0 else CHUNK_BYTES  # a frame may be longer than a chunk
 
     def flush(self) -> None:
         """Turn what the engine collected in this turn into bytes and write them."""
@@ -238,6 +302,16 @@ class ConnectionIO:
         if errno in (EAGAIN, EINTR):
             return to_wait
         raise OSError(errno, os.strerror(errno))
+
+
+def go_on_all(buffer: ReceiveBuffer) -> None:
+    """Let each connection that has frames left from an earlier turn take some of them, one after the other."""
+    io: ConnectionIO
+    ready = buffer.ready
+    buffer.ready = []
+    for each in ready:
+        io = each
+        io.go_on()
 
 
 def flush_all(dirty: list[Connection], connections: dict[Connection, ConnectionIO]) -> None:

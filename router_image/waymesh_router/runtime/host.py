@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_router.core.parting import hang_up
 from waymesh_router.host import Peer
 from waymesh_router.pages import INTERNAL_ERROR, Page, page
-from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all
+from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all, go_on_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
@@ -237,7 +237,12 @@ class SocketHost:
     # ---- the turn
 
     def turn(self, now: float) -> float:
-        """End of a loop turn: the router's deadlines, then all writes. The time of the router's next deadline."""
+        """End of a loop turn: the router's deadlines, what earlier turns left to be read, then all writes.
+
+        The time of the router's next deadline; now where a connection has more to be read.
+        """
+        if self._buffer.ready:
+            go_on_all(self._buffer)
         try:
             deadline = self._router.tick(now)
         except Exception as error:  # noqa: BLE001 - the edge of timers: what is to be written is written all the same
@@ -246,7 +251,7 @@ class SocketHost:
         flush_all(self._router.dirty, self._connections)
         if self._stopping and not (self._connections or self._lingering):
             self.loop.stop()
-        return deadline
+        return now if self._buffer.ready else deadline
 
     def reload(self) -> None:
         """SIGHUP: read all certificates again."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_router.core.annotations import FALLBACK, FALLBACK_PHASE
 from waymesh_router.core.keys import MOBILE, key_name
 from waymesh_router.core.model import DISTRIBUTIONS
-from waymesh_router.core.sampling import deliveries_of
-from waymesh_router.core.sampling import seconds_without_credit
+from waymesh_router.core.sampling import deliveries_of, seconds_without_credit
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.tables import LINK_TYPES
 from waymesh_router.telemetry.lines import Row
