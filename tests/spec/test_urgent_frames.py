@@ -92,7 +92,7 @@ def test_credit_of_the_urgent_session_is_urgent() -> None:
     line.put(DATA, 3000)
     line.put(DATA, 3000)
     line.take(10)
-    line.peer.session(URGENT).window_soon()
+    line.peer.end.feed(frames.flow(channel=URGENT, echo=True))
     assert channels(line.rest()) == [DATA, URGENT, DATA]
 
 
