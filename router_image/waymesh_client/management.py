@@ -146,7 +146,7 @@ class ManagementClient:
 
 
 def management_address(router: str | None) -> str:
-    """Address of a router's management agent; None is the router we are connected to (seed 002)."""
+    """Address of a router's management agent; None is the router we are connected to (AMQP Mapping 3.3.4.2)."""
     return "$management" if router is None else f"_topo/0/{router}/$management"
 
 

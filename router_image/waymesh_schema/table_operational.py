@@ -121,7 +121,7 @@ ADDRESS = operational(
     count("deliveriesRedirectedToFallback", "Deliveries sent to the fallback destination."),
     reported("transitOutstanding", LIST, "Unsettled deliveries by router, for balanced distribution."),
     reported("trackedDeliveries", INTEGER, "Deliveries counted in transitOutstanding."),
-    reported("priority", INTEGER, "Priority of messages that carry none; -1 when not configured."),
+    reported("priority", INTEGER, "Priority of all messages sent here, in place of their own; -1 when not configured."),
 )
 
 NODE = operational(

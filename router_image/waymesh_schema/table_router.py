@@ -192,7 +192,7 @@ ADDRESS = configuration(
     setting(
         "egressPhase", INTEGER, "Phase for consumers, in place of the one that waypoint gives.", minimum=0, maximum=9
     ),
-    setting("priority", INTEGER, "Priority of messages that carry none.", minimum=0, maximum=9),
+    setting("priority", INTEGER, "Priority of all messages sent here, in place of their own.", minimum=0, maximum=9),
     setting("enableFallback", BOOLEAN, "Give undeliverable messages to a fallback destination.", default=False),
     operations=("CREATE", "DELETE"),
     aliases=("address",),

@@ -24,7 +24,7 @@ def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, A
     """
     given = _present(entity, attrs)
     if entity.name == "vhost" and "hostname" not in given and "name" in given:
-        given["hostname"] = given["name"]  # seed 001, 3.6.5: its examples give a vhost only a name
+        given["hostname"] = given["name"]  # Dispatch book 3.6.5: its examples give a vhost only a name
     values: dict[str, Any] = {}
     for attribute in entity.attributes.values():
         if attribute.name in given:

@@ -93,6 +93,27 @@ def test_a_first_run_that_is_killed_at_any_step_is_made_good_by_the_next() -> No
     raise AssertionError("it never came to its end")
 
 
+def test_late_files_do_not_take_the_place_of_what_was_made_of_removed_ones(seeded: Mill) -> None:
+    """Killed anywhere between the first and the last step of removing exported files; then more files come than there
+    had been."""
+    retention, hour = Retention(raw=1), "2026-01-01T00"
+    seeded.run()
+    for step in range(MOST_STEPS):
+        mill, ended = seeded.copy(), True
+        try:
+            mill.run(Breaking(mill.store, step), retention)
+        except Killed:
+            ended = False
+        mill.export(hour, "B")
+        mill.export(hour, "C")
+        mill.run()
+        assert mill.found()[hour] in ("A", "A B C"), f"killed at step {step}"
+        if ended:
+            assert mill.found()[hour] == "A"
+            return
+    raise AssertionError("it never came to its end")
+
+
 def test_a_run_without_news_writes_nothing(mill: Mill) -> None:
     mill.export("2026-01-01T00", "A")
     mill.run()

@@ -157,8 +157,9 @@ def test_a_run_that_was_held_up_finds_that_another_took_over_and_neither_loses_a
 
     held_up = HeldUp()
     held_up.texts = mill.store.texts
-    with pytest.raises(StoreBusy), Catalog.write(held_up, print, HERE, still()) as catalog:
-        catalog.record("delivery", {"2026-01-01T00": late})
+    with Catalog.write(held_up, print, HERE, still()) as catalog:
+        with pytest.raises(StoreBusy, match="another run has taken over"):
+            catalog.record("delivery", {"2026-01-01T00": late})
     for _ in range(2):
         assert mill.found() == {"2026-01-01T00": "A B"}
         assert mill.files() == mill.named()

@@ -128,34 +128,6 @@ def test_a_late_file_has_its_hour_done_again(store: Store) -> None:
     assert len([name for name in store.files() if name.startswith("curated/")]) == 2, "the superseded hour is gone"
 
 
-def test_a_new_file_takes_no_other_one_s_place(spark: Any, tmp_path: Path) -> None:
-    from waymesh_analytics.files import Taken
-    from waymesh_analytics.storage import Storage
-
-    storage = Storage(spark, tmp_path.as_uri())
-    storage.write_new("a/b", "first")
-    with pytest.raises(Taken):
-        storage.write_new("a/b", "second")
-    assert (storage.read_text("a/b"), storage.names("a")) == ("first", ["b"])
-    storage.put("a/b", "third")
-    assert storage.read_text("a/b") == "third"
-
-
-def test_another_run_at_the_same_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from waymesh_analytics import claim
-    from waymesh_analytics.errors import StoreBusy
-
-    monkeypatch.setattr(claim, "BEAT_S", 0.05)
-    deliveries(store.export)
-    with store.write() as first:
-        with pytest.raises(StoreBusy, match="is writing it"):
-            store.advance()
-        assert first.catalog.manifest.hours == {}
-    store.advance()
-    assert store.flows() == two_hours("A")
-    assert not list((store.out / "store/lock").iterdir())
-
-
 def test_a_run_that_is_killed_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     from waymesh_analytics import compaction
 

@@ -56,3 +56,10 @@ def test_decisions_are_numbered_without_gaps() -> None:
     assert [int(name[:4]) for name in sorted(names)] == list(range(1, len(names) + 1))
     for name in names:
         assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", name), name
+
+
+def test_sources_are_cited_by_names_that_readers_know() -> None:
+    """docs/references.md lists them; a number of somebody's private collection says nothing to a reader."""
+    numbered = re.compile(r"\bseeds?\s+0\d", re.IGNORECASE)
+    found = [str(path) for path in tracked() if numbered.search(text_of(path))]
+    assert not found, "\n".join(found)

@@ -63,7 +63,7 @@ class Scene:
     def start(cls, folder: Path, count: int, broker: BrokerProcess, extra: str = "") -> Scene:
         """Start `count` routers with `extra`, the last one with the connector to the broker; all is up on return.
 
-        Where the others have the link routes too they know of them while the broker is away. Seed 001 section 3.4.1.
+        Where the others have the link routes too they know of them while the broker is away. Dispatch book 3.4.1.
         """
         if count == 1:
             scene = cls(broker, [standalone(folder, "A", WAYPOINTS + extra + connector(broker)).start()])

@@ -1,4 +1,4 @@
-"""What Broker-J is started with: users, ports, one virtual host. Seed 004 says what the attributes mean."""
+"""What Broker-J is started with: users, ports, one virtual host. Broker-J manual 7: the attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a message goes: links, `to`, dynamic, prefixes and patterns, local and topological ones. Seeds 001, 003."""
+"""Where a message goes: links, `to`, dynamic, prefixes and patterns, local and topological ones. Dispatch book 2.3."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_management_of_a_remote_router(line4: Mesh, stack: ExitStack) -> None:
 
 # ---- prefixes and patterns
 PATTERNS = [
-    # (attribute, value, addresses that match, addresses that do not): seed 003 "Pattern Matching for Addresses"
+    # (attribute, value, addresses that match, addresses that do not): routing chapter "Pattern Matching for Addresses"
     ("pattern", "news/*", ["news/europe", "news/usa", "news.usa"], ["news", "news/usa/sports"]),
     ("pattern", "news/#", ["news", "news/europe", "news/usa/sports", "news.usa"], ["europe", "usa"]),
     (

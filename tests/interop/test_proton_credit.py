@@ -1,4 +1,4 @@
-"""Credit: when producers get and lose it, drain, slow consumers. Seed 003 "Message Routing Flow Control"."""
+"""Credit: when producers get and lose it, drain, slow consumers. Routing chapter "Message Routing Flow Control"."""
 
 from __future__ import annotations
 

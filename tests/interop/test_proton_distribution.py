@@ -1,4 +1,4 @@
-"""Balanced, closest and multicast on one, two and four routers. Seed 003 "Routing Patterns"."""
+"""Balanced, closest and multicast on one, two and four routers. Routing chapter "Routing Patterns"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the producer of a multicast hears: the table of seed 003 "Message Settlement and Reliability"."""
+"""What the producer of a multicast hears: the table of the routing chapter, "Message Settlement and Reliability"."""
 
 from __future__ import annotations
 

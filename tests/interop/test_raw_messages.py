@@ -1,4 +1,4 @@
-"""Messages pass byte for byte, whatever encodings their sender chose; annotations between routers. Seed 002."""
+"""Messages pass byte for byte, whatever encodings their sender chose; router annotations. AMQP Mapping 3.3.1."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_outcome_bytes_pass_untouched(pair: Pair) -> None:
 
 
 def test_annotations_of_the_routers_where_they_are_not_stripped(start_mesh: StartMesh) -> None:
-    """Ingress and trace as seed 002 says; the client's own come first and whole."""
+    """Ingress and trace as AMQP Mapping 3.3.1 says; the client's own come first and whole."""
     mesh = start_mesh(3, extra=ADDRESSES)
     for router in mesh.routers:
         router.stop()

@@ -1,4 +1,4 @@
-"""What queues of Broker-J do for their clients, seen through a router. Seed 004."""
+"""What queues of Broker-J do for their clients, seen through a router. Broker-J manual 4.7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue in shards on two brokers. Seed 001 section 3.5 "Sharded Queue", "Dynamically Adding Shards"."""
+"""A queue in shards on two brokers. Dispatch book 3.5.2 and 3.5.3."""
 
 from __future__ import annotations
 

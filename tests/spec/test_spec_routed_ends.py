@@ -112,7 +112,7 @@ def test_what_was_ended_can_be_used_again_before_the_answer(pair: Pair) -> None:
 
 
 def test_a_subscription_that_is_looked_up_to_be_ended(pair: Pair) -> None:
-    """JMS unsubscribe: what the container says to the closing detach is what the client hears. Seed 003 names none."""
+    """JMS unsubscribe: what the container says to the closing detach is what the client hears. Source: none."""
     core: Any = pair.hub.handler
     core.linkroutes.add({"identity": "all", "pattern": "#", "direction": "both", "connection": "broker"})
     pair.client.send(frames.attach_receiver("durable", 1, source=None, target=Terminus("target")))

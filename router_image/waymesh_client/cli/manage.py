@@ -1,4 +1,4 @@
-"""`waymesh manage`: read and change a running router. Operations and argument forms are qdmanage's (seed 001)."""
+"""`waymesh manage`: read and change a running router. Operations and arguments are qdmanage's (Dispatch book 3.2.2)."""
 
 from __future__ import annotations
 

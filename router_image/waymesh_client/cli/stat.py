@@ -1,4 +1,4 @@
-"""`waymesh stat`: what a router is doing, in tables. Options and columns are qdstat's (seed 001, 3.2.1)."""
+"""`waymesh stat`: what a router is doing, in tables. Options and columns are qdstat's (Dispatch book 3.2.1)."""
 
 from __future__ import annotations
 

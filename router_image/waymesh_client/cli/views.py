@@ -1,4 +1,4 @@
-"""What `waymesh stat` shows: each view is an entity type and columns, named and ordered as qdstat's (seed 001)."""
+"""What `waymesh stat` shows: views of one entity type each; columns and order are qdstat's (Dispatch book 3.2.1)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Addressing(Linked):
             self.set_fallback(address, bool(config is not None and config.get("enableFallback")))
 
     def set_fallback(self, address: Address, enabled: bool) -> None:
-        """Give the address a fallback, or none. Seed 003 "Handling Undeliverable Messages for an Address"."""
+        """Give the address a fallback, or none. Routing chapter "Handling Undeliverable Messages for an Address"."""
         if enabled and address.fallback is None:
             address.fallback = self.get_address(MOBILE + FALLBACK + address.key[2:])
             address.fallback.primary = address

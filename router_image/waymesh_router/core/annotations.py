@@ -1,4 +1,4 @@
-"""The router's own message annotations: read, stripped, and written behind the client's. Seed 002, inter-router.md."""
+"""Message annotations of routers: read, stripped, put behind the client's. AMQP Mapping 3.3.1, inter-router.md."""
 
 from __future__ import annotations
 

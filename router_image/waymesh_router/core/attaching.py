@@ -49,7 +49,7 @@ def agreed_cost(ours: int, opened: Open) -> int:
 def phase_of(config: Mapping[str, Any], attribute: str) -> str:
     """The phase of producers (`ingressPhase`) or consumers (`egressPhase`) of a configured address.
 
-    Seed 001 "Queue Waypoint Example": a waypoint's consumers read phase 1.
+    Dispatch book "Queue Waypoint Example": a waypoint's consumers read phase 1.
     """
     phase = config[attribute]
     if phase is None:
@@ -113,5 +113,5 @@ def checked_target(target: Terminus | None) -> Terminus:
 
 
 def temporary_address(router_id: str, rng: Rng) -> str:
-    """An address text for a dynamic source; nobody can guess it. Seed 001 "Dynamic Reply-To"."""
+    """An address text for a dynamic source; nobody can guess it. Dispatch book "Dynamic Reply-To"."""
     return f"_topo/0/{router_id}/temp.{''.join(rng.choice(_TEMPORARY) for _ in range(_TEMPORARY_LENGTH))}"

@@ -1,6 +1,6 @@
 """Autolinks: links that the router itself attaches to a container whenever that is connected.
 
-Seed 001 "Indirect Waypoints and Auto-Links", seed 003 "Connecting a Router to the Broker".
+Dispatch book "Indirect Waypoints and Auto-Links", routing chapter "Connecting a Router to the Broker".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Connections of external containers (brokers): which ones an entity means, and the sessions of the router's own links.
 
-Seed 001 "Indirect Waypoints and Auto-Links", seed 003 "Connecting a Router to the Broker".
+Dispatch book "Indirect Waypoints and Auto-Links", routing chapter "Connecting a Router to the Broker".
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class Core(Addressing):
             self.mesh.control_up(conn)
 
     def attach_consumer(self, lk: RouterLink, attach: Attach, source: Terminus) -> None:
-        """A client wants to receive. Seed 003 "Discovered Mobile Addresses", seed 001 "Dynamic Reply-To"."""
+        """A client wants to receive. Routing chapter "Discovered Mobile Addresses", Dispatch book 3.3.3."""
         text = source.address
         if source.dynamic:
             text = attaching.temporary_address(self.router_id, self.rng)
@@ -268,7 +268,7 @@ class Core(Addressing):
     def attach_producer(self, lk: RouterLink, attach: Attach, target: Terminus) -> None:
         """A client wants to send: to an address, or to that of each message.
 
-        Seed 003 "Message Routing Flow Control".
+        Routing chapter "Message Routing Flow Control".
         """
         text = target.address
         if text is None or not bare_address(text):

@@ -1,6 +1,6 @@
 """The hot path of the router: a transfer comes in, a consumer is chosen, frames go out, outcomes come back.
 
-Seed 001 "Routing Patterns", seed 003 "Message Settlement and Reliability".
+Dispatch book 2.4.1, routing chapter "Message Settlement and Reliability".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological.
 `C` and `D` are prefixes of link routes in and out, `E` and `F` patterns. `A`, which only this router knows: messages of
 anonymous senders to a link-routed address.
-Source: inter-router.md "Address keys", seed 002 "Addresses and Address Formats".
+Source: inter-router.md "Address keys", AMQP Mapping "Addresses and Address Formats".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Link routes: what comes on one link goes out on its partner, untouched, and so do credit and drain the other way.
 
 Delivery-tags, delivery states (transactional ones too) and messages are passed as bytes. Outcomes go the way of all
-deliveries, see settlement.py. Seed 003 "Link Route Flow Control", inter-router.md "Link routes across routers".
+deliveries, see settlement.py. Routing chapter "Link Route Flow Control", inter-router.md "Link routes across routers".
 """
 
 from __future__ import annotations

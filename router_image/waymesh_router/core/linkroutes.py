@@ -1,6 +1,6 @@
 """Link routes: attaches that are passed on, hop by hop, to a container, and what comes back for them.
 
-Seed 003 "Configuring Link Routing", seed 001 "Link Routing", inter-router.md "Link routes across routers".
+Routing chapter "Configuring Link Routing", Dispatch book "Link Routing", inter-router.md "Link routes across routers".
 """
 
 from __future__ import annotations

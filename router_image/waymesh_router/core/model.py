@@ -254,7 +254,7 @@ class Branch:
 
 
 class Group:
-    """Joins the outcomes of a multicast delivery's branches. Seed 003 "Message Settlement and Reliability".
+    """Joins the outcomes of a multicast delivery's branches. Routing chapter "Message Settlement and Reliability".
 
     `waiting`: branches without an outcome; `sealed`: no further branch will be added.
     """

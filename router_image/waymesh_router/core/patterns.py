@@ -1,6 +1,6 @@
 """Which configured address an address belongs to: prefixes and patterns, best match.
 
-Seed 003 "Pattern Matching for Addresses".
+Routing chapter "Pattern Matching for Addresses".
 """
 
 from __future__ import annotations

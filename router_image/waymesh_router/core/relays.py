@@ -1,6 +1,6 @@
 """Messages of anonymous senders whose address is link-routed: the router attaches a link of its own for each address.
 
-A sender that names its address in each message has no attach that could be passed on. Seed 003 "Configuring Link
+A sender that names its address in each message has no attach that could be passed on. Routing chapter "Configuring Link
 Routing" and the ANONYMOUS-RELAY capability.
 """
 

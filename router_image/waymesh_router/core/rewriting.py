@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.linkroutes import LinkRoute
 
 COORDINATOR = "$coordinator"
-"""Address under which transaction coordinators are routed. Seed 003 "Creating a Link Route"."""
+"""Address under which transaction coordinators are routed. Routing chapter "Creating a Link Route"."""
 DYNAMIC_ADDRESS = "x-opt-qd.address"
 """Dynamic-node property that says under which address a dynamic terminus is routed."""
 TEMPORARY = ("temporary-queue", "temporary-topic")

@@ -1,6 +1,6 @@
 """Outcomes on their way back from consumer to producer, and what becomes of deliveries when one of the two is lost.
 
-Seed 003 "Message Settlement and Reliability".
+Routing chapter "Message Settlement and Reliability".
 """
 
 from __future__ import annotations

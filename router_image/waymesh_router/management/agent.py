@@ -1,4 +1,4 @@
-"""The management agent: AMQP Management (draft 9, with the differences of seed 002) over entity adapters.
+"""The management agent: AMQP Management (draft 9, with the differences of AMQP Mapping 3.3.5) over entity adapters.
 
 A request goes: message -> `Request` -> operation of the management node, or of the entity it names -> check against the
 schema -> adapter -> reply. Errors of any kind become a status code; the router is never disturbed by a request.
@@ -72,7 +72,7 @@ class Agent:
             "GET-SCHEMA": lambda _request, _now: schema_dump(),
             "GET-JSON-SCHEMA": lambda request, _now: description.json_schema(request.integer("indent")),
             "GET-MGMT-NODES": self._nodes,
-            "DISCOVER-MGMT-NODES": self._nodes,  # the name used in seed 001
+            "DISCOVER-MGMT-NODES": self._nodes,  # the name used in the Dispatch book
             "GET-LOG": self._recent,
         }
         self._entity_operations: Mapping[str, Callable[[Request, float], tuple[int, Any]]] = {

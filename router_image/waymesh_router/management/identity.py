@@ -1,4 +1,4 @@
-"""How the router names the entities it manages: `identity` is `<type>/<identifier>` (seed 002: name defaults to it)."""
+"""Names of what the router manages: `identity` is `<type>/<identifier>` (AMQP Mapping 3.3.5: name defaults to it)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What became of each message of a random workload, and whether that is allowed.
 
-Source of what outcomes promise: seed 003 "Message Settlement and Reliability".
+Source of what outcomes promise: routing chapter "Message Settlement and Reliability".
 """
 
 from __future__ import annotations

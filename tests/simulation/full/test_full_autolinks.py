@@ -1,4 +1,4 @@
-"""Autolinks of whole routers to scripted brokers. Seed 001 "Indirect Waypoints and Auto-Links"."""
+"""Autolinks of whole routers to scripted brokers. Dispatch book "Indirect Waypoints and Auto-Links"."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def client_session(network: Network, router: SimRouter, name: str = "client") ->
 
 
 def test_queue_waypoint_example() -> None:
-    """Seed 001 "Queue Waypoint Example"."""
+    """Dispatch book "Queue Waypoint Example"."""
     network, router, broker = one_router(WAYPOINT + BOTH)
     assert states(router) == ["inactive", "inactive"]
     network.until(lambda: states(router) == ["active", "active"], 1.0)
@@ -110,7 +110,7 @@ def test_tries_become_rare_and_rarer_where_the_broker_forbids() -> None:
 
 
 def test_external_address_and_phase() -> None:
-    """Seed 001 "Using a Different External Address on an Auto-Link"."""
+    """Dispatch book "Using a Different External Address on an Auto-Link"."""
     extra = "autoLink {\naddress: queue.first\nexternalAddr: broker_queue\ndirection: out\nphase: 3\n"
     extra += "connection: broker\n}\n"
     network, router, broker = one_router(extra)
@@ -168,7 +168,7 @@ def test_credit_taken_back_by_the_broker_holds_up_senders() -> None:
 
 
 def test_sharded_queue_example_with_a_shard_more_and_less() -> None:
-    """Seed 001 "Sharded Queue Example", "Dynamically Adding Shards"."""
+    """Dispatch book "Sharded Queue Example", "Dynamically Adding Shards"."""
     network = Network()
     router = network.router("A", WAYPOINT + BOTH.replace("broker", "broker1") + BOTH.replace("broker", "broker2"))
     brokers = [Broker(network, f"b{number}") for number in (1, 2, 3)]

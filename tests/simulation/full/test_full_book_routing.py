@@ -1,4 +1,4 @@
-"""The examples, figures and tables of the routing chapters, one test a section. Seed 001 3.4 and 3.5, seed 003."""
+"""Examples, figures and tables, one test a section: Dispatch book 3.4 and 3.5, routing chapter."""
 
 from __future__ import annotations
 

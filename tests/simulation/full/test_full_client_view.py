@@ -1,4 +1,4 @@
-"""What a broker's clients see through link routes: as if it were there. Seed 003 "Configuring Link Routing"."""
+"""What a broker's clients see through link routes: as if it were there. Routing chapter "Configuring Link Routing"."""
 
 from __future__ import annotations
 

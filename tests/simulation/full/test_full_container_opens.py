@@ -1,4 +1,4 @@
-"""What a connector of role route-container says in its open, as a container sees it. Seed 001 "Connector"."""
+"""What a connector of role route-container says in its open, as a container sees it. Dispatch book 2.2.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fallback destinations. Seed 003 "Handling Undeliverable Messages for an Address"."""
+"""Fallback destinations. Routing chapter "Handling Undeliverable Messages for an Address"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Link routes through whole routers to scripted brokers. Seed 003 "Configuring Link Routing"."""
+"""Link routes through whole routers to scripted brokers. Routing chapter "Configuring Link Routing"."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scene(request: pytest.FixtureRequest) -> Scene:
 
 
 def test_client_isolation_by_link_routes(scene: Scene) -> None:
-    """Seed 003 "Using a Link Route to Provide Client Isolation"."""
+    """Routing chapter "Using a Link Route to Provide Client Isolation"."""
     assert statuses(scene.last) == ["active", "active"]
     sender = scene.sender()
     assert sender.link.credit == scene.broker.credit

@@ -1,4 +1,4 @@
-"""Tables of `waymesh stat` against the output of qdstat that seed 001 shows."""
+"""Tables of `waymesh stat` against the output of qdstat that the Dispatch book shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL_VIEWS = [
     views.MEMORY,
 ]
 
-# seed 001, 3.3.2
+# Dispatch book 3.3.2
 ADDRESSES = """\
 Router Addresses
   class   addr                   phs  distrib  in-proc  local  remote  cntnr  in  out  thru  to-proc  from-proc
@@ -35,7 +35,7 @@ Router Addresses
   mobile  my-address             0    closest  0        1      0       0      0   0    0     0        0
   local   temp.75_d2X23x_KOT51        closest  0        1      0       0      0   0    0     0        0"""
 
-# seed 001, 3.5.1; our rule is two characters longer than the one shown there, as that of all other tables
+# Dispatch book 3.5.1; our rule is two characters longer than the one shown there, as that of all other tables
 AUTOLINKS = """\
 AutoLinks
   addr          dir  phs  extAddr  link  status  lastErr

@@ -1,4 +1,4 @@
-"""The pattern tree against a plain search over all patterns. Seed 003 "Pattern Matching for Addresses"."""
+"""The pattern tree against a plain search over all patterns. Routing chapter "Pattern Matching for Addresses"."""
 
 from __future__ import annotations
 

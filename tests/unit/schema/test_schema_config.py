@@ -137,7 +137,7 @@ def test_a_pattern_within_a_comment_is_none() -> None:
 
 
 def test_groups_in_json_and_in_lines_of_the_book() -> None:
-    """Seed 001, 3.6.5: example 2 writes groups without quotes and commas."""
+    """Dispatch book 3.6.5: example 2 writes groups without quotes and commas."""
     groups = '"$default": {"remoteHosts": "*", "targetPattern": "a/#"}'
     quoted = f"vhost {{\n name: $default\n groups: {{\n  # all\n  {groups}\n }}\n}}"
     lines = """vhost {

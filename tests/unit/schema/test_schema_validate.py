@@ -202,7 +202,7 @@ def test_deprecated_and_hyphenated_names(entity: str, written: str, present: str
 
 
 def test_autolinks_of_the_book_are_understood() -> None:
-    """Seed 001, 3.5.4."""
+    """Dispatch book 3.5.4."""
     written = {"addr": "queue.first", "externalAddr": "broker_queue", "dir": "in", "connection": "broker"}
     values = validate_create(entity_type("autoLink"), written)
     assert values["address"] == "queue.first"
@@ -244,7 +244,7 @@ def test_bad_user_groups(groups: Any, reason: str) -> None:
 
 
 def test_a_vhost_may_be_called_by_its_name_only() -> None:
-    """Seed 001, 3.6.5, example 2."""
+    """Dispatch book 3.6.5, example 2."""
     assert validate_create(entity_type("vhost"), {"name": "$default"})["hostname"] == "$default"
 
 
