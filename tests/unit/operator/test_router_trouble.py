@@ -11,7 +11,7 @@ from tests.unit.operator.test_operator_status import ALL, CONTEXT, NOW, ROUTER, 
 from waymesh_operator.desired import Verdict, desired_cluster
 from waymesh_operator.observe import event_trouble, pod_view
 from waymesh_operator.plan import Drift, ObservedCluster, ObservedMesh, RouterState, Trouble
-from waymesh_operator.specs import Ref
+from waymesh_operator.specs import Pod, Ref
 from waymesh_operator.status import router_status
 
 pytestmark = pytest.mark.engine_independent
@@ -226,3 +226,24 @@ def test_an_export_that_lacks_something_leaves_a_mesh_ready() -> None:
     assert found["ResolvedRefs"] == ("False", "ClaimMissing", "telemetry: no claim")
     assert found["Ready"][0] == "True"
     assert isinstance(mesh.observed, ObservedCluster)
+
+
+def policy(**context: Any) -> str:
+    """Where Kubernetes finds the last words of a router, in the pod template beside what there is."""
+    desired = desired_cluster(ALL, replace(CONTEXT, **context))
+    pod = desired.objects[-1]["spec"]["template"]["spec"]
+    return str(next(item for item in pod["containers"] if item["name"] == "router").get("terminationMessagePolicy", ""))
+
+
+def test_last_words_of_a_router_are_kept_without_a_restart_for_it() -> None:
+    former = {"containers": [{"name": "router", "image": "registry/router:1", "terminationMessagePolicy": "File"}]}
+    kept = {"containers": [{"name": "router", "image": "registry/router:1",
+                            "terminationMessagePolicy": "FallbackToLogsOnError"}]}  # fmt: skip
+    assert policy() == "FallbackToLogsOnError"
+    assert policy(pod_now=kept, image_now="registry/router:1") == "FallbackToLogsOnError"
+    assert policy(pod_now=former, image_now="registry/router:1") == ""
+    newer = replace(ROUTER, pod=Pod(image="registry/router:2"))
+    there = replace(CONTEXT, pod_now=former, image_now="registry/router:1")
+    desired = desired_cluster(replace(ALL, router=newer), there)
+    container = desired.objects[-1]["spec"]["template"]["spec"]["containers"][0]
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
