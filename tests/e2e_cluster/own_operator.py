@@ -153,8 +153,10 @@ class MinedKube:
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
         return await self._kube.get(kind, namespace, name)
 
-    async def list(self, kind: Kind, namespace: str | None = None, selector: str = "") -> list[dict[str, Any]]:
-        return await self._kube.list(kind, namespace, selector)
+    async def list(
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+    ) -> list[dict[str, Any]]:
+        return await self._kube.list(kind, namespace, selector, fields=fields)
 
     async def apply(
         self, manifest: Mapping[str, Any], *, manager: str = FIELD_MANAGER, force: bool = True

@@ -36,12 +36,14 @@ class FakeKube:
         self._call("get", kind.kind, name)
         return copy.deepcopy(self._find((kind.kind, namespace, name)))
 
-    async def list(self, kind: Kind, namespace: str | None = None, selector: str = "") -> list[Object]:
+    async def list(
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+    ) -> list[Object]:
         self._call("list", kind.kind, selector)
         if kind.kind in self.unknown_kinds:
             raise KubeError(404, f"no kind {kind.kind}")
         found = [body for key, body in self.objects.items() if key[0] == kind.kind and namespace in (None, key[1])]
-        return [copy.deepcopy(body) for body in found if _selected(body, selector)]
+        return [copy.deepcopy(body) for body in found if _selected(body, selector) and _matches(body, fields)]
 
     async def apply(self, manifest: Mapping[str, Any], *, manager: str = FIELD_MANAGER, force: bool = True) -> Object:
         wanted: Object = copy.deepcopy(dict(manifest))
@@ -157,6 +159,11 @@ def _selected(body: Object, selector: str) -> bool:
     labels = body["metadata"].get("labels") or {}
     name, equals, value = selector.partition("=")
     return not selector or (name in labels and (not equals or labels[name] == value))
+
+
+def _matches(body: Object, fields: str) -> bool:
+    path, _, value = fields.partition("=")
+    return not fields or str(_at(body, tuple(path.split(".")))) == value
 
 
 def _owned_by(body: Object, owner: Object) -> bool:

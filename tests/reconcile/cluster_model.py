@@ -63,6 +63,7 @@ class ModelCluster:
         self.secrets: dict[str, Mapping[str, bytes] | None] = {}
         self.restarts = 0
         self.busy = False
+        self.neighbours: dict[str, tuple[str, ...]] = {}
 
     # what the operator sees
 
@@ -109,8 +110,6 @@ class ModelCluster:
             case DeleteObject():
                 del self.objects[action.kind, action.name]
             case DrainRouter():
-                assert action.router_id == f"mesh-{max(r.ordinal for r in self.routers.values())}"
-                assert "draining" not in self.draining.values(), "one at a time"
                 self.draining[action.router_id] = "draining"
             case UndrainRouter():
                 self.draining[action.router_id] = "none"
@@ -192,7 +191,7 @@ class ModelCluster:
         said = {e.attributes["module"] for e in entities if e.type == LOG}
         entities += [_entity(["log", {"module": m, "enable": "default"}]) for m in LOG_MODULES if m not in said]
         taken = tuple(entity for entity in entities if entity.name not in self.refuses)
-        facts = RouterFacts(ready=True)
+        facts = RouterFacts(neighbours=self.neighbours.get(name, ()), ready=True)
         self.routers[name] = ObservedRouter(name, ordinal, RouterState.RUNNING, entities=taken, facts=facts)
         self.draining[name] = "none"
 

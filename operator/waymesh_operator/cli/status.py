@@ -98,19 +98,19 @@ def _router_table(routers: Iterable[Object]) -> Table:
             Text(ready or "Unknown", _STYLE[ready]),
             Text(converged or "Unknown", _STYLE[converged]),
             str((status.get("drift") or {}).get("state", "")),
-            "" if ready == "True" else reason,
+            "" if ready == "True" else _message(router, "Ready") or reason,
         )
     return table
 
 
 def _pods_table(router: Object) -> Table:
     table = _table(f"Routers of {router['metadata']['name']}")
-    for heading in ("Router", "State", "Neighbours", "Unsettled", "Certificate until"):
+    for heading in ("Router", "State", "Neighbours", "Unsettled", "Certificate until", "Why"):
         table.add_column(heading)
     for row in (router.get("status") or {}).get("routers") or ():
         neighbours = _list(row.get("neighbors") or ())
         ends = str(row.get("certificateNotAfter", ""))[:10]
-        table.add_row(row["id"], row["state"], neighbours, str(row.get("unsettled", "")), ends)
+        table.add_row(row["id"], row["state"], neighbours, str(row.get("unsettled", "")), ends, row.get("reason", ""))
     return table
 
 
@@ -125,6 +125,11 @@ def _resource_table(resources: Iterable[Object]) -> Table:
         share = str(status.get("active") or status.get("connected") or "")
         table.add_row(item["kind"], name, router, share, Text(ready or "Unknown", _STYLE[ready]), why)
     return table
+
+
+def _message(item: Object, kind: str) -> str:
+    conditions: list[Any] = (item.get("status") or {}).get("conditions") or []
+    return next((str(c.get("message", "")) for c in conditions if c["type"] == kind), "")
 
 
 def _why(item: Object) -> str:

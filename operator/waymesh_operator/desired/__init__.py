@@ -20,7 +20,15 @@ from .context import (
 )
 from .local import DesiredLocal, LocalContext, desired_local
 from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, Place, router_id
-from .objects import LEAVING_ANNOTATION, MANIFEST_ANNOTATION, ROUTER_LABEL, Manifest, labels_of, with_replicas
+from .objects import (
+    LEAVING_ANNOTATION,
+    MANIFEST_ANNOTATION,
+    RESTARTED_ANNOTATION,
+    ROUTER_LABEL,
+    Manifest,
+    labels_of,
+    with_replicas,
+)
 from .seeds import seed_text
 from .topology import lower_neighbours
 
@@ -31,6 +39,7 @@ __all__ = [
     "MANAGEMENT_PORT",
     "MANIFEST_ANNOTATION",
     "MESH_PORT",
+    "RESTARTED_ANNOTATION",
     "ROUTER_LABEL",
     "ClusterContext",
     "DesiredCluster",

@@ -36,7 +36,8 @@ class ClusterContext:
     cert-manager issues. `size_now` and `image_now` are replicas and router image of the live StatefulSet, if any:
     routers leave one by one, and a new default image does not restart what runs. `cert_manager` tells whether its API
     exists. `claims` has the access modes of the claim that the export names, None when it does not exist. `pod_now` is
-    the pod specification of the live StatefulSet.
+    the pod specification of the live StatefulSet, `restarted_at` when a person had its pods restarted. Where somebody
+    has deleted the StatefulSet they are those of its pods, so that the next one takes these over as they are.
     """
 
     settings: OperatorSettings
@@ -47,6 +48,7 @@ class ClusterContext:
     cert_manager: bool = False
     claims: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     pod_now: Mapping[str, Any] = field(default_factory=dict)
+    restarted_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

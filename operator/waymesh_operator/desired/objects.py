@@ -14,7 +14,9 @@ ROUTER_LABEL = "waymesh.io/router"
 MANIFEST_ANNOTATION = "waymesh.io/manifest"
 """Annotation with a digest of the manifest: a field that we set no more leaves no other trace in the live object."""
 LEAVING_ANNOTATION = "waymesh.io/leaving"
-"""Annotation of the StatefulSet: id of the router that is drained so that the mesh can shrink."""
+"""Annotation of the StatefulSet: id of the lowest router that is drained so that the mesh can shrink."""
+RESTARTED_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
+"""Annotation of the pod template that `kubectl rollout restart` sets."""
 API_VERSION = "waymesh.io/v1alpha1"
 
 

@@ -14,7 +14,7 @@ from waymesh_operator.specs import Router
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .mesh import router_id
-from .objects import LEAVING_ANNOTATION, Manifest, labels_of, make, marked, selector_of
+from .objects import LEAVING_ANNOTATION, RESTARTED_ANNOTATION, Manifest, labels_of, make, marked, selector_of
 from .seeds import SHARED_FILE
 from .telemetry import VOLUME, uploader, volume
 
@@ -23,12 +23,13 @@ USER_ID = 10001
 GRACE_S = 15
 """What a pod has beyond the drain time-out to end in order."""
 SECRET_MODE = 0o440
+LAST_LINES = "FallbackToLogsOnError"
 _OF_ALL_CONTAINERS = ("image", "imagePullPolicy", "securityContext")
 SPREAD_KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
 
 def stateful_set(router: Router, context: ClusterContext) -> Manifest:
-    """The StatefulSet. While routers have to leave it has as many replicas as before and says which leaves next."""
+    """The StatefulSet. While routers have to leave it has as many replicas as before and names the lowest that does."""
     now = context.size_now or 0
     spec = {
         "replicas": max(router.size, now),
@@ -37,12 +38,12 @@ def stateful_set(router: Router, context: ClusterContext) -> Manifest:
         "updateStrategy": {"type": "RollingUpdate"},
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": selector_of(router.ref.name)},
-        "template": {"metadata": _pod_metadata(router), "spec": _pod_spec(router, context)},
+        "template": {"metadata": _pod_metadata(router, context), "spec": _pod_spec(router, context)},
     }
     manifest = make(router, "apps/v1", "StatefulSet", "", {"spec": spec})
     if now <= router.size:
         return manifest
-    leaving = {LEAVING_ANNOTATION: router_id(router.ref, now - 1)}
+    leaving = {LEAVING_ANNOTATION: router_id(router.ref, router.size)}
     annotations = {**manifest["metadata"]["annotations"], **leaving}
     return marked({**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}})
 
@@ -52,10 +53,12 @@ def image_of(router: Router, context: ClusterContext) -> str:
     return router.pod.image or context.image_now or context.settings.router_image
 
 
-def _pod_metadata(router: Router) -> dict[str, Any]:
+def _pod_metadata(router: Router, context: ClusterContext) -> dict[str, Any]:
+    """Labels and annotations of the pods. What `kubectl rollout restart` left there stays, or they would roll."""
     metadata: dict[str, Any] = {"labels": {**router.pod.labels, **labels_of(router.ref.name)}}
-    if router.pod.annotations:
-        metadata["annotations"] = dict(router.pod.annotations)
+    restarted = {RESTARTED_ANNOTATION: context.restarted_at} if context.restarted_at else {}
+    if router.pod.annotations or restarted:
+        metadata["annotations"] = restarted | dict(router.pod.annotations)
     return metadata
 
 
@@ -106,6 +109,7 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
+        **_last_words(router, context),
         "volumeMounts": [
             {"name": "seed", "mountPath": SEED_FOLDER, "readOnly": True},
             {"name": "tls", "mountPath": CERTIFICATES, "readOnly": True},
@@ -115,6 +119,18 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
         ],
     }
     return container | ({"resources": dict(router.pod.resources)} if router.pod.resources else {})
+
+
+def _last_words(router: Router, context: ClusterContext) -> dict[str, str]:
+    """Have Kubernetes keep the last lines that a failing router writes, so that the status can show them.
+
+    A pod template from before has it with the next image: an upgrade of the operator restarts no router.
+    """
+    live = next((item for item in context.pod_now.get("containers", ()) if item["name"] == "router"), None)
+    if live is not None and live.get("terminationMessagePolicy") != LAST_LINES:
+        if live.get("image") == image_of(router, context):
+            return {}
+    return {"terminationMessagePolicy": LAST_LINES}
 
 
 def _volumes(name: str) -> list[dict[str, Any]]:

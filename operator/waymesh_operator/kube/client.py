@@ -18,8 +18,13 @@ class KubeClient(Protocol):
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
         """One object."""
 
-    async def list(self, kind: Kind, namespace: str | None = None, selector: str = "") -> list[dict[str, Any]]:
-        """The objects of a kind, as they are now (not from a cache that may be behind); all namespaces for None."""
+    async def list(
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+    ) -> list[dict[str, Any]]:
+        """The objects of a kind, as they are now (not from a cache that may be behind); all namespaces for None.
+
+        `selector` chooses by labels, `fields` by fields.
+        """
 
     async def apply(self, manifest: Manifest, *, manager: str = FIELD_MANAGER, force: bool = True) -> dict[str, Any]:
         """Server-side apply: make the object, or set the fields that the manifest names.

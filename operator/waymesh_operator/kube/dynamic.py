@@ -49,10 +49,13 @@ class DynamicKube:
         """See KubeClient."""
         return await self._ask("get", kind, kind.path(namespace, name))
 
-    async def list(self, kind: Kind, namespace: str | None = None, selector: str = "") -> list[dict[str, Any]]:
+    async def list(
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+    ) -> list[dict[str, Any]]:
         """See KubeClient. Items get the apiVersion and kind that lists leave out."""
         items: list[dict[str, Any]] = []
-        query: dict[str, Any] = {"limit": PAGE, **({"label_selector": selector} if selector else {})}
+        chosen = {"label_selector": selector, "field_selector": fields}
+        query: dict[str, Any] = {"limit": PAGE, **{name: value for name, value in chosen.items() if value}}
         while True:
             page = await self._ask("get", kind, kind.path(namespace), verb="list", **query)
             items += [{**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in page.get("items", ())]

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.kube import SELECTOR
+from waymesh_operator.plan import NO_TROUBLE, Trouble
 from waymesh_operator.specs import Ref
+
+from .trouble import pod_trouble
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One router's pod. `address` is empty until it has one; `trouble` says why it does not start."""
+    """One router's pod. `address` is empty until it has one; `trouble` says why it does not run, `waits` that the
+    kubelet has not started the router yet. `life` tells one start of the router from the next."""
 
     id: str
     ordinal: int
@@ -21,7 +25,9 @@ class PodView:
     running: bool = False
     ready: bool = False
     leaving: bool = False
-    trouble: str = ""
+    waits: bool = False
+    trouble: Trouble = NO_TROUBLE
+    life: str = ""
 
     @property
     def reachable(self) -> bool:
@@ -37,28 +43,19 @@ def pod_view(pod: Mapping[str, Any], mesh: Ref) -> PodView | None:
         return None
     containers = status.get("containerStatuses") or []
     router: Mapping[str, Any] = next((item for item in containers if item["name"] == "router"), {})
+    ready = _condition(status, "Ready").get("status") == "True"
     return PodView(
         id=metadata["name"],
         ordinal=int(number),
         uid=metadata.get("uid", ""),
         address=status.get("podIP") or "",
         running="running" in (router.get("state") or {}),
-        ready=_condition(status, "Ready").get("status") == "True",
+        ready=ready,
         leaving=bool(metadata.get("deletionTimestamp")),
-        trouble=_trouble(status, router),
+        waits=not metadata.get("deletionTimestamp") and "waiting" in (router.get("state") or {}),
+        trouble=NO_TROUBLE if metadata.get("deletionTimestamp") else pod_trouble(pod, router, ready),
+        life=f"{metadata.get('uid', '')}/{router.get('restartCount', 0)}",
     )
-
-
-def _trouble(status: Mapping[str, Any], router: Mapping[str, Any]) -> str:
-    """Why the router does not run: the scheduler's word, or the kubelet's."""
-    scheduled = _condition(status, "PodScheduled")
-    if scheduled.get("status") == "False":
-        return f"{scheduled.get('reason', 'not scheduled')}: {scheduled.get('message', '')}".rstrip(": ")
-    waiting = (router.get("state") or {}).get("waiting") or {}
-    if waiting.get("reason") in (None, "ContainerCreating", "PodInitializing"):
-        return ""
-    last = ((router.get("lastState") or {}).get("terminated") or {}).get("message") or waiting.get("message", "")
-    return f"{waiting['reason']}: {last}".rstrip(": ")
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

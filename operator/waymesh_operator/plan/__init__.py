@@ -22,10 +22,19 @@ from .actions import (
 )
 from .cluster import Drift, drift, plan_cluster
 from .needs import needs_apply
-from .observed import ObservedCluster, ObservedMesh, ObservedRouter, RouterFacts, RouterState
+from .observed import (
+    NO_TROUBLE,
+    ObservedCluster,
+    ObservedMesh,
+    ObservedRouter,
+    RouterFacts,
+    RouterState,
+    Trouble,
+)
 from .planner import plan
 
 __all__ = [
+    "NO_TROUBLE",
     "Action",
     "ApplyObject",
     "ClusterAction",
@@ -45,6 +54,7 @@ __all__ = [
     "RouterState",
     "Scale",
     "StopRouter",
+    "Trouble",
     "UndrainRouter",
     "UpdateEntity",
     "WriteSeed",

@@ -5,14 +5,14 @@ What always holds for a plan:
 - any step may fail, or the operator end after any step: the next plan goes on from what is there;
 - what running routers are told comes before what they boot with next time, so that a change counts as handed out only
   when both are done; both come before any pod is made or goes;
-- routers leave highest ordinal first, one at a time, and drained; what is placed on single routers is on its new place
-  before it goes from the old one;
+- routers leave highest ordinal first, and drained, several at a time where each keeps a neighbour that stays; what is
+  placed on single routers is on its new place before it goes from the old one;
 - what no resource asked for is never touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,12 @@ REMOVABLE = ("Service", "NetworkPolicy", "PodDisruptionBudget", "Issuer", "Certi
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Entities on the routers: `current` differ from what they boot with, `unmanaged` no resource asked for."""
+    """Entities on the routers: `current` differ from what they boot with, on `routers`; `unmanaged` no resource asked
+    for."""
 
     current: int = 0
     unmanaged: int = 0
+    routers: frozenset[str] = frozenset()
 
 
 def plan_cluster(desired: DesiredCluster, observed: ObservedCluster) -> tuple[ClusterAction, ...]:
@@ -56,9 +58,10 @@ def plan_cluster(desired: DesiredCluster, observed: ObservedCluster) -> tuple[Cl
         return ()
     *others, seeds, workload = (_applied(manifest, observed) for manifest in desired.objects)
     actions: list[ClusterAction] = [action for action in others if action is not None]
-    if desired.mesh.repair or seeds is not None:
-        # With the seeds as they should be, what was asked for has been handed out: a difference now is drift.
-        actions += _entity_actions(desired, observed)
+    # With the seeds as they should be, what was asked for has been handed out: a difference now is drift, except on
+    # routers that booted with older seeds.
+    every = desired.mesh.repair or seeds is not None
+    actions += [step for step in _entity_actions(desired, observed) if every or step.router_id in observed.fresh]
     actions += [action for action in (seeds,) if action is not None]
     actions += _returning(desired, observed)
     actions += [action for action in (workload,) if action is not None]
@@ -71,15 +74,16 @@ def drift(desired: DesiredCluster, observed: ObservedCluster) -> Drift:
     if desired.mesh.paused or desired.stalled:
         return Drift()
     seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
-    current = 0
+    found: set[tuple[str, tuple[str, str]]] = set()
     if not needs_apply(seeds, _live(observed, seeds)):
-        current = len({(action.router_id, action.entity.key) for action in _entity_actions(desired, observed)})
+        found = {(step.router_id, step.entity.key) for step in _entity_actions(desired, observed)}
+        found = {(name, key) for name, key in found if name not in observed.fresh}
     unmanaged = 0
     for router in desired.mesh.routers:
         known = {entity.key for entity in router.entities}
         live = observed.mesh.routers.get(router.id)
         unmanaged += sum(_foreign(e) and e.key not in known for e in (live.entities if live else ()))
-    return Drift(current, unmanaged)
+    return Drift(len(found), unmanaged, frozenset(name for name, _ in found))
 
 
 def _foreign(entity: Entity) -> bool:
@@ -125,37 +129,67 @@ def _stays(action: EntityAction, desired: DesiredCluster, running: dict[str, set
 # Routers that leave.
 
 
-def _replicas(desired: DesiredCluster, observed: ObservedCluster) -> tuple[int, str]:
-    """The replicas of the live StatefulSet (those wanted if there is none), and the router marked as leaving."""
+def _replicas(desired: DesiredCluster, observed: ObservedCluster) -> tuple[int, int]:
+    """Replicas of the live StatefulSet (those wanted if there is none), and the lowest ordinal marked as leaving."""
     live = _live(observed, desired.objects[-1])
     if live is None:
-        return desired.size, ""
-    annotations = live["metadata"].get("annotations") or {}
-    return int(live["spec"].get("replicas", 1)), annotations.get(LEAVING_ANNOTATION, "")
+        return desired.size, desired.size
+    replicas = int(live["spec"].get("replicas", 1))
+    number = (live["metadata"].get("annotations") or {}).get(LEAVING_ANNOTATION, "").rpartition("-")[2]
+    return replicas, int(number) if number.isdecimal() else replicas
 
 
 def _returning(desired: DesiredCluster, observed: ObservedCluster) -> Iterable[UndrainRouter]:
-    """The router that was to leave and is wanted again. Others that drain do so because a person or their end wants
+    """Routers that were to leave and are wanted again. Others that drain do so because a person or their end wants
     it."""
-    replicas, leaving = _replicas(desired, observed)
-    router = observed.mesh.routers.get(leaving)
-    if router is None or replicas > desired.size or router.state is not RouterState.RUNNING:
-        return ()
-    drains = observed.draining.get(leaving, "none") != "none"
-    return (UndrainRouter(leaving),) if drains and router.ordinal < desired.size else ()
+    replicas, first = _replicas(desired, observed)
+    for ordinal in range(first, min(desired.size, replicas)):
+        name = router_id(desired.mesh.ref, ordinal)
+        router = observed.mesh.routers.get(name)
+        if router and router.state is RouterState.RUNNING and observed.draining.get(name, "none") != "none":
+            yield UndrainRouter(name)
 
 
 def _leaving(desired: DesiredCluster, observed: ObservedCluster) -> Iterable[DrainRouter | Scale]:
-    """The next step of the highest router that is too many. One that is on its way out is waited for."""
+    """The next steps of the routers that are too many: drain as many as may go together, and take away those at the top
+    that are drained. A router that does not answer cannot be told: its own end drains it."""
     replicas, _ = _replicas(desired, observed)
-    if replicas <= desired.size or any(r.ordinal >= replicas for r in observed.mesh.routers.values()):
-        return ()
-    name = router_id(desired.mesh.ref, replicas - 1)
-    if _must_drain(name, observed.mesh.routers.get(name), observed):
-        return (DrainRouter(name, desired.mesh.drain_timeout_s),)
-    if observed.draining.get(name) == "draining":
-        return ()
-    return (Scale(replicas - 1, with_replicas(desired.objects[-1], replicas - 1)),)
+    if replicas <= desired.size:
+        return
+    names = {ordinal: router_id(desired.mesh.ref, ordinal) for ordinal in range(desired.size, replicas)}
+    for ordinal in range(replicas - 1, _lowest_to_drain(desired.size, replicas, names, observed) - 1, -1):
+        if _must_drain(names[ordinal], observed.mesh.routers.get(names[ordinal]), observed):
+            yield DrainRouter(names[ordinal], desired.mesh.drain_timeout_s)
+    left = replicas
+    while left > desired.size and not _stays_for_now(names[left - 1], observed):
+        left -= 1
+    if left < replicas:
+        yield Scale(left, with_replicas(desired.objects[-1], left))
+
+
+def _lowest_to_drain(size: int, replicas: int, names: Mapping[int, str], observed: ObservedCluster) -> int:
+    """The ordinal from which on routers may drain at the same time.
+
+    No path leads over a router that is drained. So each of them must have a neighbour below them all; the routers below
+    are connected without those above. The highest one may always go.
+    """
+    reach: list[int] = []
+    lowest = replicas - 1
+    for ordinal in range(replicas - 1, size - 1, -1):
+        if _stays_for_now(names[ordinal], observed):
+            known = observed.mesh.routers
+            neighbours = [known[name].ordinal for name in known[names[ordinal]].facts.neighbours if name in known]
+            reach.append(min((number for number in neighbours if number < ordinal), default=-1))  # -1: it needs none
+        if all(number < ordinal for number in reach):
+            lowest = ordinal
+    return lowest
+
+
+def _stays_for_now(name: str, observed: ObservedCluster) -> bool:
+    """Whether a router that is too many still has to drain, or is not done with it."""
+    router = observed.mesh.routers.get(name)
+    draining = observed.draining.get(name)
+    return _must_drain(name, router, observed) or draining == "draining"
 
 
 def _must_drain(name: str, router: ObservedRouter | None, observed: ObservedCluster) -> bool:

@@ -27,6 +27,24 @@ class RouterState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a router does not run: one word, and a sentence for a person. `lasting`: time alone does not help."""
+
+    word: str = ""
+    message: str = ""
+    lasting: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.word)
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.message}" if self.message else self.word
+
+
+NO_TROUBLE = Trouble()
+
+
+@dataclass(frozen=True, slots=True)
 class RouterFacts:
     """What a router says of itself besides its entities, as far as a status shows it.
 
@@ -69,9 +87,12 @@ class ObservedCluster:
 
     `objects` are the live ones with the Router's label, by (kind, name). `mesh` has every router whose pod exists, also
     one that ends. `draining` is the drainStatus (none, draining, drained) of each router that answers; for a router
-    that does not, there is no entry.
+    that does not, there is no entry. `hindrances` has the trouble of routers that do not run, those without a pod too.
+    `fresh` are running routers that have not had all of the configuration yet.
     """
 
     objects: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     mesh: ObservedMesh = ObservedMesh()
     draining: Mapping[str, str] = field(default_factory=dict)
+    hindrances: Mapping[str, Trouble] = field(default_factory=dict)
+    fresh: frozenset[str] = frozenset()

@@ -26,6 +26,9 @@ from .seen import Seen
 LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
 WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")
 """States of an entity on a router: the router's own words, and ours where it has none."""
+RESOLVED = "all that it refers to is there"
+SHOWN = 3
+"""How many routers a message names."""
 _CONNECTION = {"SUCCESS": "active", "CONNECTING": "attaching", "FAILED": "failed"}
 
 
@@ -168,10 +171,15 @@ def verdict_conditions(verdict: Verdict) -> list[Condition]:
     """Accepted and ResolvedRefs, as the verdict says."""
     accepted = verdict.accepted and not verdict.conflicted
     told = (verdict.reason, verdict.message)
+    resolved = ("ResolvedRefs", RESOLVED) if verdict.resolved_refs else told
     return [
-        Condition("Accepted", accepted, *(("Accepted", verdict.message if verdict.good else "") if accepted else told)),
-        Condition("ResolvedRefs", verdict.resolved_refs, *(("ResolvedRefs", "") if verdict.resolved_refs else told)),
+        Condition("Accepted", accepted, *(("Accepted", _good(verdict)) if accepted else told)),
+        Condition("ResolvedRefs", verdict.resolved_refs, *resolved),
     ]
+
+
+def _good(verdict: Verdict) -> str:
+    return verdict.message if verdict.good and verdict.message else "it can be carried out as it stands"
 
 
 def _not_done(verdict: Verdict) -> list[Condition]:
@@ -181,7 +189,7 @@ def _not_done(verdict: Verdict) -> list[Condition]:
 def _programmed(rows: Sequence[Row]) -> Condition:
     lacking = [row for row in rows if not row.programmed]
     if not lacking:
-        return Condition("Programmed", True, "Programmed", "" if rows else "there is no router to have it")
+        return Condition("Programmed", True, "Programmed", _on(rows))
     worst = min(lacking, key=lambda row: WORST_FIRST.index(row.state))
     reason = {REFUSED: "Refused", LOST: "RouterLost", MISSING: "Pending"}[worst.state]
     return Condition("Programmed", False, reason, f"{worst.id}: {worst.error}")
@@ -192,11 +200,19 @@ def _ready(case: _Case) -> Condition:
         return Condition("Ready", False, "NoRouters", "there is no router to have it")
     waiting = [row for row in case.rows if row.state != "active"]
     if not waiting:
-        return Condition("Ready", True, "Ready")
+        return Condition("Ready", True, "Ready", _on(case.rows))
     worst = min(waiting, key=lambda row: WORST_FIRST.index(row.state))
     reason = "NotConnected" if case.kind == "Broker" else "NotActive"
     message = f"{worst.id}: {worst.error or worst.state}"
     return Condition("Ready", False, reason if worst.programmed else "NotProgrammed", message)
+
+
+def _on(rows: Sequence[Row]) -> str:
+    """Where all is well."""
+    if not rows:
+        return "there is no router to have it"
+    names = ", ".join(row.id for row in rows[:SHOWN])
+    return f"on {names}" + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
 
 
 def _share(rows: Sequence[Row]) -> str:

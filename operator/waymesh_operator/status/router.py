@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from waymesh_operator.certificates import expires
 from waymesh_operator.desired import ROUTER_LABEL, DesiredMesh
 from waymesh_operator.entities import OWNED_PREFIX
-from waymesh_operator.plan import ObservedRouter, RouterState
+from waymesh_operator.plan import ObservedRouter, RouterState, Trouble
 from waymesh_operator.specs import Router
 
 from .conditions import Condition, rendered, timestamp
+from .phase import phase
 from .resources import verdict_conditions
 from .seen import Seen
 
@@ -24,6 +26,8 @@ _STATES = {
 }
 NOT_READY = ("Stalled", "Failed", "Refused")
 """Reasons of Programmed for which a mesh is not ready."""
+TOLD_FOR = timedelta(minutes=5)
+"""How long a status says that drift was repaired."""
 SHOWN = 3
 """How many of the same kind a message names."""
 
@@ -31,14 +35,18 @@ SHOWN = 3
 def router_status(router: Router, seen: Seen, before: Mapping[str, Any]) -> dict[str, Any]:
     """`.status` of the Router. `before` is its present one: a condition that does not change keeps its time."""
     live = seen.observed.mesh.routers
+    ready = sum(r.facts.ready and r.ordinal < router.size for r in live.values())
+    conditions = _conditions(router, seen)
     status: dict[str, Any] = {
         "observedGeneration": router.generation,
+        "phase": phase(router, seen, {condition.type: condition for condition in conditions}, before),
         "size": len(live),
-        "ready": sum(r.facts.ready and r.ordinal < router.size for r in live.values()),
+        "ready": ready,
+        "readyRouters": f"{ready}/{router.size}",
         "selector": f"app.kubernetes.io/name=waymesh-router,{ROUTER_LABEL}={router.ref.name}",
-        "drift": _drift(seen),
+        "drift": _drift(seen, before.get("drift") or {}),
         "routers": [_row(name, seen) for name in _names(seen)],
-        "conditions": rendered(_conditions(router, seen), before, router.generation, seen.now),
+        "conditions": rendered(conditions, before, router.generation, seen.now),
     }
     return status | ({"tls": _tls(seen)} if seen.tls else {})
 
@@ -51,11 +59,12 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _row(name: str, seen: Seen) -> dict[str, Any]:
-    router = seen.observed.mesh.routers.get(name)
+    router, trouble = seen.observed.mesh.routers.get(name), seen.observed.hindrances.get(name)
+    why = {"reason": trouble.word, "message": trouble.message} if trouble else {}
     if router is None:
-        return {"id": name, "state": "Lost"}
+        return {"id": name, "state": "Lost", **why}
     draining = seen.observed.draining.get(name, "none") != "none"
-    row: dict[str, Any] = {"id": name, "state": "Draining" if draining else _STATES[router.state]}
+    row: dict[str, Any] = {"id": name, "state": "Draining" if draining else _STATES[router.state], **why}
     if router.state is RouterState.RUNNING:
         row |= {"neighbors": sorted(router.facts.neighbours), "unsettled": router.facts.unsettled}
     if router.facts.certificate_not_after is not None:
@@ -63,10 +72,16 @@ def _row(name: str, seen: Seen) -> dict[str, Any]:
     return row
 
 
-def _drift(seen: Seen) -> dict[str, Any]:
+def _drift(seen: Seen, before: Mapping[str, Any]) -> dict[str, Any]:
+    """A repair is told for a while, then nothing is left of it but the count and its time."""
     current, repaired = seen.drift.current, seen.repaired
-    state = "Present" if current else "Repaired" if repaired else "None"
-    return {"state": state, "current": current, "repaired": repaired, "unmanaged": seen.drift.unmanaged}
+    last = str(before.get("lastRepaired") or "")
+    if repaired > int(before.get("repaired") or 0):
+        last = timestamp(seen.now)
+    recent = bool(last) and last > timestamp(seen.now - TOLD_FOR)
+    state = "Present" if current else "Repaired" if recent else "None"
+    told = {"state": state, "current": current, "repaired": repaired, "unmanaged": seen.drift.unmanaged}
+    return told | ({"lastRepaired": last} if last else {})
 
 
 def _tls(seen: Seen) -> dict[str, Any]:
@@ -82,17 +97,46 @@ def _tls(seen: Seen) -> dict[str, Any]:
 
 
 def _conditions(router: Router, seen: Seen) -> list[Condition]:
-    stalled = seen.desired.stalled
     found = [
         *verdict_conditions(seen.verdict("Router", router.ref)),
-        Condition("Stalled", bool(stalled), "Stalled" if stalled else "NotStalled", stalled),
+        _stalled(seen),
         _programmed(seen),
         _converged(seen),
         _restart_pending(router, seen),
         _draining(seen),
-        Condition("Paused", router.paused, "Paused" if router.paused else "NotPaused"),
+        _paused(router),
     ]
     return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
+
+
+def _stalled(seen: Seen) -> Condition:
+    """Whether nothing will get better until a person does something."""
+    if seen.desired.stalled:
+        return Condition("Stalled", True, "Stalled", seen.desired.stalled)
+    lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
+    if lasting:
+        return Condition("Stalled", True, next(iter(lasting.values())).word, _told(lasting))
+    return Condition("Stalled", False, "NotStalled", "nothing waits for a person")
+
+
+def _paused(router: Router) -> Condition:
+    if router.paused:
+        return Condition("Paused", True, "Paused", "spec.paused: the operator leaves the mesh exactly as it is")
+    return Condition("Paused", False, "NotPaused", "the operator looks after the mesh")
+
+
+def _troubles(seen: Seen) -> dict[str, Trouble]:
+    """The trouble of routers that are wanted, those that only a person can help first."""
+    found = seen.observed.hindrances
+    wanted = [router.id for router in seen.desired.mesh.routers if router.id in found]
+    return {name: found[name] for name in sorted(wanted, key=lambda name: not found[name].lasting)}
+
+
+def _told(troubles: Mapping[str, Trouble]) -> str:
+    """What is wrong with the first, and how many others have trouble."""
+    name, trouble = next(iter(troubles.items()))
+    others = len(troubles) - 1
+    return f"{name}: {trouble}" + (f" (and {others} more)" if others else "")
 
 
 def _programmed(seen: Seen) -> Condition:
@@ -109,7 +153,7 @@ def _programmed(seen: Seen) -> Condition:
     if seen.drift.current:
         message = f"{seen.drift.current} entities were changed by hand and are left so"
         return Condition("Programmed", False, "Drift", message)
-    return Condition("Programmed", True, "Programmed")
+    return Condition("Programmed", True, "Programmed", "objects and routers are as the resources ask for")
 
 
 def _refused(seen: Seen) -> Condition:
@@ -131,11 +175,15 @@ def _converged(seen: Seen) -> Condition:
     running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state is RouterState.RUNNING}
     lost = [router.id for router in mesh.routers if router.id not in running]
     if lost:
+        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in lost}
+        if troubles:
+            message = f"{_told(troubles)}; waiting for {_some(lost)}"
+            return Condition("Converged", False, next(iter(troubles.values())).word, message)
         return Condition("Converged", False, "RoutersMissing", f"waiting for {_some(lost)}")
     wrong = [name for name, peers in _neighbours(mesh).items() if not _sees(running[name], peers, mesh)]
     if wrong:
         return Condition("Converged", False, "PathsMissing", f"not all others are seen by {_some(wrong)}")
-    return Condition("Converged", True, "Converged")
+    return Condition("Converged", True, "Converged", f"{len(running)} routers run and see each other")
 
 
 def _neighbours(mesh: DesiredMesh) -> dict[str, set[str]]:
@@ -162,7 +210,7 @@ def _restart_pending(router: Router, seen: Seen) -> Condition:
     if old and new and old != new:
         updated = told.get("updatedReplicas", 0)
         return Condition("RestartPending", True, "Rolling", f"{updated} of {told.get('replicas', 0)} are restarted")
-    return Condition("RestartPending", False, "UpToDate")
+    return Condition("RestartPending", False, "UpToDate", "no pod runs something older than it should")
 
 
 def _draining(seen: Seen) -> Condition:
@@ -174,7 +222,7 @@ def _draining(seen: Seen) -> Condition:
     ]
     if leaving:
         return Condition("Draining", True, "Draining", _some(leaving))
-    return Condition("Draining", False, "NotDraining")
+    return Condition("Draining", False, "NotDraining", "no router is on its way out")
 
 
 def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condition:
@@ -188,12 +236,18 @@ def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condi
     live = seen.observed.mesh.routers
     waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
     if waiting:
+        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in waiting}
+        if troubles:
+            message = f"{_told(troubles)}; waiting for {_some(waiting)}"
+            return Condition("Ready", False, next(iter(troubles.values())).word, message)
         return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
     if others["Programmed"].reason in NOT_READY:
         return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
     if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
-    return Condition("Ready", True, "Ready" if router.size else "ScaledToZero")
+    if not router.size:
+        return Condition("Ready", True, "ScaledToZero", "spec.size is 0")
+    return Condition("Ready", True, "Ready", f"{router.size} of {router.size} routers take clients")
 
 
 def _some(names: list[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from waymesh_operator.apply import ObjectWriter, Result, carry_out
 from waymesh_operator.desired import (
     MANIFEST_ANNOTATION,
+    RESTARTED_ANNOTATION,
     ClusterContext,
     DesiredCluster,
     desired_cluster,
@@ -25,6 +26,7 @@ from waymesh_operator.desired import (
 from waymesh_operator.entities import of_broker
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
+from waymesh_operator.observe import pod_view
 from waymesh_operator.plan import (
     ApplyObject,
     ClusterAction,
@@ -34,15 +36,18 @@ from waymesh_operator.plan import (
     ObservedCluster,
     ObservedMesh,
     Scale,
+    Trouble,
     drift,
     plan_cluster,
 )
 from waymesh_operator.specs import Ref, Resources
 from waymesh_operator.status import Seen, consumers_by_address
 
+from .handed import Handed
+from .hindrances import hindrances
 from .inventory import Key, Object
 from .parsing import Parser
-from .refusals import Refusals
+from .refusals import Refusals, Which
 from .reporter import NORMAL, WARNING
 from .routers import LiveMesh, Routers
 from .secrets import UserSecrets, mesh_tls, read_claims
@@ -70,6 +75,17 @@ class Thought:
     news: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What was seen around the resources: the routers, what hinders some, the present start of each, and which entities
+    they have refused."""
+
+    live: LiveMesh
+    hindrances: Mapping[str, Trouble]
+    lives: Mapping[str, str]
+    refused: Mapping[Which, str]
+
+
 class MeshWorker:
     """Looks after one mesh. `turn` is one round; `run` does one after the other."""
 
@@ -81,6 +97,7 @@ class MeshWorker:
         self._secrets = UserSecrets(mesh, world)
         self._statuses = Statuses(mesh, world)
         self._refusals = Refusals(world.clock, world.pace.least_resync_s)
+        self._handed = Handed()
         self._repaired: int | None = None
         self._meant: dict[str, Any] = {}
 
@@ -131,7 +148,8 @@ class MeshWorker:
         self._measure(thought, status)
         if result.errors:
             raise WaymeshError("; ".join(result.errors))
-        return "busy" if busy or not _settled(status) or _is_moving(thought.observed.mesh) else "done"
+        settled = bool(thought.desired.stalled) or _settled(status)
+        return "busy" if busy or not settled or _is_moving(thought.observed.mesh) else "done"
 
     async def _pass(self, resources: Resources, objects: dict[Key, Object], body: Object) -> tuple[Thought, Result]:
         """Observe, plan, act. What we changed ourselves is known without asking again: a second pass is cheap."""
@@ -156,8 +174,13 @@ class MeshWorker:
 
     async def _think(self, resources: Resources, objects: dict[Key, Object]) -> Thought:
         live = await self._routers.observe(objects, bool(resources.addresses))
+        hindered = await hindrances(self._world, self.mesh, objects, self._routers.pods)
         context = await self._context(resources, objects)
-        return await self._world.in_thread(functools.partial(_think, resources, context, objects, live))
+        pods = self._routers.pods
+        around = Around(live, hindered, {name: pod.life for name, pod in pods.items()}, self._refusals.reasons)
+        return await self._world.in_thread(
+            functools.partial(_think, resources, context, objects, around, self._handed)
+        )
 
     def _seen(self, thought: Thought, result: Result, resources: Resources) -> Seen:
         return Seen(
@@ -181,6 +204,7 @@ class MeshWorker:
         stateful_set = objects.get(("StatefulSet", namespace, name))
         secrets = await self._secrets.read(referenced_secrets(resources))
         claims = await read_claims(self._world, namespace, resources.router.telemetry.claim)
+        pod = _template(objects, self.mesh)
         lacking = [(SECRET, name) for name, data in secrets.items() if data is None]
         lacking += [(CLAIM, name) for name, modes in claims.items() if modes is None]
         self._world.awaited.note(self.mesh, lacking)
@@ -189,10 +213,11 @@ class MeshWorker:
             secrets,
             tls,
             _replicas(stateful_set),
-            _image(_pod(stateful_set)),
+            _image(pod["spec"]),
             (request is None or _is_left_over(objects)) and await self._cert_manager(objects),
             claims,
-            _pod(stateful_set),
+            pod["spec"],
+            str((pod["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION, "")),
         )
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
@@ -233,6 +258,8 @@ class MeshWorker:
                 await tell(body, NORMAL, "Draining", action.describe())
             elif isinstance(action, Scale):
                 await self._tell_scale(action, thought, body)
+            elif grown := _growth(action, thought):
+                await tell(body, NORMAL, "Scaled", grown)
         for error in result.errors:
             await tell(body, WARNING, "StepFailed", error)
         for outcome in result.refused:
@@ -253,18 +280,31 @@ class MeshWorker:
         metrics.routers.labels(*labels).set(len(thought.observed.draining))
 
 
-def _think(resources: Resources, context: ClusterContext, objects: Mapping[Key, Object], live: LiveMesh) -> Thought:
-    """The pure part of a turn."""
+def _think(
+    resources: Resources,
+    context: ClusterContext,
+    objects: Mapping[Key, Object],
+    around: Around,
+    handed: Handed,
+) -> Thought:
+    """The part of a turn that needs nothing more of the world. `handed` learns from it."""
+    live = around.live
+    body = objects["Router", resources.router.ref.namespace, resources.router.ref.name]
     desired = desired_cluster(resources, context)
     owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
-    observed = ObservedCluster(owned, live.mesh, live.draining)
-    return Thought(context, live, desired, observed, plan_cluster(desired, observed), drift(desired, observed))
+    formed = _holds(body.get("status") or {}, "Converged")
+    fresh = handed.fresh(desired, live.mesh, around.lives, formed)
+    observed = ObservedCluster(owned, live.mesh, live.draining, around.hindrances, fresh)
+    actions, found = plan_cluster(desired, observed), drift(desired, observed)
+    if desired.objects:
+        handed.note(desired, live.mesh, around.lives, actions, found, around.refused)
+    return Thought(context, live, desired, observed, actions, found)
 
 
 def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
     """Whether a step puts right what no change of a resource explains. `router` is the Router as it was before."""
     if isinstance(action, EntityAction):
-        return thought.drift.current > 0
+        return thought.drift.current > 0 and action.router_id in thought.drift.routers
     if not isinstance(action, ApplyObject):
         return False
     metadata = action.manifest["metadata"]
@@ -276,6 +316,14 @@ def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
         status = router.get("status") or {}
         return _holds(status, "Programmed") and status.get("observedGeneration") == router["metadata"]["generation"]
     return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
+
+
+def _growth(action: ClusterAction, thought: Thought) -> str:
+    """What to say of a step that makes a mesh larger; nothing of any other."""
+    if not isinstance(action, ApplyObject) or action.manifest["kind"] != "StatefulSet":
+        return ""
+    former, size = thought.context.size_now or 0, int(action.manifest["spec"]["replicas"])
+    return f"scale {action.manifest['metadata']['name']} from {former} to {size} routers" if size > former else ""
 
 
 def _is_left_over(objects: Mapping[Key, Object]) -> bool:
@@ -291,9 +339,15 @@ def _replicas(stateful_set: Object | None) -> int | None:
     return None if stateful_set is None else int(stateful_set["spec"].get("replicas", 1))
 
 
-def _pod(stateful_set: Object | None) -> Object:
-    """The specification of the pods; nothing where there are none."""
-    return {} if stateful_set is None else dict(stateful_set["spec"]["template"]["spec"])
+def _template(objects: Mapping[Key, Object], mesh: Ref) -> Object:
+    """Metadata and specification of the pods: as the StatefulSet has them, where it was deleted those of a pod that is
+    left; nothing where there are none."""
+    stateful_set = objects.get(("StatefulSet", mesh.namespace, mesh.name))
+    if stateful_set is not None:
+        template = stateful_set["spec"]["template"]
+        return {"metadata": template.get("metadata") or {}, "spec": template["spec"]}
+    pods = (body for key, body in sorted(objects.items()) if key[0] == "Pod" and pod_view(body, mesh))
+    return next(pods, {"metadata": {}, "spec": {}})
 
 
 def _image(pod: Object) -> str:
@@ -304,7 +358,7 @@ def _settled(status: Mapping[str, Any]) -> bool:
     """Whether nothing is under way that no watch tells of, so that the next look can wait."""
     rolling = (status.get("tls") or {}).get("phase", "Stable") != "Stable"
     moving = rolling or _holds(status, "Draining") or not _holds(status, "Converged")
-    return _holds(status, "Paused") or _holds(status, "Stalled") or not moving
+    return _holds(status, "Paused") or not moving
 
 
 def _is_moving(mesh: ObservedMesh) -> bool:

@@ -115,10 +115,9 @@ class Routers:
     def _observed(self, pod: PodView, reading: Reading | None) -> ObservedRouter:
         state = RouterState.DRAINING if pod.leaving else RouterState.RUNNING if reading else RouterState.STARTING
         live = self.live.get(pod.id)
-        reason = pod.trouble or ("does not answer" if pod.id in self._silent and pod.running else "")
         facts = live.facts if live and reading else RouterFacts(ready=pod.ready)
         entities = reading.entities if reading else ()
-        return ObservedRouter(pod.id, pod.ordinal, state, entities=entities, reason=reason, facts=facts)
+        return ObservedRouter(pod.id, pod.ordinal, state, entities=entities, facts=facts)
 
 
 def secret_data(secret: Object) -> dict[str, bytes]:

@@ -117,19 +117,29 @@ def transitions(
 ) -> Iterable[tuple[str, str, str]]:
     """Events for conditions that have turned: all that turned bad, and of a Router those that turned good; and for what
     fails that has not worked yet."""
-    told = list(_turned(before, status, all_of_them=all_of_them))
+    told = [*_hindered(before, status), *_turned(before, status, all_of_them=all_of_them)]
     if not told and status.get("state") == FAILED != before.get("state"):
         told.append((WARNING, "Failed", status["lastError"]))
     return told
+
+
+def _hindered(before: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+    """Routers of a mesh that do not run for another reason than before."""
+    former = {row["id"]: row.get("reason") for row in before.get("routers") or ()}
+    for row in status.get("routers") or ():
+        if row.get("reason") and row["reason"] != former.get(row["id"]):
+            yield WARNING, row["reason"], f"{row['id']}: {row['message']}"
 
 
 def _turned(
     before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
 ) -> Iterable[tuple[str, str, str]]:
     former = {item["type"]: item for item in before.get("conditions") or ()}
+    hindered = {row.get("reason") for row in status.get("routers") or ()} - {None}
     for item in status.get("conditions") or ():
         was, is_ = former.get(item["type"], {}).get("status"), item["status"]
-        if is_ in (was, "Unknown") or item["type"] not in TOLD:
+        # What a router is hindered by has been told of that router.
+        if is_ in (was, "Unknown") or item["type"] not in TOLD or item["reason"] in hindered:
             continue
         text = f"{item['type']}: {item['message']}" if item.get("message") else f"{item['type']} is {is_}"
         if is_ == _bad(item["type"]):
