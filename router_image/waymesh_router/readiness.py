@@ -1,11 +1,16 @@
-"""When a router is ready for clients: it is configured and knows the mesh."""
+"""When a router is ready for clients: it is configured, its connectors to other routers are up, it knows the mesh."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container, Iterable
+
+from waymesh_router.core.model import RouterConnection
 from waymesh_router.routing.engine import RoutingEngine
 
 PATIENCE_S = 20.0
 """A router whose neighbours are all away serves its clients after this time: waiting longer would help nobody."""
+SOME_S = 5.0
+"""One that has a neighbour and knows all routes waits no longer than this for those that are away."""
 
 
 class Readiness:
@@ -15,16 +20,35 @@ class Readiness:
         self._started_at = now
         self._reached = False
 
-    def missing(self, routing: RoutingEngine | None, has_connectors: bool, now: float) -> str:
-        """What is still awaited, "" for nothing. `has_connectors`: there are connectors to other routers."""
+    def missing(
+        self,
+        routing: RoutingEngine | None,
+        connectors: Collection[str],
+        connections: Iterable[RouterConnection],
+        now: float,
+    ) -> str:
+        """What is still awaited, "" for nothing. `connectors`: names of those to other routers."""
         if not self._reached:
-            reason = ""
-            if routing is not None and has_connectors:
+            if routing is not None and connectors:
+                waited = now - self._started_at
                 reason = _unconverged(routing)
-            if reason and now - self._started_at < PATIENCE_S:
-                return reason
+                if reason and waited < PATIENCE_S:
+                    return reason
+                away = set(connectors).difference(_connected(connections, routing.local.link_state))
+                if away and waited < SOME_S:
+                    return f"not connected yet: {', '.join(sorted(away))}"
             self._reached = True
         return ""
+
+
+def _connected(connections: Iterable[RouterConnection], neighbours: Container[str]) -> set[str]:
+    """The connectors that lead to neighbours. Of several to one neighbour only one is its `node`'s."""
+    return {
+        conn.origin
+        for conn in connections
+        if conn.settings.client
+        and (conn.node is not None or (conn.remote is not None and conn.remote.container_id in neighbours))
+    }
 
 
 def _unconverged(routing: RoutingEngine) -> str:

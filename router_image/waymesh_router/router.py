@@ -225,8 +225,8 @@ class Router:
             return attaching.DRAINING
         if not self._started:
             return "the configuration is not in place yet"
-        has_connectors = any(state.attrs["role"] == "inter-router" for state in self.connectors.values())
-        return self._readiness.missing(self.routing, has_connectors, now)
+        connectors = [name for name, state in self.connectors.items() if state.attrs["role"] == "inter-router"]
+        return self._readiness.missing(self.routing, connectors, self.core.connections.values(), now)
 
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:

@@ -56,3 +56,32 @@ def test_after_a_while_even_when_all_neighbours_are_away() -> None:
     assert reason(network.routers["B"]) == ""
     network.routers["A"].start()
     network.until(lambda: not faults(network), 10.0)
+
+
+def test_all_connectors_are_awaited_but_not_for_long() -> None:
+    network = Network()
+    for name in "ABC":
+        network.router(name)
+    network.cable("C", "A")
+    missing = network.cable("C", "B")
+    network.routers["A"].start()
+    network.routers["C"].start()
+    network.run(4.9)
+    assert reason(network.routers["C"]) == f"not connected yet: {missing.name}"
+    network.run(0.2)
+    assert reason(network.routers["C"]) == ""
+
+
+def test_ready_as_soon_as_the_last_connector_is_up() -> None:
+    network = Network()
+    for name in "ABC":
+        network.router(name)
+    network.cable("C", "A")
+    network.cable("C", "B")
+    network.routers["A"].start()
+    network.routers["C"].start()
+    network.run(1.0)
+    assert reason(network.routers["C"]) != ""
+    network.routers["B"].start()
+    network.until(lambda: not reason(network.routers["C"]), 1.0)
+    assert set(network.routers["C"].core.nodes) == {"A", "B"}
