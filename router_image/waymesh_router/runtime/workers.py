@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 from waymesh_router.runtime.loop import Loop
 
 THREADS = 2
+NICENESS = 10
+"""Added to the niceness of the threads, as of `nice`."""
 WAITING = 256
 """Pieces of work that wait at most; more are refused."""
 WAITING_OF_ONE = 64
@@ -71,7 +75,9 @@ class Workers:
             self._turns.remove(source)
 
     def _run(self, piece: _Piece) -> None:
-        """In a thread."""
+        """In a thread, which gives way to the loop's where processors are scarce."""
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         result: bytes | Exception
         try:
             result = piece.work()

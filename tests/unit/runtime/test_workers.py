@@ -25,6 +25,14 @@ from waymesh_router.runtime.workers import WAITING, WAITING_OF_ONE, Workers
 from waymesh_schema.config import parse_conf
 
 
+def close(loop: Loop) -> None:
+    """Close a loop that has stopped, when no thread has anything to tell it any more."""
+    for thread in threading.enumerate():
+        if thread.name in ("sasl", "users"):
+            thread.join(30)
+    loop.close()
+
+
 class Bench:
     """Workers on a loop that this thread turns; work is done when the test lets it."""
 
@@ -61,7 +69,7 @@ class Bench:
 def bench() -> Iterator[Bench]:
     made = Bench(1)
     yield made
-    made.loop.close()
+    close(made.loop)
 
 
 def test_sources_take_turns_and_results_come_in_the_loops_thread(bench: Bench) -> None:
@@ -112,10 +120,7 @@ def serving(folder: Path, users: str) -> Iterator[tuple[Running, int, threading.
     finally:
         running.loop.call_from_thread(lambda: running.host.stop("the test is over"))
         thread.join(30)
-        for work in threading.enumerate():
-            if work.name in ("sasl", "users"):
-                work.join(30)
-        running.loop.close()
+        close(running.loop)
 
 
 def login(port: int, mechanism: str, user: str, password: str) -> int:
