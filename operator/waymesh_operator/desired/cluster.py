@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from waymesh_operator.entities import (
     CREDENTIALS,
     MUTUAL,
+    OPERATORS,
+    POD,
     ROUTER,
     TELEMETRY_FOLDER,
     USERS_NAME,
@@ -110,8 +112,8 @@ def _listener_entities(router: Router) -> list[Entity]:
         )
         for item in router.listeners
     ]
-    entities.append(listener_entity(ref, "management", ("", MANAGEMENT_PORT), "normal", MUTUAL))
-    entities.append(listener_entity(ref, "local", ("127.0.0.1", LOCAL_PORT), "normal"))
+    entities.append(listener_entity(ref, OPERATORS, ("", MANAGEMENT_PORT), "normal", MUTUAL))
+    entities.append(listener_entity(ref, POD, ("127.0.0.1", LOCAL_PORT), "normal"))
     entities.append(http_entity(ref, HTTP_PORT))
     if router.role == "interior":
         entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", MUTUAL))
