@@ -20,8 +20,8 @@ by management the same attributes go into CREATE. Long type names have `org.apac
 here. Every entity also has `name`, `identity` and `type`. **C**: may be set at creation; **U**: may be updated;
 neither: reported. **H**: a value that names a file or an environment variable of the router's machine is only taken
 from the configuration file and over a listener with `managementFiles`. A setting acts or is refused; then the reason
-stands here. A port is a number from 0 to 65535 or a service name; a boolean is yes or no, true or false, on or off, 1 or
-0.
+stands here. A port is a number from 0 to 65535 or a service name; a boolean is yes or no, true or false, on or off, 1
+or 0.
 """
 
 
