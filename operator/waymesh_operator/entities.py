@@ -119,6 +119,10 @@ class Offer:
 NOTHING_MORE = Offer()
 
 
+OPERATORS, POD = "management", "local"
+"""The listeners of a router over which it is managed: by the operator, and by whoever may run commands in its pod."""
+
+
 def listener_entity(
     ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN, offer: Offer = NOTHING_MORE
 ) -> Entity:
@@ -132,6 +136,8 @@ def listener_entity(
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
         "peerNames": " ".join(security.peers) or None,
+        "management": "write" if part in (OPERATORS, POD) else "none",
+        "managementFiles": part == OPERATORS,
     }
     if security.tls:
         attributes |= {"sslProfile": MESH_PROFILE, "requireSsl": True}
@@ -140,7 +146,7 @@ def listener_entity(
 
 def http_entity(ref: Ref, port: int) -> Entity:
     """The listener for probes and metrics."""
-    attributes = {"host": "", "port": str(port), "role": "normal", "http": True, "websockets": False}
+    attributes = {"host": "", "port": str(port), "role": "normal", "http": True, "management": "none"}
     return Entity(LISTENER, entity_name(ref, "Router", "http"), attributes)
 
 

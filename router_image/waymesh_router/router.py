@@ -10,10 +10,11 @@ from typing import Any
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import decode_message, encode_message
-from waymesh_amqp.sasl import Authenticator, SaslClient, SaslServer
+from waymesh_amqp.sasl import Authenticator, SaslClient
 from waymesh_router.core import attaching
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
+from waymesh_router.core.keys import names_management
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
 from waymesh_router.core.offers import pass_on
 from waymesh_router.core.samples import SamplePace, Sampling
@@ -27,6 +28,7 @@ from waymesh_router.management.agent import REQUEST_WORK
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.mesh import Mesh
+from waymesh_router.peers import NOBODY_ADMITTED, admits_anybody, check_mechanisms, mechanisms_of, server_sasl
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import RoutingSettings
@@ -42,7 +44,6 @@ OPERATOR_PREFIX = "k8s/"
 """Names of entities that an operator made of resources: `k8s/<namespace>/<kind>/<name>`."""
 INDISPENSABLE = ("router", "listener")
 """Types without whose entities a router could not be reached any more to be set right: it had better not start."""
-SASL_MECHANISMS = "ANONYMOUS PLAIN EXTERNAL SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512"
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ class Router:
         self.attrs["id"] = router_id
         self.core = Core(router_id, now, rng, host.log, self.mode == "interior")
         self.core.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
+        self.core.linkroutes.resumable = self.attrs["allowResumableLinkRoute"]
         self.authenticator: Authenticator | None = None
         self.listeners: dict[str, Mapping[str, Any]] = {}
         self.connectors: dict[str, ConnectorState] = {}
@@ -141,8 +143,7 @@ class Router:
         """A client's transport is there."""
         attrs = self.listeners[listener_name]
         settings = settings_of(attrs, self.core, self.version)
-        mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
-        settings.sasl = SaslServer(mechanisms, self.authenticator, external_user=peer.external_user)
+        settings.sasl = server_sasl(attrs, self.authenticator, peer.external_user)
         settings.offload = self.host.offload
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
         offer = self.core.linkroutes.offer_for(attrs["routeAddress"]) if attrs.get("routeAddress") else None
@@ -156,11 +157,10 @@ class Router:
         settings.client = True
         settings.offload = self.host.offload
         settings.hostname = attrs.get("openHostname") or attrs.get("host")
-        mechanisms = str(attrs.get("saslMechanisms") or SASL_MECHANISMS).split()
         password = attrs.get("saslPassword")
         if password:
             password = self.host.password(f"connector {connector_name}: saslPassword", str(password))
-        settings.sasl = SaslClient(mechanisms, attrs.get("saslUsername"), password, external=peer.tls)
+        settings.sasl = SaslClient(mechanisms_of(attrs), attrs.get("saslUsername"), password, external=peer.tls)
         return new_connection(settings, attrs, peer, self.core)
 
     def _on_open(self, conn: RouterConnection) -> None:
@@ -231,7 +231,11 @@ class Router:
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
         server_list(str(attrs.get("failoverUrls") or ""))  # says now what would be wrong with it at each client
+        check_mechanisms(attrs)
         self.host.listen(attrs)
+        profile = self.agent.adapters["sslProfile"].find("name", attrs.get("sslProfile") or "", self.core.now)
+        if not admits_anybody(attrs, profile, self.authenticator):
+            self.host.log("SERVER", "warning", f"listener {attrs['name']}: {NOBODY_ADMITTED}")
         self.listeners[attrs["name"]] = attrs
 
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
@@ -239,6 +243,7 @@ class Router:
         self.listeners.pop(attrs["name"], None)
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
+        check_mechanisms(attrs)
         if attrs["name"] in self._parting:
             self._part(attrs["name"])
         self.connectors[attrs["name"]] = ConnectorState(attrs)
@@ -305,6 +310,8 @@ class Router:
         self.core.remove_pattern(dict(attrs))
 
     def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
+        if names_management(attrs["address"]):  # the container would manage the router by what it sends
+            raise ValueError("router.config.autoLink address: is that of the routers' own management")
         self.core.autolinks.add(attrs)
 
     def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
@@ -398,7 +405,8 @@ class Router:
         except DecodeError as e:
             self.host.log("AGENT", "warning", f"request that cannot be read: {e.description}")
             return
-        reply = self.agent.handle(request, self.core.now)
+        conn: Any = None if link is None else link.connection
+        reply = self.agent.handle(request, self.core.now, conn is not None and conn.management_files)
         if reply is None or not isinstance(reply.to, str):
             return
         if not self.core.send_message(reply.to, encode_message(reply)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ CONTAINER_IDLE_S = 4.0
 """Brokers are asked for heartbeats at half of this, 2 s, at the soonest: some refuse or miss shorter ones."""
 
 
+HANDSHAKE_S = 15.0
+
+
 def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> ConnectionSettings:
     """What both listeners and connectors say about a connection; SASL is theirs to add."""
     capacity = attrs.get("linkCapacity") or 250
@@ -32,7 +36,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         max_frame_size=attrs.get("maxFrameSize") or 16384,
         channel_max=(attrs.get("maxSessions") or 32768) - 1,
         idle_timeout_s=_idle_timeout_s(attrs),
-        handshake_timeout_s=float(attrs.get("initialHandshakeTimeoutSeconds") or 15),
+        handshake_timeout_s=handshake_timeout_s(attrs),
         window=frames or max(256, capacity),
         offered_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
         desired_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
@@ -66,8 +70,16 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     strip = attrs.get("stripAnnotations") or "both"
     conn.strip_in = strip in ("in", "both")
     conn.strip_out = strip in ("out", "both")
+    conn.management = attrs.get("management") == "write"
+    conn.management_files = bool(attrs.get("managementFiles"))
     core.add_connection(conn)
     return conn
+
+
+def handshake_timeout_s(attrs: Mapping[str, Any]) -> float:
+    """How long the peer may take until its open is there; inf for as long as it likes."""
+    seconds = attrs.get("initialHandshakeTimeoutSeconds")
+    return HANDSHAKE_S if seconds is None else float(seconds) or math.inf
 
 
 def _idle_timeout_s(attrs: Mapping[str, Any]) -> float:

@@ -23,7 +23,7 @@ PROCESSING_ORDER = (
 )  # fmt: skip
 """Short names of the types that a file may hold, in the order in which their entities are created."""
 
-_REFERENCES = {"sslProfile": "sslProfile", "saslPlugin": "authServicePlugin"}
+_REFERENCES = {"sslProfile": "sslProfile"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import sys
 
 from .entities import ENTITY_TYPES
 from .metrics import METRICS, NAMES
-from .model import ENTITY_ATTRIBUTES, ENUM, Attribute, EntityType
+from .model import ENTITY_ATTRIBUTES, ENUM, PATH, Attribute, EntityType
 from .telemetry import ENVELOPE, KINDS, VERSION, Field
 
 _HEAD = """\
@@ -18,8 +18,10 @@ _HEAD = """\
 What a router is configured with and what it reports. In a `*.conf` file a section `listener { … }` makes one entity;
 by management the same attributes go into CREATE. Long type names have `org.apache.qpid.dispatch.` before the name given
 here. Every entity also has `name`, `identity` and `type`. **C**: may be set at creation; **U**: may be updated;
-neither: reported. A port is a number from 0 to 65535 or a service name; a boolean is yes or no, true or false, on or
-off, 1 or 0.
+neither: reported. **H**: a value that names a file or an environment variable of the router's machine is only taken
+from the configuration file and over a listener with `managementFiles`. A setting acts or is refused; then the reason
+stands here. A port is a number from 0 to 65535 or a service name; a boolean is yes or no, true or false, on or off, 1
+or 0.
 """
 
 
@@ -81,7 +83,7 @@ def entities_page() -> str:
 
 
 def _section(entity: EntityType) -> str:
-    notes = [f"Operations: {', '.join(entity.operations)}."]
+    notes = [f"Refused: {entity.refused}." if entity.refused else f"Operations: {', '.join(entity.operations)}."]
     if entity.singleton:
         notes.append("There is exactly one.")
     if entity.aliases:
@@ -98,13 +100,19 @@ def _row(attribute: Attribute) -> str:
         low, high = ("" if bound is None else bound for bound in (attribute.minimum, attribute.maximum))
         kind += f" {low}…{high}"
     default = "required" if attribute.required else _default(attribute)
-    flags = ("C" if attribute.create else "") + ("U" if attribute.update else "")
+    flags = ("C" if attribute.create else "") + ("U" if attribute.update else "") + ("H" if _on_host(attribute) else "")
     meaning = attribute.description.replace("|", "\\|")
+    if attribute.only_default:
+        meaning += f" Another value than the default is refused: {attribute.only_default}."
     if attribute.deprecated:
         meaning += " Deprecated."
     if attribute.deprecated_name:
         meaning += f" Formerly `{attribute.deprecated_name}`."
     return f"| `{attribute.name}` | {kind} | {default} | {flags} | {meaning} |"
+
+
+def _on_host(attribute: Attribute) -> bool:
+    return attribute.type == PATH or attribute.on_host is not None
 
 
 def _default(attribute: Attribute) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +29,10 @@ class Attribute:
     `type` is one of the kinds above; `values` holds what an enum may be. `create` and `update` say whether a request or
     a configuration file may set it at creation and afterwards; with neither it is reported only. `graph` marks numbers
     that are worth a curve over time. `minimum` and `maximum` bound integers, both included.
+
+    `only_default`: why a value other than the default is refused; "" for an attribute that acts. `on_host` says of a
+    value whether it names a file or an environment variable of the machine that the router runs on; only the
+    configuration file, and requests at a listener with `managementFiles`, may give such a value. A path always does.
     """
 
     name: str
@@ -46,6 +50,14 @@ class Attribute:
     deprecated: bool = False
     minimum: int | None = None
     maximum: int | None = None
+    only_default: str = ""
+    on_host: Callable[[Any], bool] | None = None
+
+    def names_host(self, value: Any) -> bool:
+        """Whether the value names something on the router's machine; see `on_host`."""
+        if value is None or value == "":
+            return False
+        return self.type == PATH or (self.on_host is not None and self.on_host(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,7 @@ class EntityType:
 
     `operations` holds what may be asked of one entity of the type. `extends` lists the long names of the base types,
     nearest first. `aliases` are further short names. `configurable` types may stand in a configuration file.
+    `refused`: why this router takes no entity of the type, "" where it does.
     """
 
     name: str
@@ -65,6 +78,7 @@ class EntityType:
     description: str = ""
     extends: tuple[str, ...] = ()
     configurable: bool = False
+    refused: str = ""
     deprecated_names: Mapping[str, str] = field(default_factory=dict)
 
     def has_base(self, long_name: str) -> bool:

@@ -47,6 +47,16 @@ def _levels(entity: str, values: Values) -> None:
         raise SchemaError(entity, "enable", str(error)) from None
 
 
+def _http_peers(entity: str, values: Values) -> None:
+    """SASL is part of AMQP: over HTTP only a client certificate can tell who a peer is."""
+    if not (values["http"] and values["authenticatePeer"]):
+        return
+    certified = values["sslProfile"] and values["requireSsl"] and values["saslMechanisms"] == "EXTERNAL"
+    if not certified:
+        reason = "with http: yes, needs client certificates: an sslProfile, requireSsl, saslMechanisms: EXTERNAL"
+        raise SchemaError(entity, "authenticatePeer", reason)
+
+
 def _connector_port(entity: str, values: Values) -> None:
     if values["port"] == "0":
         raise SchemaError(entity, "port", "0 is for listeners only")
@@ -75,7 +85,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container,),
-    "listener": (_open_container_id,),
+    "listener": (_open_container_id, _http_peers),
     "connector": (_connector_port, _open_container_id),
     "policy": (_policy_dir,),
     "vhostUserGroupSettings": (_source_or_pattern,),

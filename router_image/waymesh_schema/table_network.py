@@ -17,8 +17,12 @@ from .model import (
     reported,
     setting,
 )
+from .password import names_place
 
-ROLES = ("normal", "inter-router", "route-container", "edge")
+ROLES = ("normal", "inter-router", "route-container")
+MANAGEMENT = ("none", "write")
+NO_POLICIES = "this router enforces no policies, so it takes none: authenticatePeer and sslProfile limit who connects"
+NO_PLUGINS = "this router hands no SASL exchange to another service: use a user file (saslConfigDir of the router)"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
 
@@ -40,6 +44,7 @@ SSL_PROFILE = configuration(
         STRING,
         "Password of the key: env:NAME, file:PATH, pass:TEXT, literal:TEXT, or the text itself.",
         hidden=True,
+        on_host=names_place,
     ),
     setting(
         "uidFormat",
@@ -66,6 +71,7 @@ AUTH_SERVICE_PLUGIN = configuration(
     setting("realm", STRING, "Host name told in the SASL init.", deprecated_name="saslInitHostname"),
     setting("sslProfile", STRING, "Name of the sslProfile for the connection.", deprecated_name="authSslProfile"),
     operations=("CREATE", "DELETE"),
+    refused=NO_PLUGINS,
 )
 
 _SHARED: tuple[Attribute, ...] = (
@@ -78,7 +84,7 @@ _SHARED: tuple[Attribute, ...] = (
     setting(
         "role",
         ROLES,
-        "Who is at the other end: a client, a router, a broker (route-container), an edge router.",
+        "Who is at the other end: a client, a router, a broker (route-container).",
         default="normal",
     ),
     setting(
@@ -132,8 +138,14 @@ _SHARED: tuple[Attribute, ...] = (
         "Message parts that the MESSAGE log shows: none, all, or names of properties by comma.",
         default="none",
         deprecated_name="logMessage",
+        only_default="this router writes no message parts to its log: leave it at none",
     ),
-    setting("policyVhost", STRING, "Name of the vhost whose policy holds for the connections."),
+    setting(
+        "policyVhost",
+        STRING,
+        "Name of the vhost whose policy holds for the connections.",
+        only_default=NO_POLICIES,
+    ),
     setting(
         "openContainerId",
         STRING,
@@ -155,10 +167,37 @@ LISTENER = configuration(
     ),
     setting("port", PORT, "Port number or service name; 0 takes any free port.", default="amqp"),
     *_SHARED,
-    setting("authenticatePeer", BOOLEAN, "Only peers that have authenticated themselves.", default=False),
-    setting("saslPlugin", STRING, "Name of the authServicePlugin that handles SASL."),
-    setting("requireEncryption", BOOLEAN, "Only encrypted connections.", default=False),
-    setting("requireSsl", BOOLEAN, "Only TLS connections.", default=False),
+    setting(
+        "authenticatePeer",
+        BOOLEAN,
+        "Only peers that have authenticated themselves: ANONYMOUS is neither offered nor taken, whatever "
+        "saslMechanisms says, and a peer without SASL is refused.",
+        default=False,
+    ),
+    setting("saslPlugin", STRING, "Name of the authServicePlugin that handles SASL.", only_default=NO_PLUGINS),
+    setting(
+        "requireEncryption",
+        BOOLEAN,
+        "Only encrypted connections. There are no SASL security layers here: it needs an sslProfile, and then only TLS "
+        "connections are taken.",
+        default=False,
+    ),
+    setting("requireSsl", BOOLEAN, "Only TLS connections; needs an sslProfile.", default=False),
+    setting(
+        "management",
+        MANAGEMENT,
+        "What clients may ask of the management of this router and, through it, of others: nothing (links to "
+        "$management are refused, and messages to it rejected), or all.",
+        default="write",
+    ),
+    setting(
+        "managementFiles",
+        BOOLEAN,
+        "Management requests that come here may name files and environment variables of the router's machine: for an "
+        "operator's own listener, which nobody else can reach.",
+        default=False,
+        on_host=bool,
+    ),
     setting(
         "trustedCertsFile",
         PATH,
@@ -180,7 +219,13 @@ LISTENER = configuration(
         minimum=0,
         maximum=MAX_INT,
     ),
-    setting("multiTenant", BOOLEAN, "Each virtual host of clients is an address space of its own.", default=False),
+    setting(
+        "multiTenant",
+        BOOLEAN,
+        "Each virtual host of clients is an address space of its own.",
+        default=False,
+        only_default="all clients of this router share one address space: run a mesh for each tenant",
+    ),
     setting("failoverUrls", STRING, "URLs, by comma, that clients are told as alternatives."),
     setting(
         "routeAddress",
@@ -192,9 +237,21 @@ LISTENER = configuration(
     setting("openCapabilities", STRING, "Capabilities, by blank, that clients are offered besides our own."),
     setting("healthz", BOOLEAN, "With http: answer /healthz.", default=True),
     setting("metrics", BOOLEAN, "With http: answer /metrics.", default=True),
-    setting("websockets", BOOLEAN, "With http: accept AMQP over WebSocket.", default=True),
+    setting(
+        "websockets",
+        BOOLEAN,
+        "With http: accept AMQP over WebSocket.",
+        default=False,
+        only_default="this router speaks no AMQP over WebSocket: clients use TCP or TLS",
+    ),
     setting("http", BOOLEAN, "Speak HTTP here and no plain AMQP.", default=False),
-    setting("httpRootDir", PATH, "With http: folder of static files to serve.", deprecated_name="httpRoot"),
+    setting(
+        "httpRootDir",
+        PATH,
+        "With http: folder of static files to serve.",
+        deprecated_name="httpRoot",
+        only_default="this router serves no files over HTTP: use a web server",
+    ),
     operations=("CREATE", "DELETE"),
 )
 
@@ -205,7 +262,19 @@ CONNECTOR = configuration(
     setting("port", PORT, "Port number or service name.", default="amqp"),
     *_SHARED,
     setting("openHostname", STRING, "Host name asked for in the open, where it is not host: a broker's virtual host."),
-    setting("allowRedirect", BOOLEAN, "Follow redirects of the peer.", default=True),
+    setting(
+        "allowRedirect",
+        BOOLEAN,
+        "Follow redirects of the peer.",
+        default=False,
+        only_default="this router follows no redirects: name all places in failoverUrls",
+    ),
+    setting(
+        "management",
+        MANAGEMENT,
+        "What the peer may ask of the management of this router over the connection: nothing, or all.",
+        default="none",
+    ),
     setting(
         "verifyHostname",
         BOOLEAN,
@@ -219,6 +288,7 @@ CONNECTOR = configuration(
         STRING,
         "Password: env:NAME, file:PATH, pass:TEXT, literal:TEXT, or the text itself.",
         hidden=True,
+        on_host=names_place,
     ),
     setting("failoverUrls", STRING, "URLs, by comma, that are tried in turn where host and port do not answer."),
     reported("connectionStatus", ("CONNECTING", "SUCCESS", "FAILED"), "How the connection stands."),
@@ -242,6 +312,7 @@ POLICY = configuration(
     count("maxMessageSizeDenied", "Transfers refused for their size."),
     count("totalDenials", "Everything refused."),
     singleton=True,
+    refused=NO_POLICIES,
 )
 
 VHOST = configuration(
@@ -272,6 +343,7 @@ VHOST = configuration(
     ),
     setting("groups", MAP, "Settings (vhostUserGroupSettings) by group name.", default={}, update=True),
     operations=("CREATE", "UPDATE", "DELETE"),
+    refused=NO_POLICIES,
 )
 
 USER_GROUP = configuration(
@@ -308,4 +380,5 @@ USER_GROUP = configuration(
     setting("sourcePattern", NAMES, "Patterns of addresses they may receive from; not together with sources."),
     setting("targetPattern", NAMES, "Patterns of addresses they may send to; not together with targets."),
     configurable=False,
+    refused=NO_POLICIES,
 )

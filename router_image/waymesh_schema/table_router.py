@@ -7,6 +7,8 @@ from .model import BOOLEAN, INTEGER, PATH, STRING, changeable, configuration, co
 
 DISTRIBUTIONS = ("multicast", "closest", "balanced", "unavailable")
 DIRECTIONS = ("in", "out")
+STANDARD_OUTPUTS = ("stderr", "stdout", "syslog")
+"""Outputs of a log that are no files."""
 
 ROUTER = configuration(
     "router",
@@ -19,8 +21,8 @@ ROUTER = configuration(
     ),
     setting(
         "mode",
-        ("standalone", "interior", "edge"),
-        "standalone: no other routers; interior: full member of the mesh; edge: attached to one interior router.",
+        ("standalone", "interior"),
+        "standalone: no other routers; interior: full member of the mesh.",
         default="standalone",
     ),
     reported("area", STRING, "Routing area; there is one, named 0."),
@@ -66,23 +68,43 @@ ROUTER = configuration(
         minimum=1,
         deprecated_name="remoteLsMaxAge",
     ),
-    setting("mobileAddrMaxAge", INTEGER, "Accepted and ignored.", deprecated=True, minimum=0),
     setting(
-        "workerThreads", INTEGER, "Accepted for compatibility; one process is one event loop.", default=4, minimum=1
+        "mobileAddrMaxAge",
+        INTEGER,
+        "Had a meaning in old versions of Qpid Dispatch.",
+        deprecated=True,
+        minimum=0,
+        only_default="it has no effect in any router of today: leave it out",
     ),
-    setting("debugDumpFile", PATH, "Accepted and ignored.", deprecated_name="debugDump"),
+    setting(
+        "workerThreads",
+        INTEGER,
+        "Threads that handle messages.",
+        default=1,
+        minimum=1,
+        only_default="a router works on one thread: leave it out, and run more routers where one is not enough",
+    ),
+    setting(
+        "debugDumpFile",
+        PATH,
+        "File for debug output.",
+        deprecated_name="debugDump",
+        only_default="this router writes no debug output to a file of its own: use the entity log",
+    ),
     setting("saslConfigDir", PATH, "Folder of the SASL configuration.", deprecated_name="saslConfigPath"),
     setting("saslConfigName", STRING, "Name of the SASL configuration, without its .conf ending.", default="qdrouterd"),
     setting(
         "allowUnsettledMulticast",
         BOOLEAN,
-        "Accepted for compatibility: unsettled deliveries to multicast addresses are always taken.",
-        default=False,
+        "Unsettled deliveries to multicast addresses are taken.",
+        default=True,
+        only_default="unsettled deliveries to multicast addresses are always taken: leave it out",
     ),
     setting(
         "allowResumableLinkRoute",
         BOOLEAN,
-        "Whether links with a timeout, or with another expiry policy than link-detach, may be link-routed.",
+        "Whether links may be link-routed whose terminus outlives the connection: with a timeout, or with expiry "
+        "policy connection-close or never.",
         default=True,
     ),
     setting("timestampsInUTC", BOOLEAN, "Write log times in UTC and not in local time.", default=False),
@@ -161,6 +183,7 @@ LOG = configuration(
         STRING,
         "stderr, stdout, syslog, or the path of a file to append to.",
         update=True,
+        on_host=lambda output: output not in STANDARD_OUTPUTS,
         deprecated_name="output",
     ),
     operations=("UPDATE",),

@@ -13,6 +13,11 @@ from .errors import SchemaError
 from .model import Attribute, EntityType
 from .rules import apply_rules
 
+ONLY_FROM_FILE = (
+    "is only taken from the configuration file, or over a listener with managementFiles: yes, because it names a file "
+    "or an environment variable of the router's machine, or gives the right to do so"
+)
+"""What a request is told that names something on the machine of the router."""
 _USER_GROUP = ENTITY_TYPES["vhostUserGroupSettings"]
 
 
@@ -35,8 +40,20 @@ def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, A
             if attribute.required:
                 raise SchemaError(entity.name, attribute.name, "is required")
             values[attribute.name] = copy.copy(attribute.default)
+    _refuse_unsupported(entity, values)
     apply_rules(entity.name, values)
     return values
+
+
+def refuse_host_values(entity: EntityType, values: Mapping[str, Any]) -> None:
+    """Refuse values of a request that name a file or an environment variable of the router's machine.
+
+    Whoever may send requests could read by them what only the router can read, a mounted Secret for one, and write
+    where only it can write. Raises SchemaError.
+    """
+    for name, value in values.items():
+        if entity.attributes[name].names_host(value):
+            raise SchemaError(entity.name, name, ONLY_FROM_FILE)
 
 
 def validate_update(
@@ -54,8 +71,17 @@ def validate_update(
             values[name] = copy.copy(attribute.default) if value is None else _convert(entity, attribute, value)
         elif name not in current or current[name] != value:
             raise SchemaError(entity.name, name, "cannot be updated")
+    _refuse_unsupported(entity, values)
     apply_rules(entity.name, {**_defaults(entity), **current, **values})
     return values
+
+
+def _refuse_unsupported(entity: EntityType, values: Mapping[str, Any]) -> None:
+    """A setting acts or is refused: nobody is to rely on what this router does not do."""
+    for name, value in values.items():
+        attribute = entity.attributes[name]
+        if attribute.only_default and value != attribute.default and value != "":
+            raise SchemaError(entity.name, name, attribute.only_default)
 
 
 def _present(entity: EntityType, attrs: Mapping[str, Any], keep_null: bool = False) -> dict[str, Any]:

@@ -133,6 +133,28 @@ def test_no_sasl_where_it_is_required(by_password: Guarded) -> None:
         assert raw.read_to_end() == SASL
 
 
+@pytest.mark.parametrize("mechanisms", ["", "ANONYMOUS", "ANONYMOUS PLAIN"])
+def test_nobody_is_anonymous_where_peers_authenticate(start_router: StartRouter, mechanisms: str) -> None:
+    """Without users nobody can: the router says so when it starts, and refuses each client."""
+    port = free_port()
+    said = {"saslMechanisms": mechanisms} if mechanisms else {}
+    listener = section("listener", name="guarded", host="127.0.0.1", port=port, authenticatePeer=True, **said)
+    guarded = Guarded(start_router(extra=listener), port)
+    assert "listener guarded: authenticatePeer: yes: every client is refused" in guarded.router.log
+    with RawClient(port) as raw:
+        raw.send(SASL)
+        assert raw.read(8) == SASL
+        assert not raw.expect(SaslMechanisms).sasl_server_mechanisms
+        raw.put(SaslInit(mechanism="ANONYMOUS"))
+        assert raw.expect(SaslOutcome).code == 1
+    with RawClient(port) as raw:
+        raw.send(AMQP)
+        assert raw.read_to_end() == SASL
+    client = Client(f"amqp://127.0.0.1:{port}", wait=False)
+    assert client.wait_ended()
+    client.close()
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -230,6 +252,30 @@ def test_large_messages_over_tls(encrypted: Guarded, authority: Authority) -> No
             received.accept()
             assert sent.outcome() == "accepted"
             receiver.close()
+
+
+def test_encryption_is_required(
+    start_router: StartRouter, authority: Authority, server: KeyPair, worker: KeyPair
+) -> None:
+    """Together with authentication, and mechanisms left to the router: a certificate is a way in, no name is none."""
+    port = free_port()
+    listener = section(
+        "listener", name="tls", host="127.0.0.1", port=port, sslProfile="tls", requireEncryption=True,
+        authenticatePeer=True,
+    )  # fmt: skip
+    guarded = Guarded(start_router(extra=tls_profile(authority, server, uidFormat="n") + listener), port)
+    assert "every client is refused" not in guarded.router.log
+    for first in (SASL, AMQP):
+        with RawClient(port) as raw:
+            raw.send(first)
+            assert not raw.read_to_end().startswith(b"AMQP")
+    url = f"amqps://127.0.0.1:{port}"
+    with Client(url, ssl_domain=client_domain(authority, worker)) as client:
+        passes(client)
+        assert ("worker", "EXTERNAL", True) in guarded.users()
+    stranger = Client(url, wait=False, ssl_domain=client_domain(authority), allowed_mechs="ANONYMOUS")
+    assert stranger.wait_ended()
+    stranger.close()
 
 
 def test_plain_client_at_a_tls_port_is_refused(encrypted: Guarded) -> None:

@@ -77,11 +77,14 @@ class Up:
 
     def url(self, router: str) -> str:
         """Where clients of a router connect."""
-        return f"amqp://127.0.0.1:{self.remembered()['ports'][router]['listener/amqp'][1]}"
+        return self._url(router, "listener/amqp")
+
+    def _url(self, router: str, purpose: str) -> str:
+        return f"amqp://127.0.0.1:{self.remembered()['ports'][router][purpose][1]}"
 
     def client(self, router: str) -> ManagementClient:
         """For management requests to a router."""
-        return ManagementClient(self.url(router))
+        return ManagementClient(self._url(router, "management"))
 
     def end_routers(self) -> None:
         """End routers that are left because the run was killed."""

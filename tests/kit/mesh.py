@@ -60,7 +60,7 @@ class Mesh:
         for number in range(count):
             name = NAMES[number]
             text = section("router", id=name, mode="interior")
-            text += section("listener", name="clients", host="127.0.0.1", port=clients[number])
+            text += section("listener", name="clients", host="127.0.0.1", port=clients[number], managementFiles=True)
             text += section(
                 "listener",
                 name="routers",

@@ -145,8 +145,8 @@ class RouterProcess:
 def standalone(folder: Path, name: str = "A", extra: str = "") -> RouterProcess:
     """A standalone router with one listener, not started; `extra` is appended to its configuration."""
     port = free_port()
-    config = section("router", id=name, mode="standalone") + section("listener", host="127.0.0.1", port=port) + extra
-    return RouterProcess(folder, name, config, [port])
+    listener = section("listener", host="127.0.0.1", port=port, managementFiles=True)
+    return RouterProcess(folder, name, section("router", id=name, mode="standalone") + listener + extra, [port])
 
 
 def section(entity: str, **attributes: object) -> str:

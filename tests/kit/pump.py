@@ -76,6 +76,7 @@ class Hub:
         if isinstance(self.handler, Core):
             known = RouterConnection(settings, self.handler, self.now)
             known.peer = host.Peer("peer")
+            known.management = True
             self.handler.add_connection(known)
             conn: Connection = known
         else:

@@ -16,6 +16,7 @@ import pytest
 from tests.kit.boot import BootedRouter
 from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
+from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
 from waymesh_operator.certificates import TlsRequest, next_tls
 from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
@@ -39,7 +40,7 @@ from waymesh_operator.specs import (
 pytestmark = pytest.mark.e2e
 
 MESH = Ref("ns", "mesh")
-AMQP, AMQPS, MESH_PORT, LOCAL = "5672", "5671", "55671", "55673"
+AMQP, AMQPS, MESH_PORT, OPERATORS_PORT, LOCAL = "5672", "5671", "55671", "55672", "55673"
 ROUTER = Router(
     MESH,
     size=2,
@@ -80,7 +81,7 @@ class Pods:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ports = [
-            {port: str(free_port()) for port in (AMQP, AMQPS, MESH_PORT, "55672", LOCAL, "9090")} for _ in "ab"
+            {port: str(free_port()) for port in (AMQP, AMQPS, MESH_PORT, OPERATORS_PORT, LOCAL, "9090")} for _ in "ab"
         ]
         self.routers: list[BootedRouter] = []
 
@@ -114,6 +115,15 @@ class Pods:
         elif told.get("port") in self.ports[ordinal] and "host" in told:
             told |= {"host": "127.0.0.1", "port": self.ports[ordinal][told["port"]]}
         return told
+
+    def operator(self, ordinal: int) -> ManagementClient:
+        """The operator's way to a router."""
+        files = self.folder / "operator"
+        files.mkdir(exist_ok=True)
+        for name, data in TLS.secrets("mesh")["mesh-operator-tls"].items():
+            (files / name).write_bytes(data)
+        tls = Tls(str(files / "ca.crt"), str(files / "tls.crt"), str(files / "tls.key"))
+        return ManagementClient(f"amqps://localhost:{self.ports[ordinal][OPERATORS_PORT]}", tls=tls)
 
     def client(self, ordinal: int) -> ManagementClient:
         return ManagementClient(f"amqp://127.0.0.1:{self.ports[ordinal][LOCAL]}")
@@ -169,7 +179,7 @@ def test_routers_boot_find_each_other_and_hold_what_is_wanted_before_and_after_a
     desired = desire(changed)
     actions = pods.plan(1, desired)
     assert actions
-    with pods.client(1) as client:
+    with pods.operator(1) as client:
         for action in actions:
             apply_entity(client, action)
     assert pods.plan(1, desired) == []

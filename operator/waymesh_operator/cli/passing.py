@@ -1,4 +1,4 @@
-"""`waymesh stat` and `waymesh manage` on a router pod: options about the cluster, and the rest for the tool."""
+"""`waymesh stat` and `waymesh manage` on a router pod or on a local mesh: what names it, and the rest for the tool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from waymesh_operator.errors import WaymeshError
 
 from .cluster import Where, bus
+from .local_bus import local_bus
 
+_BUS = ("-b", "--bus")
 _NAMES = {"--context": "context", "--namespace": "namespace", "-n": "namespace", "--pod": "pod"}
 
 
@@ -42,11 +44,17 @@ def split(words: Sequence[str]) -> Split:
 
 
 def pass_on(tool: Callable[[Sequence[str]], int], words: Sequence[str], cluster: bool) -> int:
-    """Run the tool on the router that the words name; returns its exit code. Raises WaymeshError."""
+    """Run the tool on the router that the words name, else on the running local mesh, else on the tool's default.
+
+    Returns its exit code. Raises WaymeshError.
+    """
     found = split(words)
     help_wanted = bool({"-h", "--help"} & set(found.rest))
-    if help_wanted or not (found.values or cluster):
+    if help_wanted:
         return tool(words)
+    if not (found.values or cluster):
+        url = None if any(word.startswith(_BUS) for word in words) else local_bus()
+        return tool(words if url is None else ["--bus", url, *words])
     where = Where(found.values.get("context"), found.values.get("namespace"))
     with bus(where, found.values.get("pod", "")) as (_, url):
         return tool(["--bus", url, *found.rest])

@@ -182,7 +182,7 @@ class Story:
 
     def _tables(self) -> None:
         names = [f"mesh-{ordinal}" for ordinal in range(3)]
-        with ManagementClient(self._backstage.url(0)) as client:
+        with ManagementClient(self._backstage.mesh.folder.management(names[0])) as client:
             clients = {name: client.at(name) for name in names}
             self._console.print("  asked through mesh-0:")
             self._console.print(address_table(self._backstage.mesh.ref, read_addresses(clients.values())))

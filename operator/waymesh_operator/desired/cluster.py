@@ -9,6 +9,8 @@ from waymesh_operator.certificates import TlsRequest
 from waymesh_operator.entities import (
     CREDENTIALS,
     MUTUAL,
+    OPERATORS,
+    POD,
     ROUTER,
     TELEMETRY_FOLDER,
     USERS_NAME,
@@ -113,8 +115,8 @@ def _listener_entities(router: Router) -> list[Entity]:
     ]
     names = TlsRequest(ref.name, ref.namespace)
     operator, routers = replace(MUTUAL, peers=names.operator_names), replace(MUTUAL, peers=names.router_names)
-    entities.append(listener_entity(ref, "management", ("", MANAGEMENT_PORT), "normal", operator))
-    entities.append(listener_entity(ref, "local", ("127.0.0.1", LOCAL_PORT), "normal"))
+    entities.append(listener_entity(ref, OPERATORS, ("", MANAGEMENT_PORT), "normal", operator))
+    entities.append(listener_entity(ref, POD, ("127.0.0.1", LOCAL_PORT), "normal"))
     entities.append(http_entity(ref, HTTP_PORT))
     if router.role == "interior":
         entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", routers))

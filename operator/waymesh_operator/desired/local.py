@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from waymesh_operator.entities import (
     CREDENTIALS,
     OPEN,
+    OPERATORS,
     TELEMETRY_FOLDER,
     Offer,
     connector_entity,
@@ -83,6 +84,6 @@ def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
         offer = Offer(listener.route_address, listener.open_capabilities)
         yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name], offer=offer)
-    yield DesiredListener("management", place.bind, place.management_port)
+    yield DesiredListener(OPERATORS, place.bind, place.management_port)
     if router.role == "interior":
         yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")

@@ -227,7 +227,7 @@ class LocalMesh:
         self.folder.save()
 
     def _client(self, name: str) -> LiveClient:
-        return self._world.connect(f"amqp://{LOOPBACK}:{self.folder.ports[name]['management'][1]}")
+        return self._world.connect(self.folder.management(name))
 
     def _tell(self, level: str, text: str) -> None:
         self._world.events(Event(level, text))

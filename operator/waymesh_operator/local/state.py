@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from waymesh_operator.entities import OPERATORS
 from waymesh_operator.errors import LocalError
 from waymesh_operator.specs import Ref
 
@@ -64,6 +65,10 @@ class StateFolder:
     def save(self) -> None:
         """Remember ports and pids."""
         replace_text(self._file, json.dumps({"ports": self.ports, "pids": self.pids}, indent=1))
+
+    def management(self, router: str) -> str:
+        """AMQP URL of a router's management; listeners for clients take no management requests."""
+        return f"amqp://127.0.0.1:{self.ports[router][OPERATORS][1]}"
 
     def config(self, router: str) -> Path:
         """The configuration file of a router."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from waymesh_amqp.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
-from waymesh_amqp.performatives import Attach, Open, Terminus
-from waymesh_amqp.types import Symbol
-from waymesh_router.core.keys import bare_address
+from waymesh_amqp.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, UNAUTHORIZED_ACCESS, AmqpError
+from waymesh_amqp.outcomes import rejected
+from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
+from waymesh_amqp.types import Symbol, encode
+from waymesh_router.core.keys import bare_address, names_management
 from waymesh_router.core.model import CONTROL, DATA, ENDPOINT
 
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
 COST_PROPERTY = "qd.inter-router-cost"
-MANAGEMENT = "$management"
+NO_MANAGEMENT = "management is not allowed on this connection"
+MANAGEMENT_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)))
+"""The outcome of a message to the management of a router."""
 DRAINING = "router is draining"
 """What clients are told that are to go elsewhere."""
 _MAX_COST = 0x7FFFFFFF
@@ -70,10 +73,15 @@ def for_management(attach: Attach) -> bool:
     if attach.role:
         return attach.source is not None and bool(attach.source.dynamic)
     address = attach.target.address if attach.target is not None else None
-    if not isinstance(address, str):
-        return False
-    text = bare_address(address)
-    return text == MANAGEMENT or text.endswith("/" + MANAGEMENT)
+    return isinstance(address, str) and names_management(address)
+
+
+def check_management(attach: Attach) -> None:
+    """For a peer that may not manage routers: refuse a link to or from the management. Raises Refusal."""
+    terminus = attach.source if attach.role else attach.target
+    address = terminus.address if terminus is not None else None
+    if isinstance(address, str) and names_management(address):
+        raise Refusal(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)
 
 
 def mesh_attach(name: str, kind: int, incoming: bool) -> Attach:

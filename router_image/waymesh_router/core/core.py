@@ -193,6 +193,8 @@ class Core(Addressing):
         """Accept a link that the peer attaches. Raises Refusal."""
         kind = attaching.link_kind(attach)
         between_routers = conn.role == "inter-router"
+        if not conn.management and not between_routers:
+            attaching.check_management(attach)
         if kind == ENDPOINT and between_routers and conn.control_in is not None:
             self.linkroutes.attach(conn, lk, attach)
             return
@@ -273,6 +275,7 @@ class Core(Addressing):
         text = target.address
         if text is None or not bare_address(text):
             lk.anonymous = True
+            lk.no_management = not lk.connection.management  # type: ignore[attr-defined]
             lk.accept(attach, attach.source, target)
             lk.annotations = self.plain_annotations
             lk.grant()

@@ -11,6 +11,7 @@ cdef class Forwarding(Handler):
     cdef public dict addresses
     cdef public Sections sections
     cdef public dict annotation_cache
+    cdef public Address forbidden
     cdef public Annotations plain_annotations
     cdef public Target picked
     cdef public int priority

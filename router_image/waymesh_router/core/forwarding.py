@@ -18,7 +18,8 @@ from waymesh_router.core.annotations import (
     redirected,
     transit_section,
 )
-from waymesh_router.core.keys import RELAYED
+from waymesh_router.core.attaching import MANAGEMENT_REJECTED
+from waymesh_router.core.keys import RELAYED, names_management
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.samples import DROPPED, NEVER, OUTCOMES
 from waymesh_router.core.sections import Sections
@@ -63,6 +64,7 @@ class Forwarding(Handler):
         self.addresses: dict[str, Address] = {}
         self.sections = Sections()
         self.annotation_cache: dict[bytes, Annotations] = {}
+        self.forbidden = Address("", CLOSEST)  # stands for an address to which the sender may not send
         self.plain_annotations = local_annotations(router_id, None)
         self.picked: Target | None = None
         self.priority = 4
@@ -233,7 +235,9 @@ class Forwarding(Handler):
         """The address of a message on a link that has none. None: the message was dealt with here."""
         if annotations.to is not None:
             known = annotations.address
-            if known is None or known.dead:
+            if lk.no_management and names_management(annotations.to):
+                known = self.forbidden
+            elif known is None or known.dead:
                 known = self.lookup(annotations.to, annotations.phase)
                 annotations.address = known
         else:
@@ -245,8 +249,9 @@ class Forwarding(Handler):
                 self.refuse_delivery(lk, more, REJECTED)
                 return None
             known = self.address_by_to(lk, annotations, b, at, end)
-        if known is None:
-            self.refuse_delivery(lk, more, RELEASED)
+        if known is None or known is self.forbidden:
+            self.refuse_delivery(lk, more, RELEASED if known is None else MANAGEMENT_REJECTED)
+            return None
         return known
 
     def address_by_to(
@@ -275,7 +280,7 @@ class Forwarding(Handler):
             text = raw.decode()
         except UnicodeDecodeError:
             return None
-        found = self.lookup(text, annotations.phase)
+        found = self.forbidden if lk.no_management and names_management(text) else self.lookup(text, annotations.phase)
         if found is None and lk.kind == ENDPOINT:
             found = self.relayed(lk, text)
         lk.seen_to = raw

@@ -16,6 +16,8 @@ ROUTER = "R"
 TOPOLOGICAL = "T"
 RELAYED = "A"
 LINK_ROUTES = ("C", "D", "E", "F")
+MANAGEMENT = "$management"
+_OF_ROUTERS = ("_local/", "_topo/", "_edge/")
 _PREFIX = {"in": "C", "out": "D"}
 _PATTERN = {"in": "E", "out": "F"}
 
@@ -48,6 +50,12 @@ def address_key(text: str, router_id: str, phase: str = "0") -> str:
                     return TOPOLOGICAL + rest
                 return LOCAL + rest if router == router_id else ROUTER + router
     return MOBILE + phase + text
+
+
+def names_management(text: str) -> bool:
+    """Whether an address text names the management of a router, this one or another."""
+    text = bare_address(text)
+    return text == MANAGEMENT or (text.startswith(_OF_ROUTERS) and MANAGEMENT in text)
 
 
 def key_name(key: str) -> str:

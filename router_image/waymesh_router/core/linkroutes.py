@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, RESOURCE_LIMIT_EXCEEDED, AmqpError
+from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
 from waymesh_router.core import linknames, nolocal, rewriting
 from waymesh_router.core.attaching import Refusal
@@ -65,6 +65,8 @@ class LinkRoutes:
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}
         self._mirrors = MirrorSessions()
         self._owing: deque[tuple[float, RouterLink]] = deque()
+        self.resumable = True
+        """Whether links are routed whose terminus outlives the connection."""
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -179,6 +181,8 @@ class LinkRoutes:
             if conn.role == INTER_ROUTER:
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
             return False
+        if not self.resumable and rewriting.outlives_connection(attach):
+            raise Refusal(NOT_ALLOWED, "this router routes no links whose terminus outlives the connection")
         refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
         for way in ways:
             try:

@@ -45,6 +45,7 @@ class RouterConnection(Connection):
     """A connection with its role in the mesh. `origin`: name of the listener or connector it came from.
 
     `route_address`: the address by which the attaches of a client are routed that name none; "" for none.
+    `management`: the peer may send management requests; `management_files`: these may name files of our machine.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -52,6 +53,8 @@ class RouterConnection(Connection):
         self.role = "normal"
         self.origin = ""
         self.route_address = ""
+        self.management = False
+        self.management_files = False
         self.peer: Any = None
         self.cost = 1
         self.strip_in = True
@@ -88,7 +91,8 @@ class RouterLink(Link):
     container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
     `client`: container-id to look for where a client does not want what it sends itself, see nolocal.py.
     `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
-    `container`: on the other side is a route-container.
+    `container`: on the other side is a route-container. `no_management`: an anonymous sender that may not send to the
+    management of routers.
     """
 
     def __init__(self, session: Session) -> None:
@@ -98,6 +102,7 @@ class RouterLink(Link):
         self.priority = DEFAULT_PRIORITY
         self.address: Address | None = None
         self.anonymous = False
+        self.no_management = False
         self.strip = True
         self.annotations: Annotations | None = None
         self.seen_section = b""

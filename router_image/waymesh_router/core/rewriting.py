@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.performatives import Attach
 from waymesh_amqp.types import Raw, Symbol, encode
 from waymesh_router.core.annotations import encoded_map, split_map
-from waymesh_router.core.keys import bare_address
+from waymesh_router.core.keys import MANAGEMENT, bare_address
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Terminus
@@ -24,7 +24,6 @@ DYNAMIC_ADDRESS = "x-opt-qd.address"
 TEMPORARY = ("temporary-queue", "temporary-topic")
 """Capabilities of a terminus: a node that a container made for somebody."""
 _OWN = ("_local/", "_topo/")
-_MANAGEMENT = "$management"
 
 
 ROUTE_ADDRESS = Symbol("x-opt-waymesh.route-address")
@@ -52,7 +51,7 @@ def route_address(attach: Attach) -> str | None:
     if not isinstance(text, str):
         return None
     text = bare_address(text)
-    return None if text.startswith(_OWN) or text == _MANAGEMENT else text
+    return None if text.startswith(_OWN) or text == MANAGEMENT else text
 
 
 def told_address(attach: Attach) -> str | None:
@@ -65,6 +64,14 @@ def is_temporary(attach: Attach) -> bool:
     """Whether the terminus says that a container made its node. That may be gone, or not known here yet."""
     terminus = attach.source if attach.role else attach.target
     return terminus is not None and any(str(c) in TEMPORARY for c in terminus.capabilities or ())
+
+
+def outlives_connection(attach: Attach) -> bool:
+    """Whether the container is to keep the terminus, so that the link can be resumed later. Spec: 3.5.5."""
+    terminus = attach.source if attach.role else attach.target
+    if terminus is None or terminus.kind not in ("source", "target"):
+        return False
+    return bool(terminus.timeout) or str(terminus.expiry_policy) in ("connection-close", "never")
 
 
 def onward_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:

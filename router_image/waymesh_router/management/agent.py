@@ -31,7 +31,7 @@ from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_req
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
 from waymesh_schema.errors import SchemaError
-from waymesh_schema.validate import validate_create, validate_update
+from waymesh_schema.validate import refuse_host_values, validate_create, validate_update
 
 Log = Callable[[str, str], None]
 """Called with a level ("debug", "error") and a text."""
@@ -81,12 +81,15 @@ class Agent:
             "DELETE": self._delete,
         }
 
-    def handle(self, request: Message, now: float) -> Message | None:
-        """Answer a request; None when it asks for no reply, and then nothing is done either, as in Dispatch."""
+    def handle(self, request: Message, now: float, host_values: bool = False) -> Message | None:
+        """Answer a request; None when it asks for no reply, and then nothing is done either, as in Dispatch.
+
+        `host_values`: the request may name files and environment variables of the router's machine.
+        """
         if not request.reply_to:
             return None
         try:
-            status, body = self._perform(read_request(request), now)
+            status, body = self._perform(read_request(request, host_values), now)
         except ManagementError as error:
             return self._failure(request, error.status, error.description)
         except SchemaError as error:
@@ -95,19 +98,25 @@ class Agent:
             return self._failure(request, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         return _reply(request, status, STATUS_TEXT[status], body)
 
-    def configure(self, type_name: str, attributes: Mapping[str, Any]) -> str:
+    def configure(self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True) -> str:
         """Check and create an entity of the configuration; returns its identity. CREATE takes the same path.
 
+        `host_values`: attributes may name files and environment variables of the router's machine.
         Raises ManagementError or SchemaError, and then nothing has changed.
         """
         kind = entity_type(type_name)
         adapter = self._adapter(kind)
+        if kind.refused:
+            raise not_implemented(f"{kind.name}: {kind.refused}")
         if adapter is None:
             raise not_implemented(f"{kind.name}: this router has no entities of this type yet")
         if attributes.get("identity") is not None:
             raise bad_request("'identity' is given by the router and cannot be set")
         plain = {name: value for name, value in attributes.items() if name != "identity"}
-        return adapter.create(validate_create(kind, plain))
+        values = validate_create(kind, plain)
+        if not host_values:
+            refuse_host_values(kind, values)
+        return adapter.create(values)
 
     def _perform(self, request: Request, now: float) -> tuple[int, Any]:
         self._log("debug", f"request {request.operation} type={request.type} {request.ids or ''}")
@@ -136,7 +145,7 @@ class Agent:
         kind = entity_type(type_name)
         if "CREATE" not in kind.operations:
             raise forbidden(f"{kind.name} cannot be created")
-        identity = self.configure(kind.name, attributes)
+        identity = self.configure(kind.name, attributes, request.host_values)
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, _without_secrets(kind, row)
 
@@ -153,6 +162,8 @@ class Agent:
         # Clients send back all they have read: an attribute that keeps its value is no change (and no error).
         values = validate_update(kind, request.body, shown)
         changed = {name: value for name, value in values.items() if shown.get(name) != value}
+        if not request.host_values:
+            refuse_host_values(kind, changed)
         if changed:
             adapter.update(row["identity"], changed)
         # A connection whose adminStatus became "deleted" may be gone by now.

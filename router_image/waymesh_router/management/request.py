@@ -16,7 +16,10 @@ _NODE_TYPES = (None, MANAGEMENT_TYPE, "management", "org.apache.qpid.dispatch.ma
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The parts of a request every operation reads. Texts are plain strings; `count` None means all."""
+    """The parts of a request every operation reads. Texts are plain strings; `count` None means all.
+
+    `host_values`: the request may name files and environment variables of the router's machine.
+    """
 
     operation: str
     type: str | None
@@ -27,6 +30,7 @@ class Request:
     count: int | None
     properties: Mapping[str, Any]
     body: Mapping[str, Any]
+    host_values: bool = False
 
     @property
     def ids(self) -> dict[str, str]:
@@ -46,7 +50,7 @@ class Request:
         return _whole(self.properties.get(name), name)
 
 
-def read_request(message: Message) -> Request:
+def read_request(message: Message, host_values: bool = False) -> Request:
     """Read a request; raises `ManagementError` 400 when it has no operation or a part is of the wrong type."""
     properties = _string_keys(message.application_properties or {})
     body = {} if message.body is None else message.body
@@ -67,6 +71,7 @@ def read_request(message: Message) -> Request:
         count=_whole(properties.get("count", body.get("count")), "count") or None,
         properties=properties,
         body=body,
+        host_values=host_values,
     )
 
 

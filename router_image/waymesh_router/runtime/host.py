@@ -91,10 +91,9 @@ class SocketHost:
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener. Raises HostError (an OSError) when its port or certificate is unusable."""
         profile = self._profile(f"listener {attrs['name']}", attrs)
-        if attrs.get("requireSsl") and profile is None:
-            raise HostError(f"listener {attrs['name']}: requireSsl: needs an sslProfile")
-        if attrs.get("peerNames") and profile is None:
-            raise HostError(f"listener {attrs['name']}: peerNames: needs an sslProfile")
+        for attribute in ("requireSsl", "requireEncryption", "peerNames"):
+            if attrs.get(attribute) and profile is None:
+                raise HostError(f"listener {attrs['name']}: {attribute}: needs an sslProfile")
         http = bool(attrs.get("http"))
         accepted = self._http_accepted if http else self.accepted
         listener = Listener(self.loop, attrs, profile, accepted, self._server_log)

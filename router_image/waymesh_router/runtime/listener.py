@@ -13,12 +13,11 @@ from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.peer_names import refused_name
 from waymesh_router.runtime.tls import TlsProfile, listener_verify_mode
 from waymesh_router.runtime.tls_io import FirstBytes, Handshake
+from waymesh_router.transports import handshake_timeout_s
 
 ACCEPTS_PER_TURN = 64
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY_ACCEPT_S = 1.0
-DEFAULT_HANDSHAKE_S = 15.0
-"""Time for the TLS handshake when initialHandshakeTimeoutSeconds is not given."""
 
 Log = Callable[[str, str], None]
 """level, text"""
@@ -114,7 +113,7 @@ class Listener:
             self._accepted(self, sock, peer)
             return
         fd = sock.fileno()
-        limit = float(self.attrs.get("initialHandshakeTimeoutSeconds") or DEFAULT_HANDSHAKE_S)
+        limit = handshake_timeout_s(self.attrs)
         timer = self._loop.call_later(limit, lambda: self._fail(fd, peer, "TLS: the handshake took too long"))
         self._handshakes[fd] = (sock, timer)
 
@@ -125,7 +124,7 @@ class Listener:
         """The client's first bytes told whether it wants TLS."""
         sock, timer = self._handshakes[fd]
         if not tls:
-            if self.attrs.get("requireSsl") or self.attrs.get("peerNames"):
+            if any(self.attrs.get(name) for name in ("requireSsl", "requireEncryption", "peerNames")):
                 self._fail(fd, peer, "the client does not use TLS, which is required here")
             else:
                 self._accepted(self, self._forget(fd), peer)

@@ -84,6 +84,7 @@ class Running:
         self.log = Log(lambda: datetime.now(UTC).astimezone())
         self.loop = Loop()
         self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")
+        self.log.set_time(self._router_attrs["timestampsInUTC"], self._router_attrs["timestampFormat"])
         rng = random.Random()
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()  # seconds since the epoch: peers tell a restart of this router by its boot time

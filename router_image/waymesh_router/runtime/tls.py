@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.tls_expiry import not_after
+from waymesh_schema.password import ENV, FILE, password_form
 
 FILE_ATTRIBUTES = ("certFile", "privateKeyFile", "passwordFile")
 """Beside the files of authorities."""
@@ -23,6 +24,7 @@ PROTOCOLS = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+_EXCLUDED = {ssl.TLSVersion.TLSv1_1: ssl.OP_NO_TLSv1_1, ssl.TLSVersion.TLSv1_2: ssl.OP_NO_TLSv1_2}
 
 
 _Stamp = tuple[int, int] | None
@@ -132,6 +134,9 @@ class TlsProfile:
             raise HostError(f"sslProfile {self.name}: protocols: {error.args[0]} is none of {known}") from None
         context.minimum_version = versions[0]
         context.maximum_version = versions[-1]
+        for version, excluded in _EXCLUDED.items():  # only the ends of a range can be given as versions
+            if versions[0] < version < versions[-1] and version not in versions:
+                context.options |= excluded
 
     def _limit_ciphers(self, context: ssl.SSLContext) -> None:
         text = self.attrs.get("ciphers")
@@ -186,12 +191,10 @@ def password_of(entity: str, text: str) -> str:
 
     `entity`: the entity and attribute that say so, for the text of a HostError.
     """
-    form, colon, rest = text.partition(":")
-    if not colon or form not in ("env", "file", "pass", "literal"):
-        return text
-    if form == "file":
+    form, rest = password_form(text)
+    if form == FILE:
         return _first_line(entity, rest)
-    if form == "env":
+    if form == ENV:
         value = os.environ.get(rest)
         if value is None:
             raise HostError(f"{entity}: environment variable {rest} is not set")

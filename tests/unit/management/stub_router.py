@@ -149,15 +149,16 @@ class StubRouter:
 
 
 class Manager:
-    """Asks the agent of a router, through the codec."""
+    """Asks the agent of a router, through the codec. `host_values`: as over a listener with managementFiles."""
 
     def __init__(self, router: StubRouter) -> None:
+        self.host_values = True
         self.agent = build_agent(router)  # type: ignore[arg-type]
 
     def ask(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, str, Any]:
         """Status, description and body of the reply."""
         sent = Message(reply_to="temp.1", application_properties={"operation": operation, **properties}, body=body)
-        answer = self.agent.handle(decode_message(encode_message(sent)), NOW)
+        answer = self.agent.handle(decode_message(encode_message(sent)), NOW, self.host_values)
         assert answer is not None
         reply = decode_message(encode_message(answer))
         assert reply.application_properties is not None

@@ -173,7 +173,7 @@ def test_the_router_entity(router: StubRouter, manager: Manager) -> None:
         "mode": "interior",
         "area": "0",
         "version": "1.2.3",
-        "workerThreads": 4,
+        "workerThreads": 1,
         "connectionCount": 1,
         "linkCount": 0,
         "nodeCount": 0,

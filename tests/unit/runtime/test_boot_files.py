@@ -40,7 +40,7 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
         with ManagementClient(router.url) as client:
             assert [row["name"] for row in client.query("address", ["name"])] == ["k8s/ns/address/a"]
             assert not client.query("connector", ["name"])
-            with pytest.raises(ManagementError, match="no entities of this type yet") as raised:
+            with pytest.raises(ManagementError, match="enforces no policies") as raised:
                 client.create("vhost", VHOST[1])
             assert raised.value.status == 501
         for name in ("vhost/v", "plugin/p", "broker/b", "broker/b/0"):
@@ -52,13 +52,15 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
         router.stop()
 
 
-@pytest.mark.parametrize("entity", [VHOST, PLUGIN])
-def test_a_refused_entity_of_a_person_stops_the_start(tmp_path: Path, port: int, entity: list[Any]) -> None:
+@pytest.mark.parametrize(("entity", "reason"), [(VHOST, "enforces no policies"), (PLUGIN, "hands no SASL exchange")])
+def test_a_refused_entity_of_a_person_stops_the_start(
+    tmp_path: Path, port: int, entity: list[Any], reason: str
+) -> None:
     named = [entity[0], {**entity[1], "name": "mine"}]
     arguments = write_boot_files(tmp_path, {"shared.json.gz": [named], "mesh-0.json": own(port)})
     done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
-    assert "no entities of this type yet" in done.stderr
+    assert reason in done.stderr
 
 
 def test_without_its_listeners_a_router_does_not_start(tmp_path: Path, port: int) -> None:

@@ -129,7 +129,7 @@ def test_the_dump_is_plain_and_in_the_shape_that_clients_read() -> None:
     listener = dump["entityTypes"]["listener"]
     assert listener["fullyQualifiedType"] == PREFIX + "listener"
     assert listener["extends"] == "configurationEntity"
-    assert listener["attributes"]["role"]["type"] == ["normal", "inter-router", "route-container", "edge"]
+    assert listener["attributes"]["role"]["type"] == ["normal", "inter-router", "route-container"]
     assert listener["attributes"]["port"]["type"] == "string"
     assert listener["attributes"]["host"]["deprecationName"] == "addr"
     assert listener["attributes"]["authenticatePeer"]["default"] is False

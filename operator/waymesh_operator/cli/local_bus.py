@@ -1,0 +1,38 @@
+"""Where the management of a local mesh is: no client listener of it takes management requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waymesh_operator.entities import OPERATORS
+from waymesh_operator.errors import WaymeshError
+from waymesh_operator.local.processes import SystemLauncher
+from waymesh_operator.local.state import StateFolder, default_root
+from waymesh_operator.specs import Ref
+
+
+def local_bus(root: Path | None = None) -> str | None:
+    """AMQP URL of the management of the first running router of the local mesh; None where no mesh runs.
+
+    `root`: where the state of local meshes is kept. Raises WaymeshError if several meshes run.
+    """
+    meshes = {}
+    for path in sorted((root or default_root()).glob("*/state.json")):
+        urls = _running(path.parent)
+        if urls:
+            meshes[path.parent.name] = urls[min(urls)]
+    if len(meshes) > 1:
+        places = ", ".join(f"{url} ({name})" for name, url in meshes.items())
+        raise WaymeshError(f"several local meshes run: say which one with --bus: {places}")
+    return next(iter(meshes.values()), None)
+
+
+def _running(path: Path) -> dict[int, str]:
+    """The management of each running router of a mesh by the router's ordinal."""
+    folder = StateFolder(path.parent, Ref("default", path.name))
+    folder.load()
+    return {
+        int(name.rpartition("-")[2]): folder.management(name)
+        for name, pid in folder.pids.items()
+        if OPERATORS in folder.ports.get(name, {}) and SystemLauncher().find(pid, folder.config(name)) is not None
+    }

@@ -1,0 +1,164 @@
+"""Every attribute of the table acts or is refused: nobody relies on a setting that is silently not carried out."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from waymesh_schema.docs import entities_page
+from waymesh_schema.entities import ENTITY_TYPES, Attribute, EntityType
+from waymesh_schema.errors import SchemaError
+from waymesh_schema.model import BOOLEAN, ENTITY_ATTRIBUTES, INTEGER, PATH
+from waymesh_schema.validate import refuse_host_values, validate_create
+
+pytestmark = pytest.mark.engine_independent
+
+REPO = Path(__file__).resolve().parents[3]
+BASE = {
+    "router": {"id": "A"},
+    "log": {"module": "ROUTER"},
+    "router.config.address": {"prefix": "a"},
+    "router.config.linkRoute": {"prefix": "a", "direction": "in"},
+    "router.config.autoLink": {"address": "a", "direction": "in"},
+}
+"""What is needed at least of an entity of each type."""
+CONFIGURED = [entity for entity in ENTITY_TYPES.values() if entity.configurable and not entity.refused]
+SHOWN_ONLY = {("router", "metadata")}
+"""Attributes that are there to be shown, and do no more."""
+
+
+def settable(entity: EntityType) -> Iterator[Attribute]:
+    own = {attribute.name for attribute in ENTITY_ATTRIBUTES}
+    return (a for a in entity.attributes.values() if (a.create or a.update) and a.name not in own)
+
+
+ALL = [(entity, attribute) for entity in CONFIGURED for attribute in settable(entity)]
+REFUSED = [pair for pair in ALL if pair[1].only_default]
+ACTING = [pair for pair in ALL if not pair[1].only_default and (pair[0].name, pair[1].name) not in SHOWN_ONLY]
+
+
+def names(pairs: list[tuple[EntityType, Attribute]]) -> list[str]:
+    return [f"{entity.name} {attribute.name}" for entity, attribute in pairs]
+
+
+def another(attribute: Attribute) -> Any:
+    """A value that is not the default."""
+    if attribute.type == BOOLEAN:
+        return not attribute.default
+    return (attribute.default or 0) + 3 if attribute.type == INTEGER else "all"
+
+
+@functools.cache
+def sources(folder: str) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((REPO / folder).rglob("*.py")))
+
+
+@pytest.mark.parametrize(("entity", "attribute"), REFUSED, ids=names(REFUSED))
+def test_what_is_not_carried_out_is_refused(entity: EntityType, attribute: Attribute) -> None:
+    base = BASE.get(entity.name, {})
+    with pytest.raises(SchemaError) as raised:
+        validate_create(entity, {**base, attribute.name: another(attribute)})
+    assert raised.value.attribute == attribute.name
+    assert raised.value.reason == attribute.only_default
+    assert f"Another value than the default is refused: {attribute.only_default}." in entities_page()
+    if attribute.default is not None:
+        assert validate_create(entity, {**base, attribute.name: attribute.default})[attribute.name] == attribute.default
+
+
+@pytest.mark.parametrize(("entity", "attribute"), ACTING, ids=names(ACTING))
+def test_what_is_taken_is_read_by_the_router(entity: EntityType, attribute: Attribute) -> None:
+    assert re.search(f"[\"']{attribute.name}[\"']", sources("router_image/waymesh_router"))
+
+
+def test_the_attributes_that_are_refused() -> None:
+    """A change here is one that users notice."""
+    assert set(names(REFUSED)) == {
+        "router mobileAddrMaxAge",
+        "router workerThreads",
+        "router debugDumpFile",
+        "router allowUnsettledMulticast",
+        "listener messageLoggingComponents",
+        "listener policyVhost",
+        "listener saslPlugin",
+        "listener multiTenant",
+        "listener websockets",
+        "listener httpRootDir",
+        "connector messageLoggingComponents",
+        "connector policyVhost",
+        "connector allowRedirect",
+    }
+    refused = {entity.name for entity in ENTITY_TYPES.values() if entity.refused}
+    assert refused == {"policy", "vhost", "vhostUserGroupSettings", "authServicePlugin"}
+
+
+@pytest.mark.parametrize(("kind", "attribute"), [("router", "mode"), ("listener", "role"), ("connector", "role")])
+def test_there_are_no_edge_routers(kind: str, attribute: str) -> None:
+    with pytest.raises(SchemaError, match="not 'edge'"):
+        validate_create(ENTITY_TYPES[kind], {**BASE.get(kind, {}), attribute: "edge"})
+
+
+# ---- values that name something on the router's machine
+def host_values() -> Iterator[tuple[EntityType, str, Any]]:
+    """Type, attribute and a value that a client may not give."""
+    special = {"saslPassword": ("file:/s", "env:S"), "password": ("file:/s", "env:S"), "managementFiles": (True,)}
+    for entity, attribute in ALL:
+        if attribute.type == PATH or attribute.on_host is not None:
+            for value in special.get(attribute.name, ("/some/where",)):
+                yield entity, attribute.name, value
+
+
+@pytest.mark.parametrize(("entity", "name", "value"), list(host_values()))
+def test_a_request_may_not_name_what_is_on_the_machine(entity: EntityType, name: str, value: Any) -> None:
+    with pytest.raises(SchemaError) as raised:
+        refuse_host_values(entity, {name: value})
+    assert raised.value.attribute == name
+    assert "managementFiles" in raised.value.reason
+
+
+def test_attributes_that_name_files_are_known_as_such() -> None:
+    found = {name for _, name, _ in host_values()}
+    named_so = {a.name for _, a in ALL if re.search("File|Dir$|Path|path|assword$", a.name)}
+    assert named_so <= found, named_so - found
+
+
+@pytest.mark.parametrize("password", ["pass:x", "literal:file:/x", "secret", "File:x", "", None])
+def test_passwords_that_are_given_may_be_sent(password: str | None) -> None:
+    refuse_host_values(ENTITY_TYPES["connector"], {"saslPassword": password})
+
+
+@pytest.mark.parametrize("output", ["stderr", "stdout", "syslog", None])
+def test_logs_that_are_no_files_may_be_sent(output: str | None) -> None:
+    refuse_host_values(ENTITY_TYPES["log"], {"outputFile": output})
+
+
+# ---- fields of the custom resources
+PASSED_ON = {
+    "resources", "affinity", "tolerations", "topologySpreadConstraints", "nodeSelector", "annotations", "labels",
+}  # fmt: skip
+"""Fields of pods that go to Kubernetes as they are."""
+
+
+def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """(path, name) of each field below a schema."""
+    for name, child in schema.get("properties", {}).items():
+        yield f"{path}.{name}", name
+        if name not in PASSED_ON:
+            yield from fields(child, f"{path}.{name}")
+    if "items" in schema:
+        yield from fields(schema["items"], f"{path}[]")
+
+
+@pytest.mark.parametrize("crd", sorted(path.name for path in (REPO / "crds").glob("*.yaml")))
+def test_each_field_of_a_resource_is_read_by_the_operator(crd: str) -> None:
+    document = yaml.safe_load((REPO / "crds" / crd).read_text(encoding="utf-8"))
+    parser = (REPO / "operator/waymesh_operator/specs/parse.py").read_text(encoding="utf-8")
+    for version in document["spec"]["versions"]:
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        ignored = [path for path, name in fields(spec) if f'"{name}"' not in parser]
+        assert not ignored
