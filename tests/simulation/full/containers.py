@@ -311,4 +311,6 @@ class BrokerCable:
         self.cost = 1
         self.up = True
         self.silent = False
+        self.rate = math.inf
+        self.limit = 1 << 18
         self.wire: Wire | None = None
