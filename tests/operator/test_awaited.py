@@ -111,3 +111,15 @@ def test_worker_says_what_it_waits_for_until_it_is_there_or_the_router_is_gone()
         assert await look() == 0
 
     run(story)
+
+
+def test_a_router_stored_in_a_former_shape_is_left_exactly_as_it_is() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        lab.router(1, telemetry={"target": "Claim", "claimName": "files"})
+        before = lab.kube.writes()
+        await lab.turn()
+        assert lab.kube.writes() == before
+
+    run(story)

@@ -114,6 +114,7 @@ class _Checker:
         self._before = before.manifests
         self._found: dict[Identity, tuple[Document, Mapping[str, Any]]] = {}
         self._names: dict[Identity, tuple[str, int]] = {}
+        self._broken: set[Identity] = set()
         self._problems: list[Problem] = []
 
     def add(self, document: Document) -> None:
@@ -131,6 +132,8 @@ class _Checker:
             wrong += rule_findings(crd.schema, full, self._before.get(identity))
             wrong += secret_findings(full) if crd is SECRET else ()
             self._found[identity] = (document, full)
+            if wrong:
+                self._broken.add(identity)
         self._report(document, subject, wrong)
 
     def finish(self) -> Checked:
@@ -161,7 +164,8 @@ class _Checker:
         return [full for _, full in self._found.values()]
 
     def _parsed(self, kind: str, parse: Callable[[Mapping[str, Any]], _R]) -> list[_R]:
-        return [parse(full) for (found, _), (_, full) in self._found.items() if found == kind]
+        whole = {identity: full for identity, (_, full) in self._found.items() if identity not in self._broken}
+        return [parse(full) for (found, _), full in whole.items() if found == kind]
 
     def _report_conflicts(self, kind: str, lost: Mapping[Ref, Address | AutoLink | LinkRoute]) -> None:
         for loser, winner in lost.items():

@@ -139,7 +139,7 @@ def _local(manifest: Manifest, name: str) -> Ref:
 
 
 def _listener(item: Mapping[str, Any]) -> Listener:
-    users = item.get("users", {}).get("secretRef", {}).get("name", "")
+    users = item["users"]["secretRef"]["name"] if "users" in item else ""
     route, offered = item.get("routeAddress", ""), tuple(item.get("openCapabilities", ()))
     return Listener(item["name"], item["port"], item["tls"], item["auth"], users, route, offered)
 
@@ -168,7 +168,7 @@ def _pod(spec: Mapping[str, Any]) -> Pod:
 def _telemetry(spec: Mapping[str, Any]) -> Telemetry:
     return Telemetry(
         target=spec["target"],
-        claim=spec.get("claimRef", {}).get("name", ""),
+        claim=spec["claimRef"]["name"] if spec["target"] == "Claim" else "",
         s3=_s3(spec["s3"]) if spec["target"] == "S3" else None,
         interval_s=spec["intervalSeconds"],
         rotate_s=spec["rotateSeconds"],
