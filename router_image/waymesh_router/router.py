@@ -31,7 +31,7 @@ from waymesh_router.mesh import Mesh
 from waymesh_router.peers import NOBODY_ADMITTED, admits_anybody, check_mechanisms, mechanisms_of, server_sasl
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
-from waymesh_router.routing.settings import RoutingSettings
+from waymesh_router.routing.settings import routing_settings
 from waymesh_router.sole import SoleConnections
 from waymesh_router.telemetry.collector import Collector, Pace
 from waymesh_router.ticks import Part, Ticks
@@ -84,7 +84,7 @@ class Router:
         self.mesh: Mesh | None = None
         self.next_tick = now
         if self.mode == "interior":
-            self.routing = RoutingEngine(self._routing_settings(router_id, boot), now)
+            self.routing = RoutingEngine(routing_settings(self.attrs, boot), now)
             self.mesh = Mesh(self.core, self.routing, host.retry)
             self.core.mesh = self.mesh
         self.agent = build_agent(self)
@@ -100,18 +100,6 @@ class Router:
         self._started = False
         for key in ("L$management", "M0$management"):
             self.core.subscribe(key, self._on_management)
-
-    def _routing_settings(self, router_id: str, boot: int) -> RoutingSettings:
-        a = self.attrs
-        return RoutingSettings(
-            router_id=router_id,
-            instance=boot,
-            hello_interval_s=a["helloIntervalSeconds"],
-            hello_max_age_s=a["helloMaxAgeSeconds"],
-            ra_interval_s=a["raIntervalSeconds"],
-            ra_interval_flux_s=a["raIntervalFluxSeconds"],
-            remote_ls_max_age_s=a["remoteLsMaxAgeSeconds"],
-        )
 
     def start(self) -> None:
         """Create what the configuration says, in its order, as CREATE requests would.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +22,16 @@ class RoutingSettings:
     ra_interval_s: float = 30.0
     ra_interval_flux_s: float = 4.0
     remote_ls_max_age_s: float = 60.0
+
+
+def routing_settings(attrs: Mapping[str, Any], boot: int) -> RoutingSettings:
+    """The settings that a `router` entity gives. `boot`: when the router started, in seconds since 1970."""
+    return RoutingSettings(
+        router_id=attrs["id"],
+        instance=boot,
+        hello_interval_s=attrs["helloIntervalSeconds"],
+        hello_max_age_s=attrs["helloMaxAgeSeconds"],
+        ra_interval_s=attrs["raIntervalSeconds"],
+        ra_interval_flux_s=attrs["raIntervalFluxSeconds"],
+        remote_ls_max_age_s=attrs["remoteLsMaxAgeSeconds"],
+    )
