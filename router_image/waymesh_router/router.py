@@ -202,10 +202,8 @@ class Router:
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
             self._ticks.run(now)
-        idle = not (
-            self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
-        )
-        return following if idle else min(following, self.next_tick)
+        busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
+        return min(following, self.next_tick) if busy else following
 
     def not_ready(self, now: float) -> str:
         """Why no client should be sent here, "" when clients are welcome."""
