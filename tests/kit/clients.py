@@ -46,6 +46,7 @@ class Client:
         self.ended = threading.Event()
         self.error: str | None = None
         """Why the connection ended: `condition: description`, or proton's text."""
+        self.closed_by_peer = False
         self._thread = threading.Thread(target=self._container.run, name="proton", daemon=True)
         GARBAGE.hold()
         self._thread.start()
@@ -313,6 +314,7 @@ class _Handler(MessagingHandler):
     def on_connection_remote_close(self, event: Any) -> None:
         """Not MessagingHandler's on_connection_error: that one does not tell of amqp:connection:forced."""
         self.client.error = _text(event.connection.remote_condition)
+        self.client.closed_by_peer = True
         event.connection.close()
         self.client.ended.set()
 

@@ -77,6 +77,8 @@ def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
 
 def _user_line(user: str, value: bytes) -> str:
     """A line of the user file. Raises ValueError for what is no usable password and no usable stored keys."""
+    if user != user.strip():
+        raise ValueError("a name does not begin or end with a blank")
     try:
         text = value.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from waymesh_amqp.connection import Connection
 from waymesh_router.host import Peer
 from waymesh_router.router import Router
 from waymesh_schema.config import parse_json
@@ -21,6 +22,10 @@ class NoWorld:
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """There is no log."""
+
+    def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
+        """Has no room."""
+        return False
 
     def log(self, module: str, level: str, text: str) -> None:
         """Says nothing."""

@@ -144,7 +144,7 @@ def test_a_listener_that_raises_goes_on_after_a_pause(host: Running, monkeypatch
 
 def test_a_connector_that_raises_tries_again(host: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[str] = []
-    original = Connector._begin
+    original = Connector._look
 
     def broken(connector: Connector) -> None:
         if not failures:
@@ -152,7 +152,7 @@ def test_a_connector_that_raises_tries_again(host: Running, monkeypatch: pytest.
             raise BUG
         original(connector)
 
-    monkeypatch.setattr(Connector, "_begin", broken)
+    monkeypatch.setattr(Connector, "_look", broken)
     port = free_port()
     with socket.create_server(("127.0.0.1", port)) as server:
         server.settimeout(10)

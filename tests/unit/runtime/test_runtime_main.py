@@ -96,8 +96,8 @@ def test_port_taken(tmp_path: Path) -> None:
 def test_orderly_stop(router: RouterProcess, number: signal.Signals) -> None:
     with Client(router.url) as client:
         os.kill(router.pid, number)
-        error = client.wait_ended()
-    assert error == "amqp:connection:framing-error: connection aborted", "so that clients connect anew"
+        client.wait_ended()
+    assert not client.closed_by_peer, "the transport ends without a close frame, so that clients connect anew"
     wait_until(lambda: not router.alive())
     assert router.stop() == 0
 
