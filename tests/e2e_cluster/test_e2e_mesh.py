@@ -33,8 +33,8 @@ def test_mesh_from_nothing_carries_messages_between_pods(
     assert outcome.duplicates == 0
 
     table = namespace.kubectl("get", "rtr").splitlines()
-    assert table[0].split() == ["NAME", "ROLE", "SIZE", "READY", "CONVERGED", "DRIFT", "AGE"]
-    assert table[1].split()[1:5] == ["interior", "3", "True", "True"]
+    assert table[0].split() == ["NAME", "ROLE", "SIZE", "READY", "PHASE", "CONVERGED", "DRIFT", "AGE"]
+    assert table[1].split()[1:6] == ["interior", "3", "3/3", "Ready", "True"]
 
 
 def test_addresses_are_programmed_on_every_router(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.cluster.namespace import Namespace
+from tests.cluster.paths import say
 from tests.e2e_cluster.scene import Mesh, Traffic
 from tests.kit.waiting import wait_until
 
@@ -27,6 +30,16 @@ def test_scale_up_and_down_under_load_loses_nothing(
     left = mesh.lives()
     assert left == {name: before[name] for name in left}
     traffic.end().check(at_least=500)
+
+
+def test_an_idle_mesh_shrinks_several_routers_at_a_time(operator: Namespace, namespace: Namespace) -> None:
+    mesh = Mesh(namespace).apply(8)
+    mesh.converged(8, deadline_s=240)
+    began = time.monotonic()
+    mesh.scale(1)
+    wait_until(lambda: set(mesh.pods()) == {"mesh-0"}, 180, "mesh-0 alone")
+    say(f"8 idle routers → 1: {time.monotonic() - began:.1f} s")
+    mesh.converged(1)
 
 
 def test_scale_to_zero_and_back(operator: Namespace, namespace: Namespace) -> None:
