@@ -94,11 +94,12 @@ def test_an_asked_question_is_not_asked_again_at_once() -> None:
     assert sent(router.on_control(1, "LSU", lsu("B", 3, A=1), 1.003)) == []
 
 
-def test_an_unanswered_question_is_repeated_ever_more_rarely() -> None:
+def test_an_unanswered_question_is_repeated_more_and_more_rarely_then_each_second() -> None:
     router = with_neighbour("B")
     router.on_control(1, "RA", ra("B", 2), 1.0)
     assert sent(run(router, 1.0 + RETRY_FIRST_S * 1.1)) == [("B", "LSR")]
-    assert 4 <= len(sent(run(router, 10.0))) <= 6
+    assert len(sent(run(router, 2.6))) == 3
+    assert 6 <= len(sent(run(router, 10.0))) <= 8
     assert sent(router.on_control(1, "LSU", lsu("B", 2, A=1), 10.0)) == []
     assert sent(run(router, 20.0)) == []
 
