@@ -10,9 +10,9 @@ import math
 from collections.abc import Container
 from enum import Enum
 
-# First repetition after this; then doubled each time up to the maximum. A C router answers at once but acts on news once
-# a second. When hundreds of routers start together, the last question that gets lost decides when the mesh is complete,
-# so the wait after it must not be long; only routers that can be reached are asked, so there are few open questions later.
+# First repetition after this; then doubled each time up to the maximum. A C router answers at once but acts on news
+# once a second. When hundreds of routers start together, the last question that gets lost decides when the mesh is
+# complete, so the wait after it must not be long. Only routers that can be reached are asked: few questions stay open.
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 1.0
 

@@ -17,7 +17,7 @@ ROUTERS = 200 if waymesh_amqp.engine() == "compiled" else 80
 EXTRA_LINKS = ROUTERS * 3 // 10
 LOST_LINKS = ROUTERS * 3 // 40
 CONVERGED_S = 5.0
-"""All start at one instant; questions that got lost in the storm are asked again after 0.1, 0.2, 0.4, 0.8, 1, 1 … seconds."""
+"""All start at one instant; questions that got lost in the storm are asked again after 0.1, 0.2, 0.4, 0.8, 1 … s."""
 
 
 @pytest.fixture(autouse=True)
