@@ -53,6 +53,7 @@ def _mesh(name: str, title: str, unit: str, target: float | None, c_router: floa
 
 
 _FEW: Final = {COMPILED: Target(3.0), INTERPRETED: Target(3.0)}
+_DOUBLE: Final = {COMPILED: Target(2.0), INTERPRETED: Target(2.0)}
 _LEAN: Final = {COMPILED: Target(0.6, NATS), INTERPRETED: Target(10, NATS)}
 _COPY: Final = {COMPILED: Target(1.3, FLOOR)}
 _PACED: Final = {COMPILED: Target(1.5, FLOOR)}
@@ -66,6 +67,22 @@ def _shares() -> list[Figure]:
         Figure(f"telemetry-share-{rate}-{setting}", f"telemetry's share of the CPU, {how}, {fast}", "%", _FEW, digits=1)
         for setting, how in settings.items()
         for rate, fast in rates.items()
+    ]
+
+
+def _floods() -> list[Figure]:
+    """By how much others wait longer during a flood: ratios of 99th percentiles."""
+    floods = {
+        "attaches": "10,000 attaches in one write",
+        "attach-detach": "10,000 attaches and detaches",
+        "queries": "10,000 QUERYs",
+        "close": "a connection with 20,000 links closes",
+        "begins": "32,767 begins",
+        "addresses": "100,000 addresses get consumers at a neighbour",
+    }
+    return [
+        Figure(f"flood-{name}", f"ping-pong p99 during a flood by idle p99: {what}", "×", _DOUBLE, digits=1)
+        for name, what in floods.items()
     ]
 
 
@@ -113,6 +130,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
         _mesh("link-routes-active", "1,000 link routes: listening → all active", "s", None, None),
         _mesh("link-route-memory", "memory of a link route", "kB", None, None),
         _mesh("link-route-lookup", "finding one of 1,000 link routes by an address", "µs", None, None),
+        Figure("flood-idle-p50", "ping-pong of a client beside floods, while there is none, median", "µs", digits=0),
+        Figure("flood-idle-p99", "the same, 99th percentile", "µs", digits=0),
+        *_floods(),
     )
 }
 

@@ -1,0 +1,80 @@
+"""A raw AMQP connection of the benchmark: frames made in advance go out as they are, answers are counted."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from types import TracebackType
+from typing import Final, Self
+
+from tests.bench.errors import BenchError
+from tests.kit import frames
+
+READ_BYTES: Final = 1 << 18
+TIMEOUT_S: Final = 60.0
+OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DETACH, CLOSE = 0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x18
+"""Codes of the performatives that are counted. Spec: 2.7."""
+
+
+class RawClient:
+    """A client with one session. `seen`: frames that came, by the code of their performative.
+
+    Nothing is answered by itself. Raises BenchError when an answer does not come within TIMEOUT_S.
+    """
+
+    def __init__(self, port: int, name: str) -> None:
+        self.seen: Counter[int] = Counter()
+        self._rest = b""
+        self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opening = frames.open_(container_id=name, max_frame_size=65536, channel_max=65535)
+        self.send(frames.AMQP + opening + frames.begin(incoming_window=2**31 - 1, handle_max=65535))
+        self.wait(BEGIN, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        """All of it, in one write where the socket takes it."""
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise BenchError(f"the router took no more: {error}") from None
+
+    def beat(self) -> None:
+        """An empty frame, so that the router does not take us for lost."""
+        self.send(frames.EMPTY)
+
+    def read(self) -> bool:
+        """Count what is there, or comes next; False at the end of the stream."""
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except OSError as error:
+            raise BenchError(f"the router said no more: {error}") from None
+        data = self._rest + data if self._rest else data
+        pos = 0
+        while len(data) - pos >= 8:
+            size = 8 if data[pos : pos + 4] == b"AMQP" else int.from_bytes(data[pos : pos + 4], "big")
+            if len(data) - pos < size:
+                break
+            if size > 10 and data[pos + 9] == 0x53:
+                self.seen[data[pos + 10]] += 1
+            pos += size
+        finished = len(data) == len(self._rest)
+        self._rest = data[pos:]
+        return not finished
+
+    def wait(self, code: int, count: int) -> None:
+        """Until so many frames of a kind have come since the beginning."""
+        while self.seen[code] < count:
+            if not self.read():
+                raise BenchError(f"the router ended the connection after {dict(self.seen)}")
+
+    def wait_closed(self) -> float:
+        """Until the router has answered our close; the monotonic time."""
+        self.wait(CLOSE, 1)
+        return time.monotonic()
