@@ -215,10 +215,13 @@ class Linked(Settlement):
         queue = out.queue
         if queue is not None and q in queue:
             queue.remove(q)
+            out.held -= len(q.payload())
             if not queue:
                 out.queue = None
         if q.delivery is not None:
             self.forget(q.delivery)
+        if out.held <= HELD_LIMIT:
+            lk.session.release(lk)
         self.pass_credit(out)
 
     # ---- credit
