@@ -349,3 +349,18 @@ def test_head_of_a_message_in_many_fragments(core: Hub, size: int, anonymous: bo
         producer.send(frames.transfer(0 if i == 0 else None, part, more=i < len(parts) - 1))
     assert [len(d) for d in deliveries(consumer)] == [len(body) + 6]  # the annotations come back as a map32
     assert not producer.conn.done
+
+
+def test_2_6_7_credit_comes_back_once_for_what_waited_and_was_taken_settled(core: Hub) -> None:
+    """The last frame of a delivery that waited in parts: the consumer takes it settled, the producer has not."""
+    consumer = core.peer().open().begin()
+    consumer.send(frames.attach_receiver(snd_settle_mode=1))
+    producer = core.peer().open().begin()
+    producer.send(frames.attach_sender())
+    link = producer.session().links[0]
+    capacity = link.credit
+    producer.send(frames.transfer(0, frames.message(b"x"), more=True))
+    consumer.send(frames.credit(1))
+    producer.send(frames.transfer(None, b"y"))
+    assert link.outstanding == 0
+    assert link.credit + link.replenish == capacity

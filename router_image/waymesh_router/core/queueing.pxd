@@ -17,7 +17,7 @@ cdef class Queueing(Forwarding):
     cdef await_credit(self, Address address)
     cdef feed(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
     cdef hold_or_refuse(self, RouterLink lk, Queued q)
-    cdef all_in(self, RouterLink lk, Queued q)
+    cdef all_in(self, RouterLink lk, Queued q, bint answered)
     cdef settled_copies_out(self, Queued q)
     cdef queued_sample_ends(self, Queued q, str outcome)
     cpdef drain(self, Address address)

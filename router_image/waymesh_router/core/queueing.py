@@ -122,6 +122,7 @@ class Queueing(Forwarding):
         end: cython.Py_ssize_t,
     ) -> None:
         q: Queued = lk.queued
+        answered: cython.bint = q.delivery is not None and q.delivery.link is None
         q.complete = not more
         q.size += end - start
         branch: Branch
@@ -140,7 +141,7 @@ class Queueing(Forwarding):
             held = more and q.size > PART_LIMIT
         if not more:
             lk.queued = None
-            self.all_in(lk, q)
+            self.all_in(lk, q, answered)
         elif held:
             self.hold_or_refuse(lk, q)
 
@@ -152,13 +153,13 @@ class Queueing(Forwarding):
             lk.queued = None
             self.refuse_delivery(lk, True, RELEASED)
 
-    def all_in(self, lk: RouterLink, q: Queued) -> None:
-        """The last frame of a slow delivery has come."""
+    def all_in(self, lk: RouterLink, q: Queued, answered: cython.bint) -> None:
+        """The last frame of a slow delivery has come. `answered`: its sender had the outcome before that."""
         if q.address is not None and q.address.subscriber is not None:
             self.to_subscriber(lk, q)
             return
         if q.delivery is not None:
-            if q.delivery.link is None and lk.kind == ENDPOINT:
+            if answered and lk.kind == ENDPOINT:
                 lk.give_back()
             elif lk.transfer_settled:
                 self.sender_settled(q.delivery, b"")
