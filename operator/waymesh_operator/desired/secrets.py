@@ -77,8 +77,6 @@ def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
 
 def _user_line(user: str, value: bytes) -> str:
     """A line of the user file. Raises ValueError for what is no usable password and no usable stored keys."""
-    if user != user.strip():
-        raise ValueError("a name does not begin or end with a blank")
     try:
         text = value.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError:
@@ -86,8 +84,11 @@ def _user_line(user: str, value: bytes) -> str:
     if text.splitlines() != [text] or "\0" in text:
         raise ValueError("not one line of text")
     line = f"{user}:{text}" if text.startswith(STORED_KEYS) else f"{user}:{{plain}}{text}"
-    for problem in UserFile.parse(line).problems:
+    parsed = UserFile.parse(line)
+    for problem in parsed.problems:
         raise ValueError(problem.reason)
+    if parsed.lookup(user) is None:
+        raise ValueError("not the name of a user: it begins with # or a blank, ends with a blank, or holds a colon")
     return line
 
 
