@@ -109,16 +109,21 @@ def check_outcomes(scene: Scene, queue: str) -> None:
         wait_depth(scene, queue, 0)
 
 
+def lose_a_receiver(scene: Scene, client: Client, queue: str) -> None:
+    """Ten messages for the queue; a receiver goes without a word while it has five of them."""
+    sender = client.sender(queue)
+    sent = [sender.send(proton.Message(body=number, durable=True)) for number in range(10)]
+    assert {one.outcome() for one in sent} == {"accepted"}
+    loser = Client(scene.near.url)
+    taken = loser.receiver(queue, credit=5).take(5, accept=False)
+    assert [received.body for received in taken] == list(range(5))
+    loser.abort()
+
+
 def check_losses(scene: Scene, queue: str) -> None:
     """A receiver that goes without a word loses nothing for the next one."""
     with Client(scene.near.url) as client:
-        sender = client.sender(queue)
-        sent = [sender.send(proton.Message(body=number, durable=True)) for number in range(10)]
-        assert {one.outcome() for one in sent} == {"accepted"}
-        loser = Client(scene.near.url)
-        taken = loser.receiver(queue, credit=5).take(5, accept=False)
-        assert [received.body for received in taken] == list(range(5))
-        loser.abort()
+        lose_a_receiver(scene, client, queue)
         found = client.receiver(queue, credit=10).take(10)
         assert sorted(received.body for received in found) == list(range(10))
         wait_depth(scene, queue, 0)
