@@ -29,6 +29,7 @@ cdef class Connection(OutputBuffer):
     cdef public dict remote_sessions
     cdef public object channels
     cdef public long long links
+    cdef public list lost_links
     cdef int last_channel
     cdef Session last_session
     cdef public dict names
@@ -68,6 +69,9 @@ cdef class Connection(OutputBuffer):
     cdef fail(self, str condition, str description)
     cdef finish(self)
     cdef over_now(self)
+    cdef lose_links(self)
+    cpdef bint end_links(self, int count)
+    cdef gone(self)
     cdef Py_ssize_t take_preamble(self, const unsigned char[::1] b, Py_ssize_t pos, Py_ssize_t n) except -1
     cdef check_header_start(self, bytes start)
     cdef on_header(self, bytes header)

@@ -118,6 +118,7 @@ class Connection(OutputBuffer):
         self.remote_sessions: dict[int, Session] = {}
         self.channels = FreeNumbers()
         self.links = 0  # handles of ours that are in use
+        self.lost_links: list[Link] = []  # of a connection that is over: those that are still to be ended, last first
         self.last_channel = -1
         self.last_session: Any = None  # the Session at `last_channel`
         self.names: dict[tuple[str, bool], Any] = {}
@@ -404,7 +405,7 @@ class Connection(OutputBuffer):
         self.over_now()
 
     def over_now(self) -> None:
-        """Tell the handler that links, sessions and the connection are gone; once."""
+        """Tell the handler that links, sessions and the connection are gone; once. Of many links it hears later."""
         if self.over:
             return
         self.over = True
@@ -413,9 +414,39 @@ class Connection(OutputBuffer):
         for e in ending:
             session = e
             session.remote_window = 0  # what is given back while links end must not go out on another of them
+        if self.links > self.settings.links_at_once:
+            self.lose_links()
+            self.handler.ending.append(self)
+            return
         for e in ending:
             session = e
             session.over(self.error)
+        self.gone()
+
+    def lose_links(self) -> None:
+        """Have no link carry anything any more, while they still wait for their end."""
+        session: Session
+        for e in self.sessions.values():
+            session = e
+            self.lost_links.extend(session.stop())
+        self.lost_links.reverse()
+
+    def end_links(self, count: cython.int) -> cython.bint:
+        """Tell the handler of the end of `count` links, and after the last one of that of the connection: then True."""
+        link: Link
+        while self.lost_links and count > 0:
+            count -= 1
+            link = self.lost_links.pop()
+            link.session.lose(link, self.error)
+        if self.lost_links:
+            return False
+        self.gone()
+        if self.state == "CLOSE_RCVD" and self.owing == 0 and not self.done:
+            self.answer_close()
+        return True
+
+    def gone(self) -> None:
+        """All links are ended."""
         self.sessions.clear()
         self.remote_sessions.clear()
         self.last_session = None
@@ -596,7 +627,7 @@ class Connection(OutputBuffer):
         self.receiving = False
         self.deadline = math.inf  # whoever has the answer wait sees to it that it comes
         self.over_now()
-        if self.owing == 0:
+        if self.owing == 0 and not self.lost_links:
             self.answer_close()
 
     def answer_close(self) -> None:

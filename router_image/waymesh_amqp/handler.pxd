@@ -5,6 +5,7 @@ from waymesh_amqp.connection cimport Connection
 
 cdef class Handler:
     cdef public list dirty
+    cdef public list ending
     cpdef on_open(self, Connection connection, performative)
     cpdef on_close(self, Connection connection, error)
     cpdef on_begin(self, Session session)

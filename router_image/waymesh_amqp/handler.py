@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
 
 class Handler:
-    """Receives the events of many connections. `dirty` collects the connections that have something to flush."""
+    """Receives the events of many connections. `dirty` collects the connections that have something to flush.
+
+    `ending`: connections that are over and have more links than their `links_at_once`: whoever owns the handler calls
+    `end_links` of each, again and again, until it returns True.
+    """
 
     def __init__(self) -> None:
         self.dirty: list[Connection] = []
+        self.ending: list[Connection] = []
 
     # -- cold events
     def on_open(self, connection: Connection, performative: Open) -> None:

@@ -46,6 +46,8 @@ cdef class Session:
     cpdef on_end(self, end)
     cdef answer_end(self)
     cdef over(self, error)
+    cdef list stop(self)
+    cdef lose(self, Link link, error)
     cpdef send_frame(self, performative)
     cdef new_handle(self, Link link)
     cdef free_handle(self, Link link)

@@ -154,13 +154,32 @@ class Session:
         self.remote_window = 0
         for link in list(self.links):
             if link is not None:
-                self.link_over(link, error)
-                self.forget(link)
+                self.lose(link, error)
         self.flow_links.clear()
         self.outcomes.clear()
 
+    def stop(self) -> list[Link]:
+        """The connection is over: links carry nothing any more, `lose` has still to be called for each of them."""
+        self.mapped = False
+        self.flow_links.clear()
+        self.outcomes.clear()
+        found = [link for link in self.links if link is not None]
+        for link in found:
+            link.attached = False
+        return found
+
+    def lose(self, link: Link, error: ErrorInfo | None) -> None:
+        """The link is gone with its session."""
+        self.link_over(link, error)
+        self.forget(link)
+
     def send_frame(self, performative: Performative) -> None:
-        """Write a frame behind what was collected before it; one that does not fit, shorter. Raises AmqpError."""
+        """Write a frame behind what was collected before it; one that does not fit, shorter. Raises AmqpError.
+
+        A connection that is over has nothing more to say to its links.
+        """
+        if self.connection.over:
+            return
         frame = fitting_frame(self.channel, performative, self.connection.peer_max)
         if frame is None:
             text = f"{type(performative).__name__.lower()} of more than {self.connection.peer_max} octets"
@@ -651,6 +670,8 @@ class Session:
 
     def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
         """One disposition at once, behind the outcomes that were collected before it."""
+        if self.connection.over:
+            return
         self.put_outcomes()
         self.put_disposition(receiver, did, did, settled, state)
         self.connection.mark_dirty()

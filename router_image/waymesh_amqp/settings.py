@@ -15,6 +15,7 @@ class ConnectionSettings:
 
     `sasl`: our side of the SASL exchange, None for plain AMQP. `require_sasl` (servers): a peer that skips SASL is
     turned away. `max_links`: links of all sessions together; a peer that attaches more loses the connection.
+    `links_at_once`: when a connection with more links is over, its handler ends them bit by bit, see `Handler.ending`.
     `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
 
     `offload(connection, work)` has `work` done elsewhere and then `connection.resume` called with what it returned;
@@ -27,6 +28,7 @@ class ConnectionSettings:
     max_frame_size: int = 16384
     channel_max: int = 32767
     max_links: int = 32768
+    links_at_once: int = 0x7FFFFFFF
     idle_timeout_s: float = 16.0
     handshake_timeout_s: float = 15.0
     close_timeout_s: float = 2.0

@@ -34,7 +34,7 @@ from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.sole import SoleConnections
 from waymesh_router.telemetry.collector import Collector, Pace
-from waymesh_router.ticks import Part, Ticks
+from waymesh_router.ticks import Part, Ticks, end_links
 from waymesh_router.transports import new_connection, settings_of
 from waymesh_schema.config import ConfigEntry
 
@@ -179,8 +179,7 @@ class Router:
         self._sole.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
-            state.status = "FAILED"
-            state.text = f"{error.condition}: {error.description}" if error is not None else reason
+            state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
 
     # ---- time
     def _timed(self) -> dict[str, Callable[[float], None]]:
@@ -202,6 +201,8 @@ class Router:
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
             self._ticks.run(now)
+        if self.core.ending:
+            return end_links(self.core, self.host, now)
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
         return min(following, self.next_tick) if busy else following
 

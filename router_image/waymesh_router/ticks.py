@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from waymesh_router.core.core import Core
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 60.0
 """A part that raised is left alone for a while, which doubles each time: its next try may well fail as the first."""
+
+LINKS_A_TURN = 64
+"""So many links of a connection that is over are ended in a turn of the loop: less than a millisecond of work."""
 
 
 class Part:
@@ -69,3 +72,18 @@ class Ticks:
             self._host.drop(conn, "internal error")
             self._core.connections.pop(conn.id, None)
             self._core.closing.pop(conn.id, None)
+
+
+def end_links(core: Core, host: Host, now: float) -> float:
+    """End some links of one of the connections that are over. `now`: there may be more to do at once."""
+    conn: Any = core.ending.pop(0)
+    try:
+        finished = conn.end_links(LINKS_A_TURN)
+    except Exception as error:  # noqa: BLE001 - the edge of timers
+        host.internal_error(f"while links of {conn.peer.host} were ended", error)
+        finished = not conn.lost_links
+        if finished:
+            core.connections.pop(conn.id, None)
+    if not finished:
+        core.ending.append(conn)
+    return now

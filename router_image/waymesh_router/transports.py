@@ -20,6 +20,8 @@ from waymesh_router.host import Peer
 PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
 UNLIMITED = 0x7FFFFFFF
+LINKS_AT_ONCE = 256
+"""A client's connection that ends with more links than this is cleared away bit by bit."""
 CONTAINER_IDLE_S = 4.0
 """Brokers are asked for heartbeats at half of this, 2 s, at the soonest: some refuse or miss shorter ones."""
 
@@ -43,6 +45,9 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
     )
     if attrs.get("role") in ("inter-router", ROUTE_CONTAINER):
         settings.max_links = UNLIMITED  # these carry the links of many clients
+    else:
+        settings.max_links = attrs.get("maxLinks") or settings.max_links
+        settings.links_at_once = LINKS_AT_ONCE
     settings.properties = {
         Symbol("product"): PRODUCT,
         Symbol("version"): version,

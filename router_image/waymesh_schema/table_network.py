@@ -220,6 +220,15 @@ LISTENER = configuration(
         maximum=MAX_INT,
     ),
     setting(
+        "maxLinks",
+        INTEGER,
+        "Most links of a client's connection at a time, of all its sessions together; with more it is closed. "
+        "Connections of role inter-router and route-container have no limit.",
+        default=32768,
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    setting(
         "multiTenant",
         BOOLEAN,
         "Each virtual host of clients is an address space of its own.",

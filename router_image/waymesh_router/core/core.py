@@ -329,7 +329,8 @@ class Core(Addressing):
             self.leave(address, lk)
         if lk.is_sender:
             self.consumer_lost(lk)
-        if address is not None:
+        # While others like it stay nothing changes for anybody: thousands of links of one address can end at once.
+        if address is not None and not (address.consumers if lk.is_sender else address.producers):
             self.refresh(address)
         self.watcher.link_detached(lk)
         self.autolinks.lost(lk, error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 
 from waymesh_router.routing import messages
 from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, MobileFlush
@@ -17,6 +18,8 @@ from waymesh_router.routing.nodes import Node
 # Changes of one turn of the loop go out in one MAU at the end of the turn; the next MAU not before this time, so that
 # a thousand consumers that attach one by one cost some MAUs and not a thousand floods.
 MAU_SPACING_S = 0.002
+# More changes go out in several MAUs: each router has other work to do between two of them.
+MAU_CHANGES = 500
 
 
 class LocalMobiles:
@@ -64,17 +67,20 @@ class LocalMobiles:
         self.wake = max(now, self._last + MAU_SPACING_S) if pending else math.inf
 
     def flush(self, now: float) -> dict[str, object]:
-        """Count the pending changes as told; returns the body part of their MAU."""
+        """Count pending changes as told, MAU_CHANGES of them at most; returns the body part of their MAU."""
+        delete = dict.fromkeys(islice(self._delete, MAU_CHANGES))
+        add = dict(islice(self._add.items(), MAU_CHANGES - len(delete)))
         again = {key: self._told[key] for key in self._again if key in self._told and key not in self._delete}
-        part = messages.differential(again | self._add, self._delete, self._offers)
-        for key in self._delete:
-            del self._told[key]
-        self._told.update(self._add)
-        self._add, self._delete = {}, {}
+        part = messages.differential(again | add, delete, self._offers)
+        for key in delete:
+            del self._delete[key], self._told[key]
+        for key in add:
+            del self._add[key]
+        self._told.update(add)
         self._again.clear()
         self.seq += 1
         self._last = now
-        self.wake = math.inf
+        self._schedule(now)
         return part
 
     def table(self) -> dict[str, object]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, SendAll, SendTo
 from waymesh_router.routing.engine import RoutingEngine
-from waymesh_router.routing.mobile import MAU_SPACING_S
+from waymesh_router.routing.mobile import MAU_CHANGES, MAU_SPACING_S
 from waymesh_router.routing.settings import RoutingSettings
 
 pytestmark = pytest.mark.engine_independent
@@ -70,6 +70,42 @@ def test_removal_is_told_and_the_sequence_counts_up() -> None:
     router.tick(1.0)
     router.mobile_removed("M0x", 2.0)
     assert updates(router.tick(2.0)) == [body("A", mobile_seq=2, hints=[], add=[]) | {"del": ["M0x"]}]
+
+
+def told_until_quiet(router: RoutingEngine, now: float) -> list[dict[str, Any]]:
+    """Updates of the ticks from now on until nothing is to be told."""
+    told: list[dict[str, Any]] = []
+    while found := updates(router.tick(now)):
+        told += found
+        now += MAU_SPACING_S
+    return told
+
+
+def test_many_changes_are_told_in_several_updates_one_after_the_other() -> None:
+    router = with_neighbour()
+    names = [f"M0{n}" for n in range(2 * MAU_CHANGES + 100)]
+    for name in names:
+        router.mobile_added(name, 3, 1.0)
+    told = told_until_quiet(router, 1.0)
+    assert [len(update["add"]) for update in told] == [MAU_CHANGES, MAU_CHANGES, 100]
+    assert [update["mobile_seq"] for update in told] == [1, 2, 3]
+    assert [name for update in told for name in update["add"]] == names
+    for name in names:
+        router.mobile_removed(name, 2.0)
+    router.mobile_added("M0new", 3, 2.0)
+    told = told_until_quiet(router, 2.0)
+    assert [(len(update["del"]), len(update["add"])) for update in told] == [
+        (MAU_CHANGES, 0), (MAU_CHANGES, 0), (100, 1),
+    ]  # fmt: skip
+
+
+def test_what_changes_back_between_two_parts_is_not_told() -> None:
+    router = with_neighbour()
+    for n in range(MAU_CHANGES + 1):
+        router.mobile_added(f"M0{n}", 3, 1.0)
+    router.tick(1.0)
+    router.mobile_removed(f"M0{MAU_CHANGES}", 1.001)
+    assert told_until_quiet(router, 1.1) == []
 
 
 def test_what_comes_and_goes_between_two_updates_is_not_told() -> None:

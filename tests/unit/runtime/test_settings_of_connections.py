@@ -15,6 +15,7 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import section
 from waymesh_amqp.performatives import Attach, Terminus
+from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.rewriting import outlives_connection
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.transports import handshake_timeout_s
@@ -35,6 +36,24 @@ def test_no_limit_for_the_handshake(start_router: StartRouter) -> None:
     with RawClient(port) as raw:
         raw.open()
     assert handshake_timeout_s({"initialHandshakeTimeoutSeconds": 0}) == math.inf
+
+
+def test_a_link_more_than_the_listener_allows_ends_the_connection(start_router: StartRouter) -> None:
+    port = free_port()
+    router = start_router(extra=section("listener", host="127.0.0.1", port=port, maxLinks=2))
+    router.ports.append(port)
+    router.wait_listening()
+    with RawClient(port) as raw:
+        raw.open()
+        raw.begin()
+        raw.attach_receiver("a")
+        raw.attach_receiver("b")
+        raw.put(Attach("third", 2, role=True, source=Terminus("source", address="c"), target=Terminus("target")))
+        assert raw.close_error() == ("amqp:resource-limit-exceeded", "more than 2 links on a connection")
+
+
+def test_links_of_a_connection_are_limited_where_nothing_is_said() -> None:
+    assert validate_create(ENTITY_TYPES["listener"], {})["maxLinks"] == ConnectionSettings("r").max_links == 32768
 
 
 def test_the_peer_of_a_connector_has_no_management_unless_it_is_given() -> None:

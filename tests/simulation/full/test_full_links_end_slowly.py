@@ -1,0 +1,48 @@
+"""Connections whose links end bit by bit: each delivery has one true outcome all the same, and nothing stays behind.
+
+Here each link ends in a turn of its own, milliseconds after the one before, so that much happens in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulation.full.chaos import Chaos, Weather
+from tests.simulation.full.test_full_workload import FAIR, STORMS, converged, leave, work
+from waymesh_router import router, ticks, transports
+
+PAUSE_S = 0.003
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have it so; when links were ended."""
+    ended: list[float] = []
+    due: dict[Any, float] = {}
+
+    def end_links(core: Any, host: Any, now: float) -> float:
+        if now < due.setdefault(core, now + PAUSE_S):
+            return due[core]
+        del due[core]
+        ended.append(now)
+        ticks.end_links(core, host, now)
+        return now + PAUSE_S
+
+    monkeypatch.setattr(transports, "LINKS_AT_ONCE", 0)
+    monkeypatch.setattr(ticks, "LINKS_A_TURN", 1)
+    monkeypatch.setattr(router, "end_links", end_links)
+    return ended
+
+
+@pytest.mark.parametrize("storm", ["none", "connections drop", "clients come and go", "all of it"])
+def test_each_delivery_has_one_true_outcome_while_links_end_one_by_one(storm: str, slowly: list[float]) -> None:
+    weather: Weather = STORMS.get(storm, FAIR)
+    network = converged(7, count=6, extra=3)
+    chaos = Chaos(network, 7, size=3000.0)
+    work(network, chaos, weather, 1.0, messages=150)
+    assert not chaos.violations(faultless=weather is FAIR)
+    assert chaos.ledger.open() == 0
+    leave(network, chaos)
+    assert len(slowly) > 10
