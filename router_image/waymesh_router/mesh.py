@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from waymesh_router.routing.engine import RoutingEngine
 HELLO_ADDRESS = "amqp:/_local/qdhello"
 LISTEN_S = 0.25
 """So often it is looked whether neighbours have sent anything."""
+CHANGES_A_TURN = 200
+"""So many changes of other routers' addresses are made at once, a millisecond of work; the rest in later turns."""
 DRAIN_SURCHARGE = 1_000_000
 """Added to the costs of a draining router's links: dearer than any way round, and far from overflowing 32 bits."""
 
@@ -37,6 +40,7 @@ class Mesh(MeshListener):
         self._moved = False
         self._trees: dict[str, list[Node]] = {}
         self._aside = False
+        self._later: deque[fx.MobileAdd | fx.MobileDel] = deque()
         self.deadline = engine.deadline()
         self._octets: dict[RouterConnection, int] = {}
         self._listen_at = 0.0
@@ -52,7 +56,7 @@ class Mesh(MeshListener):
             fx.SetValidOrigins: self._set_origins,
             fx.MobileAdd: lambda e: core.mobile_add(e.router_id, e.key, e.treatment),
             fx.MobileDel: lambda e: core.mobile_remove(e.router_id, e.key),
-            fx.MobileFlush: lambda e: core.mobile_flush(e.router_id),
+            fx.MobileFlush: self._mobile_flush,
             fx.LogEvent: lambda e: core.log(e.module, e.level, e.text),
             fx.TopologyChanged: self._topology_changed,
         }
@@ -143,14 +147,17 @@ class Mesh(MeshListener):
 
     # ---- time
     def tick(self, now: float) -> float:
-        """Timers of the control plane; when it wants to be called again."""
+        """Timers of the control plane, and changes of addresses that wait; when it wants to be called again."""
+        for _ in range(min(len(self._later), CHANGES_A_TURN)):
+            effect = self._later.popleft()
+            self._apply[type(effect)](effect)
         due = now >= self.deadline
         if due or now >= self._listen_at:
             self._listen_at = now + LISTEN_S
             self._listen(now)
         if due:
             self.run(self.engine.tick(now))
-        return self.deadline
+        return now if self._later else self.deadline
 
     def _listen(self, now: float) -> None:
         """Which neighbours have sent anything since the last look."""
@@ -162,8 +169,12 @@ class Mesh(MeshListener):
 
     # ---- effects
     def run(self, effects: list[fx.Effect]) -> None:
+        many = len(effects) > CHANGES_A_TURN
         for effect in effects:
-            self._apply[type(effect)](effect)
+            if (many or self._later) and isinstance(effect, fx.MobileAdd | fx.MobileDel):
+                self._later.append(effect)  # in their order
+            else:
+                self._apply[type(effect)](effect)
         if self._moved:
             # Once, with all in place: an address must not seem out of reach between a lost link and the next hop.
             self._moved = False
@@ -224,8 +235,18 @@ class Mesh(MeshListener):
         self._paths_change()
 
     def _node_down(self, e: fx.NodeDown) -> None:
+        self._forget_later(e.router_id)
         self.core.node_down(e.router_id)
         self._paths_change()
+
+    def _mobile_flush(self, e: fx.MobileFlush) -> None:
+        self._forget_later(e.router_id)
+        self.core.mobile_flush(e.router_id)
+
+    def _forget_later(self, router_id: str) -> None:
+        """What waits of a router that is gone, or whose addresses are all to be forgotten, counts no more."""
+        if self._later:
+            self._later = deque(effect for effect in self._later if effect.router_id != router_id)
 
     def _set_link(self, e: fx.SetLink) -> None:
         node = self.core.nodes[e.router_id]

@@ -1,0 +1,68 @@
+"""Changes of other routers' addresses that are made bit by bit: every router knows all of them in the end, and each
+delivery has one true outcome meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.full.chaos import Chaos
+from tests.simulation.full.network import Network
+from tests.simulation.full.test_full_workload import STORMS, converged, leave, work
+from waymesh_router import mesh
+from waymesh_router.routing import effects as fx
+from waymesh_router.routing import mobile
+
+ADDRESSES = 30
+
+
+def two_routers() -> Network:
+    """A knows B and nothing of its addresses."""
+    network = Network()
+    network.router("A")
+    network.router("B")
+    network.cable("A", "B")
+    network.start()
+    network.until(lambda: "B" in network.routers["A"].core.nodes, 5.0)
+    network.run(1.0)
+    return network
+
+
+@pytest.mark.parametrize("storm", ["connections drop", "routers die", "all of it"])
+def test_each_delivery_has_one_true_outcome(storm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mesh, "CHANGES_A_TURN", 1)
+    monkeypatch.setattr(mobile, "MAU_CHANGES", 2)
+    network = converged(9, count=6, extra=3)
+    chaos = Chaos(network, 9, size=3000.0)
+    work(network, chaos, STORMS[storm], 1.0, messages=150)
+    assert not chaos.violations()
+    assert chaos.ledger.open() == 0
+    leave(network, chaos)
+
+
+def test_many_addresses_come_some_a_turn_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mesh, "CHANGES_A_TURN", 10)
+    network = two_routers()
+    router = network.routers["A"].router
+    keys = [f"M0many.{n}" for n in range(ADDRESSES)]
+    router.mesh.run([fx.MobileAdd("B", key, 3) for key in keys])
+    router.mesh.run([fx.MobileDel("B", keys[-1])])
+
+    def known() -> list[bool]:
+        return [key in router.core.addresses for key in keys]
+
+    for turn in range(4):
+        assert sum(known()) == (0, 10, 20, ADDRESSES)[turn]
+        wanted = router.mesh.tick(network.now)
+        assert (wanted == network.now) == (turn < 3)
+    assert known() == [True] * (ADDRESSES - 1) + [False]
+
+
+def test_what_waits_of_a_router_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mesh, "CHANGES_A_TURN", 10)
+    network = two_routers()
+    router = network.routers["A"].router
+    router.mesh.run([fx.MobileAdd("B", f"M0many.{n}", 3) for n in range(ADDRESSES)])
+    network.cables[0].cut()
+    network.until(lambda: "B" not in router.core.nodes, 30.0)
+    network.run(1.0)
+    assert not [key for key in router.core.addresses if key.startswith("M0many")]
