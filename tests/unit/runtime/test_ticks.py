@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from waymesh_router.ticks import LAST_PAUSE_S, Part, Ticks
+from waymesh_router.ticks import LAST_PAUSE_S, Part, Ticks, end_links
 
 pytestmark = pytest.mark.engine_independent
 
@@ -113,3 +113,30 @@ def test_a_closing_connection_that_is_done_or_raises_is_forgotten() -> None:
     run, core = ticks(host, [], [Conn(1, done=True), Conn(2, broken=True), Conn(3)], [])
     run.run(0.0)
     assert list(core.closing) == [3]
+
+
+class Ending(Conn):
+    """A connection that is over, with links to be ended; some raise."""
+
+    def __init__(self, number: int, links: list[str]) -> None:
+        super().__init__(number)
+        self.lost_links = links
+
+    def end_links(self, count: int) -> bool:
+        if self.lost_links.pop() == "broken":
+            raise RuntimeError("a bug")
+        return not self.lost_links
+
+
+def test_a_link_whose_end_raises_costs_nothing_else() -> None:
+    host: Any = RecordingHost()
+    one, other = Ending(1, ["fine", "broken", "fine"]), Ending(2, ["broken"])
+    core: Any = SimpleNamespace(ending=[one, other], connections={1: one, 2: other})
+    turns = 0
+    while core.ending:
+        assert end_links(core, host, 7.0) == 7.0
+        turns += 1
+    assert turns == 4
+    assert one.lost_links == other.lost_links == []
+    assert host.where == [f"while links of host {number} were ended" for number in (2, 1)]
+    assert core.connections == {1: one}
