@@ -9,6 +9,7 @@ cdef class Handler:
     cpdef on_open(self, Connection connection, performative)
     cpdef on_close(self, Connection connection, error)
     cpdef on_begin(self, Session session)
+    cpdef bint on_held_window(self, Session session) except -1
     cpdef Link new_link(self, Session session)
     cpdef on_attach(self, Link link, performative)
     cpdef on_detach(self, Link link, error)

@@ -37,6 +37,10 @@ class Handler:
     def on_begin(self, session: Session) -> None:
         """A session is mapped."""
 
+    def on_held_window(self, session: Session) -> cython.bint:
+        """The window of a session is used up that incoming links hold. True: some frames are to come nevertheless."""
+        return False
+
     def new_link(self, session: Session) -> Link:
         """The object for a link that the peer attaches."""
         raise NotImplementedError

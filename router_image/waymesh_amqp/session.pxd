@@ -37,6 +37,7 @@ cdef class Session:
     cdef bint window_due
     cdef bint listed
     cdef public int holds
+    cdef int holds_out
     cdef public int owing
     cdef list blocked
 
@@ -75,10 +76,11 @@ cdef class Session:
     cdef put_outcomes(self)
     cdef put_disposition(self, bint receiver, unsigned int first, unsigned int last, bint settled, bytes state)
     cpdef report(self, bint receiver, unsigned int did, bint settled, bytes state)
-    cdef window_soon(self)
+    cpdef window_soon(self)
     cpdef hold(self, Link link)
     cpdef release(self, Link link)
-    cdef let_go(self)
+    cdef let_go(self, Link link)
     cdef flush(self)
+    cdef admit_few(self)
     cdef put_flow(self, Link link)
     cdef frame_start(self, unsigned char[::1] o, Py_ssize_t p, Py_ssize_t size, int code)

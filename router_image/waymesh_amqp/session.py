@@ -60,6 +60,7 @@ HANDLE_MAX = 65535
 TRANSACTIONAL_STATE = (0x34, "amqp:transactional-state:list")
 """Spec: 4.5.8."""
 MAX_TAG_BYTES = cython.declare(cython.int, 32)
+FEW_FRAMES = cython.declare(cython.uint, 16)
 NO_TRANSACTIONS = "a router has no transactions; there are some where link routes lead"
 
 
@@ -95,6 +96,7 @@ class Session:
         self.window_due = False
         self.listed = False
         self.holds = 0
+        self.holds_out = 0  # by outgoing links
         self.owing = 0
         self.blocked: list[Link] = []
 
@@ -354,7 +356,7 @@ class Session:
         if left < 0:
             self.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
             return
-        if left * 2 < self.window and self.holds == 0:
+        if left * 2 < self.window if self.holds == 0 else left == 0:
             self.window_soon()
         link: Link | None = self.remote_link(fields.handle)
         if link is None:
@@ -686,15 +688,17 @@ class Session:
     def hold(self, link: Link) -> None:
         """Keep the incoming window closed while `link` cannot get rid of what it was given, or of what it brings.
 
-        Any number of links may hold a session; an outgoing link lets go when its connection has caught up.
+        Any number of links may hold a session; an outgoing link lets go when its connection has caught up. A session
+        that only incoming links hold gets a few frames at a time while the handler needs them: see `admit_few`.
         """
         before: Session | None = link.holding
         if before is self:
             return
         link.holding = self
         self.holds += 1
+        self.holds_out += link.is_sender
         if before is not None:
-            before.let_go()
+            before.let_go(link)
         elif link.is_sender:
             link.connection.held.append(link)
 
@@ -702,12 +706,13 @@ class Session:
         """`link` is no reason any more."""
         if link.holding is self:
             link.holding = None
-            self.let_go()
+            self.let_go(link)
 
-    def let_go(self) -> None:
+    def let_go(self, link: Link) -> None:
         """One reason less to keep the window closed."""
         self.holds -= 1
-        if self.holds == 0 and self.mapped:
+        self.holds_out -= link.is_sender
+        if self.holds_out == 0 and self.mapped:
             self.window_soon()
 
     def flush(self) -> None:
@@ -716,6 +721,8 @@ class Session:
         if not self.mapped:
             return
         self.put_outcomes()
+        if self.window_due and self.holds:
+            self.admit_few()
         link: Link
         if self.flow_links:
             links = self.flow_links
@@ -730,10 +737,19 @@ class Session:
         if self.window_due:
             self.put_flow(None)
 
+    def admit_few(self) -> None:
+        """Let some frames in although the session is held, if the window is used up and the handler needs them."""
+        used_up: cython.bint = self.window_end == self.next_incoming_id
+        if used_up and self.holds_out == 0 and self.handler.on_held_window(self):
+            self.window_end = serial_add(self.next_incoming_id, min(self.window, FEW_FRAMES))
+        else:
+            self.window_due = False
+
     def put_flow(self, link: Link | None) -> None:
         """A flow frame, with the link's part if one is given."""
-        if self.holds == 0:
-            self.window_end = serial_add(self.next_incoming_id, self.window)
+        end: cython.uint = serial_add(self.next_incoming_id, self.window)
+        if self.holds == 0 and serial_gap(end, self.window_end) > 0:  # what was granted cannot be taken back
+            self.window_end = end
         self.window_due = False
         if link is not None and link.told is not None:
             self.send_frame(told_flow(self, link))

@@ -10,6 +10,8 @@ DIRECTIONS = ("in", "out")
 STANDARD_OUTPUTS = ("stderr", "stdout", "syslog")
 """Outputs of a log that are no files."""
 
+MOST_BYTES = 1 << 50
+
 ROUTER = configuration(
     "router",
     "The router itself: who it is, how it takes part in a mesh, and its counters.",
@@ -115,6 +117,32 @@ ROUTER = configuration(
         "Distribution of addresses that no address entity matches.",
         default="balanced",
     ),
+    setting(
+        "maxBufferedBytes",
+        INTEGER,
+        "Bytes of messages that may wait here for consumers before clients that bring more are held (their session "
+        "windows stay closed until half of it is free); 0: a quarter of the memory that the process may use, at least "
+        "16 MiB and at most 1 GiB.",
+        default=0,
+        minimum=0,
+        maximum=MOST_BYTES,
+    ),
+    setting(
+        "maxBufferedBytesPerConnection",
+        INTEGER,
+        "The same for what one connection brought; 0: a quarter of maxBufferedBytes.",
+        default=0,
+        minimum=0,
+        maximum=MOST_BYTES,
+    ),
+    setting(
+        "maxBufferedBytesPerLink",
+        INTEGER,
+        "The same for what one link brought; 0: a sixteenth of maxBufferedBytes, at most 8 MiB.",
+        default=0,
+        minimum=0,
+        maximum=MOST_BYTES,
+    ),
     setting("metadata", STRING, "Free text shown by tools; the router does nothing with it."),
     changeable(
         "draining",
@@ -157,6 +185,8 @@ ROUTER = configuration(
     count("deliveriesEgressRouteContainer", "Deliveries that went to route containers."),
     count("deliveriesRedirectedToFallback", "Deliveries sent to a fallback destination."),
     count("linksBlocked", "Links without credit for more than 10 seconds."),
+    count("bufferedBytes", "Bytes of messages that wait here for consumers."),
+    count("linksHeld", "Links whose sessions are held because too many bytes of theirs wait here."),
     count("uptimeSeconds", "Seconds since the router started."),
     count("memoryUsage", "Bytes of virtual memory of the process; null where the system does not tell."),
     operations=("UPDATE",),

@@ -17,7 +17,7 @@ FUNCTION_LINES_P90 = 30
 CORE = "router_image/waymesh_router/core"
 LONGER: dict[str, tuple[int, str]] = {
     "router_image/waymesh_amqp/session.py": (
-        785,
+        810,
         "reading and writing transfers, flows and dispositions share the session's counters, which are C fields",
     ),
     "router_image/waymesh_amqp/connection.py": (
@@ -29,7 +29,7 @@ LONGER: dict[str, tuple[int, str]] = {
         "one frame's way from link to link; a second class in the chain would only move its C methods",
     ),
     f"{CORE}/queueing.py": (
-        600,
+        610,
         "waiting and multicast deliveries share one record and its bookkeeping",
     ),
 }

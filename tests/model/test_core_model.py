@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.kit import frames
 from tests.kit.pump import core_hub
@@ -18,6 +18,8 @@ ADDRESSES = ("balanced", "closest", "multicast")
 NOWHERE = "nowhere"
 OUTCOMES = {"accept": ACCEPTED, "release": RELEASED, "reject": rejected(), "modify": modified(delivery_failed=True)}
 ROUNDS = 200
+BUDGETS = ((1 << 40, 1 << 40, 1 << 40), (900, 1 << 40, 1 << 40), (1 << 40, 300, 100), (60, 50, 40))
+"""Bytes that may wait in the router, for a connection and for a link."""
 
 
 def pattern(name: str) -> dict[str, Any]:
@@ -59,6 +61,10 @@ class CoreMachine(RuleBasedStateMachine):
             client.read()
 
     # ---- coming
+    @initialize(limits=st.sampled_from(BUDGETS))
+    def limit(self, limits: tuple[int, int, int]) -> None:
+        self.core.budget.set_limits(*limits)
+
     @rule(incoming=st.sampled_from([1, 2, 1000]), max_frame=st.sampled_from([None, 512]))
     def connect(self, incoming: int, max_frame: int | None) -> None:
         if len(self.live()) < 4:
@@ -205,6 +211,20 @@ class CoreMachine(RuleBasedStateMachine):
             assert link.outstanding >= 0
             assert link.outstanding + link.credit <= CAPACITY or link.is_sender
 
+    @invariant()
+    def what_is_counted_is_what_waits(self) -> None:
+        waiting = {id(q): q for a in self.core.addresses.values() for q in a.pending or ()}
+        waiting |= {id(b.queued): b.queued for k in self.core.links.values() for b in k.queue or ()}
+        budget = self.core.budget
+        assert budget.kept == sum(q.size for q in waiting.values())
+        for conn in self.core.connections.values():
+            assert conn.kept == sum(q.size for q in waiting.values() if q.link.connection is conn)
+        for link in self.core.links.values():
+            assert link.kept == sum(q.size for q in waiting.values() if q.link is link)
+            assert link.braked == (link in budget.braked)
+            if link.kept > budget.per_link and not link.is_sender:
+                assert link.session.holds
+
     # ---- the end
     def teardown(self) -> None:
         self.come_to_rest()
@@ -287,6 +307,9 @@ class CoreMachine(RuleBasedStateMachine):
                 assert link.credit + link.replenish == (CAPACITY if reachable else 0)
         for address in self.core.addresses.values():
             assert address.pending is None
+        assert self.core.budget.kept == 0
+        assert not self.core.budget.full
+        assert not self.core.budget.braked
 
 
 CoreMachine.TestCase.settings = settings(

@@ -2,6 +2,7 @@ from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_router.core.annotations cimport Annotations
+from waymesh_router.core.budget cimport Budget
 from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
 from waymesh_router.core.samples cimport Sample, Sampling
 from waymesh_router.core.sections cimport Sections
@@ -10,6 +11,7 @@ cdef class Forwarding(Handler):
     cdef public str router_id
     cdef public dict addresses
     cdef public Sections sections
+    cdef public Budget budget
     cdef public dict annotation_cache
     cdef public Address forbidden
     cdef public Annotations plain_annotations

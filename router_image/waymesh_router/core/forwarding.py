@@ -19,6 +19,7 @@ from waymesh_router.core.annotations import (
     transit_section,
 )
 from waymesh_router.core.attaching import MANAGEMENT_REJECTED
+from waymesh_router.core.budget import Budget
 from waymesh_router.core.keys import RELAYED, names_management
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.samples import DROPPED, NEVER, OUTCOMES
@@ -63,6 +64,7 @@ class Forwarding(Handler):
         self.router_id = router_id
         self.addresses: dict[str, Address] = {}
         self.sections = Sections()
+        self.budget = Budget()
         self.annotation_cache: dict[bytes, Annotations] = {}
         self.forbidden = Address("", CLOSEST)  # stands for an address to which the sender may not send
         self.plain_annotations = local_annotations(router_id, None)

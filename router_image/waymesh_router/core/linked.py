@@ -62,6 +62,7 @@ class Linked(Settlement):
         elif lk.queued is not None:
             q: Queued = lk.queued
             q.chunks.append(bytes(b[start:end]))
+            self.budget.take(q, end - start)
             q.complete = not more
             if not more:
                 lk.queued = None
@@ -116,6 +117,7 @@ class Linked(Settlement):
         if out.queue is None:
             out.queue = deque()
         out.queue.append(q)
+        self.budget.take(q, end - start)
         self.count_held(lk, out, end - start)
 
     def keep_back(self, q: Queued, out: RouterLink) -> None:
@@ -190,8 +192,11 @@ class Linked(Settlement):
             send_more(out, more, b, start + n, end)
         if not more:
             self.passed(lk, out)
-        elif out.backlog is not None:
+            return
+        if out.backlog is not None:
             lk.session.hold(out)
+        if lk.session.holds:
+            lk.session.window_soon()  # the receiver waits for the rest
 
     def passed(self, lk: RouterLink, out: RouterLink) -> None:
         """The last frame of a delivery was handed on."""
@@ -215,13 +220,14 @@ class Linked(Settlement):
         queue = out.queue
         if queue is not None and q in queue:
             queue.remove(q)
-            out.held -= len(q.payload())
+            out.held -= q.kept
             if not queue:
                 out.queue = None
         if q.delivery is not None:
             self.forget(q.delivery)
+        self.budget.give(q)
         if out.held <= HELD_LIMIT:
-            lk.session.release(lk)
+            self.budget.release(lk)
         self.pass_credit(out)
 
     # ---- credit
@@ -255,8 +261,9 @@ class Linked(Settlement):
             out.held -= len(data)
             view: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
             self.send_linked(q, out, not q.complete, view, 0, len(data))
+            self.budget.give(q)
         if out.held <= HELD_LIMIT:
-            lk.session.release(lk)
+            self.budget.release(lk)
 
     def on_flow_details(self, link: Link, fields: bytes, count: cython.int) -> None:
         """`available`, `echo` and the properties of a flow are for the other side."""
@@ -312,13 +319,14 @@ class Linked(Settlement):
         out.held = 0
         for e in queue or ():
             q = e
+            self.budget.give(q)
             if q.delivery is not None:
                 self.settle_incoming(q.delivery, RELEASED)
             if q.link is not None:
                 if q.link.queued is q:
                     q.link.queued = None
                     q.link.discard = True
-                q.link.session.release(q.link)
+                self.budget.release(q.link)
 
     def forget_all(self, out: RouterLink) -> None:
         """A client's receiver is gone: its container knows best what that means for deliveries without an outcome."""

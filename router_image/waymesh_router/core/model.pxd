@@ -32,6 +32,8 @@ cdef class RouterConnection(Connection):
     cdef public dict waiting
     cdef public double opened_at
     cdef public long long deliveries_in
+    cdef public long long kept
+    cdef public bint full
     cdef public double last_delivery_at
     cdef public bint no_local
     cdef RouterLink data_link(self, int priority)
@@ -61,6 +63,9 @@ cdef class RouterLink(Link):
     cdef public RouterLink partner
     cdef public object route
     cdef public Py_ssize_t held
+    cdef public long long kept
+    cdef public bint full
+    cdef public bint braked
     cdef public str client
     cdef public bint stored
     cdef public bint retiring
@@ -131,6 +136,7 @@ cdef class Queued:
     cdef public bytes tag
     cdef public list chunks
     cdef public Py_ssize_t size
+    cdef public long long kept
     cdef public bint complete
     cdef public list branches
     cdef public int unstarted

@@ -46,6 +46,7 @@ class RouterConnection(Connection):
 
     `route_address`: the address by which the attaches of a client are routed that name none; "" for none.
     `management`: the peer may send management requests; `management_files`: these may name files of our machine.
+    `kept`: bytes of deliveries that came by it and wait; `full`: more of them than may, see budget.py.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
@@ -68,6 +69,8 @@ class RouterConnection(Connection):
         self.waiting: dict[Address, None] = {}
         self.opened_at = now
         self.deliveries_in = 0
+        self.kept = 0
+        self.full = False
         self.last_delivery_at = 0.0
         self.no_local = False
         Connection.__init__(self, settings, handler, now)
@@ -93,6 +96,8 @@ class RouterLink(Link):
     `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
     `container`: on the other side is a route-container. `no_management`: an anonymous sender that may not send to the
     management of routers.
+    Incoming: `kept`: bytes of its deliveries that wait; `full`: more than may; `braked`: its session is held because
+    too much waits here, see budget.py.
     """
 
     def __init__(self, session: Session) -> None:
@@ -120,6 +125,9 @@ class RouterLink(Link):
         self.partner: Any = None  # RouterLink or None
         self.route: Any = None
         self.held = 0
+        self.kept = 0
+        self.full = False
+        self.braked = False
         self.client: Any = None  # str or None
         self.stored = False
         self.retiring = False
@@ -221,7 +229,7 @@ class Queued:
     `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has
     come and is still needed; `complete`: all has come. On a link route: `tag` is the delivery-tag, `head` the encoded
     fields of the first transfer from rcv-settle-mode on. `branches`: where it goes; `unstarted`: how many of them wait
-    for credit. `sample`: what is recorded of it, if anything.
+    for credit. `kept`: its bytes that count as waiting. `sample`: what is recorded of it, if anything.
     """
 
     def __init__(self, link: RouterLink | None, annotations: Any) -> None:
@@ -238,6 +246,7 @@ class Queued:
         self.tag = b""
         self.chunks: list[bytes] = []
         self.size = 0
+        self.kept = 0
         self.complete = True
         self.branches: list[Branch] | None = None
         self.unstarted = 0

@@ -97,6 +97,7 @@ class Queueing(Forwarding):
                 return
             q.delivery = d
         q.unstarted = 1
+        self.budget.take(q, q.size)
         self.wait(address, q)
 
     def wait(self, address: Address, q: Queued) -> None:
@@ -138,6 +139,8 @@ class Queueing(Forwarding):
                         self.branch_sent(branch)
         if q.unstarted:
             q.chunks.append(bytes(b[start:end]))
+            if q.address.subscriber is None:
+                self.budget.take(q, end - start)
             held = more and q.size > PART_LIMIT
         if not more:
             lk.queued = None
@@ -288,8 +291,11 @@ class Queueing(Forwarding):
     def let_go(self, q: Queued) -> None:
         """No branch waits any more: the sender's session may go on."""
         lk: RouterLink | None = q.link
+        self.budget.give(q)
         if lk is not None:
-            lk.session.release(lk)
+            self.budget.release(lk)
+            if not q.complete and lk.session.holds:
+                lk.session.window_soon()  # consumers wait for the rest
 
     def taken_settled(self, q: Queued) -> None:
         """An unsettled delivery went to a consumer that wants none: accepted by that."""
@@ -447,6 +453,8 @@ class Queueing(Forwarding):
                 if out.queue is None:
                     out.queue = deque()
                 out.queue.append(branch)
+        if q.unstarted:
+            self.budget.take(q, q.size)
         if q.complete:
             q.branches = None
         if q.group is not None:

@@ -1,9 +1,11 @@
 from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.session cimport Session
 from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterLink, Target
 from waymesh_router.core.queueing cimport Queueing
 
 cdef class Settlement(Queueing):
     cpdef on_outcome(self, Delivery delivery, bint settled, bytes state)
+    cpdef bint on_held_window(self, Session session) except -1
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)
     cdef unsettled_outcome(self, Delivery d, bytes state)
     cdef settle_incoming(self, Delivery d, bytes state)

@@ -21,6 +21,7 @@ else:
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.session import Session
 
 SETTLED_MODE = cython.declare(cython.int, 1)
 ENDPOINT = cython.declare(cython.int, 0)
@@ -205,6 +206,20 @@ class Settlement(Queueing):
                     # The sender never confirmed the outcome: for all we know it still has the message.
                     self.settle_outgoing(d, RELEASED)
         lk.session.release(lk)
+        self.budget.forget(lk)
+
+    def on_held_window(self, session: Session) -> cython.bint:
+        """Whether a delivery of the session is partly with consumers: they can take no other one before its end."""
+        lk: RouterLink | None
+        for e in session.links:
+            lk = e  # type: ignore[assignment]
+            if lk is None or lk.is_sender:
+                continue
+            if lk.stream is not None:
+                return True
+            if lk.partner is None and lk.queued is not None and lk.queued.unstarted == 0:
+                return True
+        return False
 
     def release_pending(self, address: Address) -> None:
         """No consumer is left: give back what waits for one."""

@@ -25,6 +25,8 @@ _STATISTICS = {
     "qdr_deliveries_stuck_total": "deliveriesStuck",
     "qdr_links_blocked_total": "linksBlocked",
     "waymesh_unsettled_deliveries": "unsettledDeliveries",
+    "waymesh_buffered_bytes": "bufferedBytes",
+    "waymesh_links_held": "linksHeld",
     "waymesh_uptime_seconds": "uptimeSeconds",
     "waymesh_memory_bytes": "memoryUsage",
     "qdr_presettled_deliveries_total": "presettledDeliveries",

@@ -51,6 +51,8 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "drainStatus": view.drain_status,
         "unsettledDeliveries": view.unsettled_deliveries(),
         "linksBlocked": _links_blocked(view, now),
+        "bufferedBytes": core.budget.kept,
+        "linksHeld": len(core.budget.braked),
         "uptimeSeconds": int(now - core.started_at),
         "memoryUsage": view.memory_usage(),
     }

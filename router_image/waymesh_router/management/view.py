@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from waymesh_router.core.autolinks import AutoLinks
+from waymesh_router.core.budget import Budget
 from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.sampling import Sampler
@@ -36,6 +37,7 @@ class CoreView(Protocol):
     modified: int
     denied: dict[str, int]
     redirected: int
+    budget: Budget
     ingress: int
     egress: int
     from_containers: int

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from waymesh_router.buffers import buffer_limits
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import Daemon, raise_descriptor_limit
@@ -21,6 +22,7 @@ from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.memory import LOOK_S, Trimmer, memory_limit
 from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
 from waymesh_router.runtime.tls import file_stamp
 from waymesh_router.runtime.users import read_users, user_file_path
@@ -89,12 +91,15 @@ class Running:
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()  # seconds since the epoch: peers tell a restart of this router by its boot time
         self.router = Router(entries, self.host, now, rng, VERSION, int(now))
+        self.router.core.budget.set_limits(*buffer_limits(self.router.attrs, memory_limit()))
         self._users_seen = self._users_stamp()  # before the file is read: a change from here on is seen
         self.router.authenticator = read_users(self._router_attrs, self._report_user)
         self._prepare_users()
         self.host.attach(self.router)
         self.router.start()
         self.loop.call_later(WATCH_S, self._watch)
+        self._trimmer = Trimmer()
+        self._look_at_memory()
 
     def watch_signals(self) -> None:
         """SIGTERM and SIGINT stop in order, the second time at once; SIGHUP reads TLS and user files again."""
@@ -125,6 +130,10 @@ class Running:
         if self._users_stamp() != self._users_seen:
             self.log.write("ROUTER", "notice", "the users have changed: reading them again")
             self._read_users()
+
+    def _look_at_memory(self) -> None:
+        self._trimmer.look(self.router.core.budget.kept)
+        self.loop.call_later(LOOK_S, self._look_at_memory)
 
     def _users_stamp(self) -> tuple[int, int] | None:
         path = user_file_path(self._router_attrs)

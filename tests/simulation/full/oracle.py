@@ -135,6 +135,8 @@ def leftovers(network: Network) -> list[str]:
         if not router.alive:
             continue
         core = router.core
+        if core.budget.kept or core.budget.full or core.budget.braked:
+            found.append(f"{router.name}: {core.budget.kept} bytes wait, {len(core.budget.braked)} links are held")
         own = {"L$management", "M0$management"}
         for key, a in core.addresses.items():
             if key[0] != "R" and key not in own:
@@ -155,5 +157,3 @@ def leftovers(network: Network) -> list[str]:
                 if session.unsettled_in.count or session.unsettled_out.count or session.holds:
                     found.append(f"{router.name}: session {session.channel} is not idle")
     return found
-
-

@@ -13,6 +13,7 @@ from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.autolinks import AutoLinks
+from waymesh_router.core.budget import Budget
 from waymesh_router.core.containers import Containers
 from waymesh_router.core.linkroutes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
@@ -47,6 +48,7 @@ class StubCore:
         self.log = log
         self.now = NOW
         self.redirected = 0
+        self.budget = Budget()
         self.containers = Containers()
         self.autolinks = AutoLinks(self)  # type: ignore[arg-type]
         self.linkroutes = LinkRoutes(self)  # type: ignore[arg-type]

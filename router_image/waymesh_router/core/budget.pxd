@@ -1,0 +1,21 @@
+cimport cython
+from waymesh_router.core.model cimport Queued, RouterConnection, RouterLink
+
+@cython.final
+cdef class Budget:
+    cdef public long long kept
+    cdef public bint full
+    cdef public long long per_router
+    cdef public long long per_connection
+    cdef public long long per_link
+    cdef public long long small
+    cdef public dict braked
+    cpdef set_limits(self, long long router, long long connection, long long link)
+    cdef take(self, Queued q, Py_ssize_t size)
+    cdef narrow(self, RouterLink lk)
+    cdef brake(self, RouterLink lk)
+    cdef give(self, Queued q)
+    cdef ease_all(self, RouterConnection conn)
+    cdef ease(self, RouterLink lk)
+    cdef release(self, RouterLink lk)
+    cdef forget(self, RouterLink lk)

@@ -1,0 +1,44 @@
+"""The memory that the process may use, and how what it no longer needs goes back to the system."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+LIMIT_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Of the control group, version 2 and version 1."""
+TRIM_BYTES = 32 << 20
+"""Memory is given back when so much less waits than at most since the last time, and less than half."""
+LOOK_S = 1.0
+
+
+def memory_limit(files: tuple[Path, ...] = LIMIT_FILES) -> int:
+    """Bytes that the process may use: the limit of its control group, at most the memory of the machine."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in files:
+        try:
+            text = file.read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():  # the word "max": no limit
+            return min(machine, int(text))
+    return machine
+
+
+class Trimmer:
+    """Gives freed memory back. glibc keeps what was freed below something that is still in use until it is told to."""
+
+    def __init__(self, trim: Callable[[int], object] | None = None) -> None:
+        """`trim`: what is called in the place of the C library's malloc_trim, which some libraries do not have."""
+        self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
+        self._most = 0
+
+    def look(self, waiting: int) -> None:
+        """To be called every LOOK_S. `waiting`: bytes of messages that wait in the router."""
+        self._most = max(self._most, waiting)
+        if self._most - waiting >= TRIM_BYTES and waiting * 2 < self._most:
+            self._most = waiting
+            if self._trim is not None:
+                self._trim(0)

@@ -1,0 +1,62 @@
+"""The memory that the router may use, what of it messages may fill, and when freed memory is given back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waymesh_router.buffers import GIB, MIB, buffer_limits
+from waymesh_router.runtime.memory import TRIM_BYTES, Trimmer, memory_limit
+
+pytestmark = pytest.mark.engine_independent
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_the_limit_of_the_control_group_counts(tmp_path: Path) -> None:
+    assert memory_limit((tmp_path / "none", written(tmp_path / "limit", "134217728\n"))) == 128 * MIB
+
+
+def test_without_a_limit_the_memory_of_the_machine_counts(tmp_path: Path) -> None:
+    machine = memory_limit(())
+    assert machine > 128 * MIB
+    assert memory_limit((written(tmp_path / "v2", "max\n"),)) == machine
+    assert memory_limit((written(tmp_path / "v1", "9223372036854771712\n"),)) == machine
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        (512 * MIB, (128 * MIB, 32 * MIB, 8 * MIB)),
+        (128 * MIB, (32 * MIB, 8 * MIB, 2 * MIB)),
+        (16 * MIB, (16 * MIB, 4 * MIB, MIB)),
+        (64 * GIB, (GIB, GIB // 4, 8 * MIB)),
+        (0, (256 * MIB, 64 * MIB, 8 * MIB)),
+    ],
+)
+def test_budgets_are_parts_of_the_memory(memory: int, expected: tuple[int, int, int]) -> None:
+    assert buffer_limits({}, memory) == expected
+
+
+def test_budgets_that_are_set_count() -> None:
+    attrs = {"maxBufferedBytes": 1000, "maxBufferedBytesPerConnection": 500, "maxBufferedBytesPerLink": 0}
+    assert buffer_limits(attrs, 512 * MIB) == (1000, 500, 62)
+    assert buffer_limits({**attrs, "maxBufferedBytesPerLink": 70}, 512 * MIB) == (1000, 500, 70)
+
+
+def test_memory_is_given_back_when_much_less_waits_than_before() -> None:
+    calls: list[int] = []
+    trimmer = Trimmer(calls.append)
+    for waiting in (0, TRIM_BYTES // 2, 0, 3 * TRIM_BYTES, 2 * TRIM_BYTES):
+        trimmer.look(waiting)
+    assert calls == []
+    trimmer.look(TRIM_BYTES)
+    assert calls == [0]
+    trimmer.look(0)
+    assert calls == [0, 0]
+    trimmer.look(0)
+    assert calls == [0, 0]
