@@ -55,6 +55,8 @@ METRICS = _metrics(
     Metric("qdr_deliveries_redirected_to_fallback_total", COUNTER, "Deliveries to a fallback destination."),
     Metric("waymesh_router_info", GAUGE, "1.", ("id", "mode", "version")),
     Metric("waymesh_uptime_seconds", GAUGE, "Time since the start."),
+    Metric("waymesh_buffered_bytes", GAUGE, "Bytes of messages that wait here for consumers."),
+    Metric("waymesh_links_held", GAUGE, "Links of senders that get no credit while too many bytes wait."),
     Metric("waymesh_memory_bytes", GAUGE, "Memory that the process holds."),
     Metric("waymesh_internal_errors_total", COUNTER, "Errors of the router's own code, each one in its log."),
     Metric("waymesh_draining", GAUGE, "1 while the router hands its clients over."),
