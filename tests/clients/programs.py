@@ -56,6 +56,18 @@ def go_amqp() -> list[str]:
     return [str(folder / "client")]
 
 
+def fe2o3() -> list[str]:
+    """fe2o3-amqp."""
+    need("cargo", "cargo")
+    sources = HERE / "fe2o3_reconnect"
+
+    def build(folder: Path) -> None:
+        shutil.copytree(sources, folder / "source")
+        call(["cargo", "build", "--release"], folder / "source")
+
+    return [str(cached(sources, build) / "source" / "target" / "release" / "client")]
+
+
 def _java(name: str) -> Callable[[], list[str]]:
     def program() -> list[str]:
         return ["java", "-cp", f"{java_libraries(JAVA)}/*", str(JAVA / f"{name}.java")]
@@ -69,6 +81,7 @@ PROGRAMS: dict[str, Callable[[], list[str]]] = {
     "proton-cpp": proton_cpp,
     "rhea": rhea,
     "go-amqp": go_amqp,
+    "fe2o3-amqp": fe2o3,
     "Qpid JMS": _java("JmsClient"),
     "ProtonJ2": _java("ProtonJ2Client"),
     "Vert.x AMQP client": _java("VertxClient"),
