@@ -8,6 +8,7 @@ import heapq
 import itertools
 import math
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from waymesh_router.routing.effects import (
@@ -38,7 +39,7 @@ class Entry:
     link_id: int | None = None
     next_hop: str | None = None
     cost: int = 0
-    origins: frozenset[str] = frozenset()
+    origins: Set[str] = frozenset()
     mobiles: dict[str, int] = field(default_factory=dict)
 
 
@@ -225,7 +226,7 @@ class Mesh:
             case LogEvent():
                 router.logs.append(effect)
             case TopologyChanged():
-                pass
+                router.flood_cache.clear()
             case _:
                 if not isinstance(effect, MobileAdd | MobileDel | MobileFlush):
                     router.flood_cache.clear()
@@ -252,7 +253,7 @@ class Mesh:
                 assert table[router_id].cost != cost
                 table[router_id].cost = cost
             case SetValidOrigins(router_id, origins):
-                assert table[router_id].origins != origins
+                assert table[router_id].origins is not origins
                 assert origins <= table.keys()
                 table[router_id].origins = origins
             case MobileAdd(router_id, key, treatment):
