@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 import cython
@@ -154,7 +155,7 @@ class Node:
         self.cost = 1
         self.connection: Any = None  # RouterConnection or None; there where `neighbour` returns the node
         self.next_hop: Node | None = None
-        self.valid_origins: frozenset[str] = frozenset()
+        self.valid_origins: Container[str] = frozenset()
         self.address: Address | None = None
 
     def neighbour(self) -> Node | None:

@@ -7,7 +7,7 @@ emitted. Bodies are plain dicts with Python values; a Python int stands for an A
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 Body = Mapping[str, object]
@@ -85,10 +85,13 @@ class SetCost:
 
 @dataclass(frozen=True, slots=True)
 class SetValidOrigins:
-    """Ingress routers whose deliveries may be forwarded by us toward this router (ourselves not named)."""
+    """Ingress routers whose deliveries we may forward toward this router, without ourselves.
+
+    A live view, sent once for a router that became reachable. `TopologyChanged` says when its content may differ.
+    """
 
     router_id: str
-    origins: frozenset[str]
+    origins: Set[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class TopologyChanged:
-    """Paths were computed anew and differ; the effects of the change stand before this one.
+    """Paths were computed anew: routes or valid origins may differ. The effects of the change come before this one.
 
     `change_id` counts up from 1 at each router by itself. `since`: when the first news came that these paths follow.
     """

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from waymesh_router.routing import messages
 from waymesh_router.routing.effects import SUFFIX_CONTROL, SUFFIX_MOBILE, Effect, LogEvent, SendAll, SendTo
+from waymesh_router.routing.flooding import LinkStateFlood
 from waymesh_router.routing.messages import BadBody, Hello, Lsr, Lsu, Mar, Mau, Ra
 from waymesh_router.routing.mobile import LocalMobiles, flush_node, take_update
 from waymesh_router.routing.neighbours import Neighbours
@@ -49,6 +50,8 @@ class RoutingEngine:
         self.nodes: Mapping[str, NodeView] = ReachableNodes(self._topology.nodes)
         """The reachable routers, without this one; a live view."""
         self._requests = Requests()
+        self._flood = LinkStateFlood(settings)
+        self._flooded_ls_seq = 0
         self._mobiles = LocalMobiles(first)
         self._ra_last = -math.inf
         self._ra_due = now + settings.ra_interval_s
@@ -97,7 +100,7 @@ class RoutingEngine:
         elif isinstance(message, Ra):
             self._on_ra(message, now, out)
         elif isinstance(message, Lsu):
-            self._on_lsu(message, now, out)
+            self._on_lsu(link_id, message, now, out)
         elif isinstance(message, Lsr):
             self._on_lsr(message, now)
         elif isinstance(message, Mau):
@@ -212,7 +215,7 @@ class RoutingEngine:
         else:
             self._requests.want(router_id, kind, now)
 
-    def _on_lsu(self, lsu: Lsu, now: float, out: list[Effect]) -> None:
+    def _on_lsu(self, link_id: int, lsu: Lsu, now: float, out: list[Effect]) -> None:
         known = self._topology.nodes.get(lsu.id)
         if known is not None and known.instance is not None and lsu.instance < known.instance:
             return  # Sent before it restarted, overtaken by what it sent since.
@@ -223,6 +226,7 @@ class RoutingEngine:
             self._topology_moves(now)
             self._doubt_one_sided(node, lsu.peers, now)
             self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now)
+            self._flood.add(node.id, self._topology.peers.keys() - {self._neighbours.peer(link_id)})
             if node.ra_ls_seq is None or node.ra_ls_seq < lsu.ls_seq:
                 node.ra_ls_seq = lsu.ls_seq
             if node.ra_mobile_seq is None:
@@ -280,6 +284,7 @@ class RoutingEngine:
         costs = {peer: link.cost for peer, link in chosen.items()}
         if not self._topology.set_neighbours(costs, {peer: link.id for peer, link in chosen.items()}, now, out):
             return
+        self._flood.retain(costs)
         for peer in sorted(before.keys() - costs.keys()):
             out.append(LogEvent("info", "ROUTER_LS", f"Neighbour {peer} lost"))
             if self._settings.router_id in self._topology.node(peer, now).peers:
@@ -317,6 +322,7 @@ class RoutingEngine:
             self._requests.retain(self._topology.nodes)
         if self._topology.wake <= now:
             self._compute(now, out)
+        out.extend(self._flood.flush(self._topology.nodes, self._link_state))
         if self._mobiles.wake <= now:
             # Before the RA that tells its sequence, or everybody would ask for it.
             out.append(SendAll("MAU", self._mobile_body(self._mobiles.flush(now)), SUFFIX_MOBILE))
@@ -334,6 +340,8 @@ class RoutingEngine:
             else:
                 self._requests.want(node.id, Kind.LSR, now)
             self._requests.release(node.id, now)
+            if node.id in self._topology.peers:
+                self._flood.add_all(self.nodes, node.id)  # Ours goes to it with the RA that tells of the new link.
 
     def _send_ra(self, now: float, out: list[Effect]) -> None:
         settings = self._settings
@@ -342,6 +350,10 @@ class RoutingEngine:
             self._ra_repeat = math.inf
         flux = now - self._moved_at <= 2 * settings.ra_interval_flux_s
         self._ra_due = now + (settings.ra_interval_flux_s if flux else settings.ra_interval_s)
+        if self._flooded_ls_seq != self._topology.ls_seq:
+            self._flooded_ls_seq = self._topology.ls_seq
+            self._flood.add(settings.router_id, self._topology.peers)
+            out.extend(self._flood.flush(self._topology.nodes, self._link_state))
         body = self._body() | {
             "instance": settings.instance,
             "ls_seq": self._topology.ls_seq,
@@ -374,8 +386,8 @@ class RoutingEngine:
         seq = self._topology.ls_seq
         more = self._surcharge
         peers = {} if more is None else {peer: cost + more for peer, cost in self._topology.peers.items()}
-        state = messages.link_state_map(self._settings.router_id, self._settings.area, seq, peers)
-        return self._body() | {"instance": self._settings.instance, "ls_seq": seq, "ls": state}
+        settings = self._settings
+        return messages.link_state_body(settings.router_id, settings.area, settings.instance, seq, peers)
 
     def _mobile_body(self, part: Mapping[str, object]) -> dict[str, object]:
         return self._body() | {"mobile_seq": self._mobiles.seq, **part}

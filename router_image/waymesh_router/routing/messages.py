@@ -203,9 +203,12 @@ def base_body(router_id: str, area: str) -> dict[str, object]:
     return {"id": router_id, "pv": PROTOCOL_VERSION, "area": area}
 
 
-def link_state_map(router_id: str, area: str, ls_seq: int, peers: Mapping[str, int]) -> dict[str, object]:
-    """The `ls` of an LSU."""
-    return {"id": router_id, "area": area, "ls_seq": ls_seq, "peers": dict(peers)}
+def link_state_body(
+    router_id: str, area: str, instance: int, ls_seq: int, peers: Mapping[str, int]
+) -> dict[str, object]:
+    """Body of an LSU."""
+    state = {"id": router_id, "area": area, "ls_seq": ls_seq, "peers": dict(peers)}
+    return base_body(router_id, area) | {"instance": instance, "ls_seq": ls_seq, "ls": state}
 
 
 def differential(add: Mapping[str, int], delete: Iterable[str], offers: Offers) -> dict[str, object]:

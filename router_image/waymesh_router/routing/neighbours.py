@@ -67,6 +67,11 @@ class Neighbours:
         """A control link is gone."""
         self._links.pop(link_id, None)
 
+    def peer(self, link_id: int) -> str | None:
+        """The router at the other end of a link; None: not known (yet)."""
+        link = self._links.get(link_id)
+        return None if link is None else link.peer
+
     def chosen(self) -> dict[str, Link]:
         """The link to use for each neighbour: of several the one of lowest cost, then the oldest."""
         best: dict[str, Link] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 
@@ -15,7 +15,7 @@ class NodeView:
     next_hop: str | None
     """None for a neighbour reached by its own link."""
     link_id: int | None
-    valid_origins: frozenset[str]
+    valid_origins: Set[str]
     instance: int | None
     link_state: Mapping[str, int]
     """Costs of its links to its peers, by their ids."""
@@ -72,7 +72,7 @@ class Node:
         self.link_id: int | None = None
         self.cost = 0
         self.next_hop: str | None = None
-        self.origins: frozenset[str] = frozenset()
+        self.origins: Set[str] = frozenset()
 
     def forget(self) -> None:
         """Forget what it told: it restarted."""

@@ -6,10 +6,38 @@ lists it; the other end's link state is not asked. (One end drops it at once, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
-from waymesh_router.routing.graph import UNREACHED, Distances, Graph, LinkChange
+from waymesh_router.routing.graph import UNREACHED, Graph
+
+
+class ValidOrigins(Set[str]):
+    """The routers whose shortest path to a destination leads through this router: a live view of `Paths`.
+
+    Whether it contains a router is computed when it is first asked for that router after a change of links.
+    """
+
+    __slots__ = ("_paths", "_slot")
+
+    def __init__(self, paths: Paths, slot: int) -> None:
+        self._paths = paths
+        self._slot = slot
+
+    def __contains__(self, origin: object) -> bool:
+        behind = self._paths.behind.get(origin)
+        if behind is None:
+            behind = self._paths.find_behind(origin)
+        return behind[self._slot] != 0
+
+    def __iter__(self) -> Iterator[str]:
+        return (origin for origin in self._paths.routes if origin in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"ValidOrigins({sorted(self)})"
 
 
 class Route(NamedTuple):
@@ -17,113 +45,119 @@ class Route(NamedTuple):
 
     cost: int
     next_hop: str
-    origins: frozenset[str]
+    origins: ValidOrigins
 
 
 class Paths:
     """Keeps `routes` for the link states it is given.
 
-    The distances from every reachable router are kept and repaired on change, because computing those of 200 routers
-    anew for one link costs some fifty times more than repairing them.
+    Only the tree of this router is computed on each change. The tree of another router matters when one of its messages
+    passes through here; what lies behind us on it is computed at the first one. All trees at once would take the memory
+    and the time of N Dijkstra runs for each change, also for routers that send nothing.
     """
 
     def __init__(self, router_id: str) -> None:
         self.routes: dict[str, Route] = {}
+        # Counts up when routes or valid origins may differ from what they were.
+        self.version = 0
+        # By origin: for each slot 1 if the path from that origin to the slot passes through us, else 0.
+        self.behind: dict[object, bytes] = {}
         self._graph = Graph()
         self._me = self._graph.slot(router_id)
-        self._own = Distances(self._graph, self._me)
+        # Link states that `update` is to apply: until then everything follows from the former ones.
+        self._pending: dict[str, Mapping[str, int]] = {}
+        # Our own tree: the slots that come right after a slot.
         self._next: dict[int, list[int]] = {}
-        """Our own tree: the slots that come right after a slot."""
-        self._others: dict[int, Distances] = {}
-        self._behind: dict[int, set[int]] = {}
-        self._origins: dict[int, set[int]] = {}
+        self._nothing = bytes(1)
 
     def set_links(self, router_id: str, peers: Mapping[str, int]) -> None:
         """Replace the links that go out from a router: peer id → cost (>= 1). An empty map removes them."""
-        graph = self._graph
-        tail = graph.slot(router_id)
-        wanted = {graph.slot(peer): cost for peer, cost in peers.items() if peer != router_id}
-        for head in [head for head in graph.out[tail] if head not in wanted]:
-            graph.set_link(tail, head, UNREACHED)
-        for head, cost in wanted.items():
-            graph.set_link(tail, head, cost)
+        self._pending[router_id] = peers
 
     def update(self) -> set[str]:
-        """Bring `routes` up to date; returns the ids whose route is new, gone or different."""
-        graph = self._graph
-        changes = graph.take_changes()
-        if not changes:
+        """Bring `routes` up to date; returns the ids whose route is new, gone or has another cost or next hop."""
+        if not self._apply_pending():
             return set()
-        moved = self._own.repair(graph, changes)
-        reached = {slot for slot, dist in enumerate(self._own.dist) if 0 < dist < UNREACHED}
-        if moved:
-            self._grow_tree(reached)
-        stale = self._update_origins(reached, changes, moved)
-        changed = self._publish(reached, reached if moved else stale & reached)
+        graph = self._graph
+        dist = graph.distances(self._me)
+        reached = [slot for slot, cost in enumerate(dist) if 0 < cost < UNREACHED]
+        self._next = {}
+        for slot in reached:
+            self._next.setdefault(graph.before(dist, slot), []).append(slot)
+        transit = self._is_transit()
+        self.behind.clear()
+        self._nothing = bytes(len(graph.ids))
+        changed = self._publish(dist, reached)
+        # Who has one neighbour only is on nobody's way: valid origins are empty, as they were.
+        if changed or transit:
+            self.version += 1
         graph.release_isolated(self._me)
         return changed
 
-    def _grow_tree(self, reached: set[int]) -> None:
-        self._next = {}
-        for slot in reached:
-            self._next.setdefault(self._graph.before(self._own.dist, slot), []).append(slot)
+    def find_behind(self, origin: object) -> bytes:
+        """Compute the entry of `behind` for this origin, and keep it where the origin can be reached."""
+        if origin not in self.routes:
+            return self._nothing
+        if not self._is_transit():
+            found = self._nothing
+        else:
+            found = self._behind_on_tree(self._graph.slots[str(origin)])
+        self.behind[origin] = found
+        return found
 
-    def _update_origins(self, reached: set[int], changes: list[LinkChange], moved: bool) -> set[int]:
-        """Repair the distances of every origin; returns the destinations whose valid origins changed."""
+    def _apply_pending(self) -> bool:
+        """Set the links as the pending link states say; returns whether any is different."""
         graph = self._graph
-        stale: set[int] = set()
-        # Who has one neighbour only is on nobody's way.
-        roots = reached if len(graph.out[self._me].keys() | graph.into[self._me].keys()) > 1 else set()
-        for root in [root for root in self._others if root not in roots]:
-            del self._others[root]
-            self._set_behind(root, set(), stale)
-        for root in roots:
-            distances = self._others.get(root)
-            if distances is None:
-                distances = self._others[root] = Distances(graph, root)
-            elif not distances.repair(graph, changes) and not moved:
-                continue
-            self._set_behind(root, self._find_behind(distances.dist), stale)
-        return stale
+        differs = False
+        for router_id, peers in self._pending.items():
+            tail = graph.slot(router_id)
+            wanted = {graph.slot(peer): cost for peer, cost in peers.items() if peer != router_id}
+            for head in [head for head in graph.out[tail] if head not in wanted]:
+                differs |= graph.set_link(tail, head, UNREACHED)
+            for head, cost in wanted.items():
+                differs |= graph.set_link(tail, head, cost)
+        self._pending.clear()
+        return differs
 
-    def _find_behind(self, dist: list[int]) -> set[int]:
-        """The slots whose path from the origin with these distances passes through us. They are on our own tree."""
+    def _is_transit(self) -> bool:
         graph = self._graph
-        found: set[int] = set()
+        return len(graph.out[self._me].keys() | graph.into[self._me].keys()) > 1
+
+    def _behind_on_tree(self, root: int) -> bytes:
+        """Mark the slots whose path from the root passes through us. They are behind us on our own tree as well."""
+        graph = self._graph
+        dist = graph.distances(root)
+        found: bytearray | None = None
         stack = [self._me]
         while stack:
             at = stack.pop()
             for head in self._next.get(at, ()):
                 if dist[at] + graph.out[at][head] == dist[head] and graph.before(dist, head) == at:
-                    found.add(head)
+                    if found is None:
+                        found = bytearray(len(graph.ids))
+                    found[head] = 1
                     stack.append(head)
-        return found
+        return self._nothing if found is None else bytes(found)
 
-    def _set_behind(self, root: int, slots: set[int], stale: set[int]) -> None:
-        """Note which destinations lie behind us on this origin's tree."""
-        old = self._behind.pop(root, set())
-        if slots:
-            self._behind[root] = slots
-        for slot in old - slots:
-            self._origins[slot].discard(root)
-        for slot in slots - old:
-            self._origins.setdefault(slot, set()).add(root)
-        stale |= old ^ slots
-
-    def _publish(self, reached: set[int], slots: set[int]) -> set[str]:
-        """Bring the routes to these slots up to date and drop those out of reach."""
+    def _publish(self, dist: list[int], reached: list[int]) -> set[str]:
+        """Bring the routes to the reached slots up to date and drop the others."""
         ids = self._graph.ids
         alive = {ids[slot] for slot in reached}
-        changed = {router_id for router_id in self.routes if router_id not in alive}
+        changed = self.routes.keys() - alive
         for router_id in changed:
             del self.routes[router_id]
         hops = self._first_hops()
-        for slot in slots:
-            origins = frozenset([ids[root] for root in self._origins.get(slot, ())])
-            route = Route(self._own.dist[slot], ids[hops[slot]], origins)
-            if self.routes.get(ids[slot]) != route:
-                self.routes[ids[slot]] = route
-                changed.add(ids[slot])
+        for slot in reached:
+            router_id = ids[slot]
+            cost, hop = dist[slot], ids[hops[slot]]
+            old = self.routes.get(router_id)
+            if old is None:
+                self.routes[router_id] = Route(cost, hop, ValidOrigins(self, slot))
+            elif (old.cost, old.next_hop) != (cost, hop):
+                self.routes[router_id] = Route(cost, hop, old.origins)
+            else:
+                continue
+            changed.add(router_id)
         return changed
 
     def _first_hops(self) -> dict[int, int]:

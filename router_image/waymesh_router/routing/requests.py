@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 from enum import Enum
+from heapq import heappop, heappush
 
 # First repetition after this; then doubled each time up to the maximum. A C router answers at once but acts on news
 # once a second. When hundreds of routers start together, the last question that gets lost decides when the mesh is
@@ -27,9 +28,10 @@ class Kind(Enum):
 
 
 class _Request:
-    __slots__ = ("again", "due", "retry", "sent")
+    __slots__ = ("again", "due", "number", "retry", "sent")
 
-    def __init__(self, due: float) -> None:
+    def __init__(self, number: int, due: float) -> None:
+        self.number = number
         self.due = due
         self.retry = RETRY_FIRST_S
         self.sent = False
@@ -37,22 +39,29 @@ class _Request:
 
 
 class Requests:
-    """`wake` is when `due` is next needed (or a little before)."""
+    """`wake` is when `due` is next needed (or a little before).
+
+    After the start of a mesh of a thousand routers thousands of requests wait: a heap finds those that are due.
+    """
 
     def __init__(self) -> None:
         self.wake = math.inf
         self._waiting: dict[tuple[str, Kind], _Request] = {}
+        # Time, request number and key. An entry whose request is gone or due at another time is stale.
+        self._times: list[tuple[float, int, tuple[str, Kind]]] = []
+        self._count = 0
 
     def want(self, router_id: str, kind: Kind, at: float) -> None:
         """Send this at the given time. If it was sent and is not answered, only note that there is a newer reason."""
         request = self._waiting.get((router_id, kind))
         if request is None:
-            request = self._waiting[router_id, kind] = _Request(at)
+            self._count += 1
+            request = self._waiting[router_id, kind] = _Request(self._count, math.inf)
+            self._set_due((router_id, kind), request, at)
         elif request.sent:
             request.again = True
-        else:
-            request.due = min(request.due, at)
-        self.wake = min(self.wake, request.due)
+        elif at < request.due:
+            self._set_due((router_id, kind), request, at)
 
     def answered(self, router_id: str, kind: Kind, now: float, complete: bool) -> None:
         """An answer came. An incomplete one makes the question due again if something newer was heard since it was
@@ -65,8 +74,7 @@ class Requests:
             del self._waiting[router_id, kind]
         elif request.again:
             request.again = False
-            request.due = now
-            self.wake = min(self.wake, now)
+            self._set_due((router_id, kind), request, now)
 
     def forget(self, router_id: str) -> None:
         """Drop everything for a router."""
@@ -83,12 +91,16 @@ class Requests:
         for kind in Kind:
             request = self._waiting.get((router_id, kind))
             if request is not None and request.due == math.inf:
-                request.due = now
-                self.wake = min(self.wake, now)
+                self._set_due((router_id, kind), request, now)
 
     def due(self, now: float) -> list[tuple[str, Kind]]:
         """What is to be sent now, in the order in which it was first wanted."""
-        return [key for key, request in self._waiting.items() if request.due <= now]
+        found = set()
+        while self._times and self._times[0][0] <= now:
+            at, number, key = heappop(self._times)
+            if self._is_current(at, number, key):
+                found.add((number, key))
+        return [key for _, key in sorted(found, key=lambda entry: entry[0])]
 
     def park(self, router_id: str, kind: Kind) -> None:
         """There is no path: keep it until `release`."""
@@ -101,7 +113,7 @@ class Requests:
             return
         request = self._waiting[router_id, kind]
         request.sent = True
-        request.due = now + request.retry
+        self._set_due((router_id, kind), request, now + request.retry)
         request.retry = min(2 * request.retry, RETRY_MAX_S)
 
     def awaits_answers(self) -> bool:
@@ -112,4 +124,17 @@ class Requests:
 
     def rearm(self) -> None:
         """Compute `wake` anew, after what was due has been handled."""
-        self.wake = min((request.due for request in self._waiting.values()), default=math.inf)
+        times = self._times
+        while times and not self._is_current(*times[0]):
+            heappop(times)
+        self.wake = times[0][0] if times else math.inf
+
+    def _set_due(self, key: tuple[str, Kind], request: _Request, at: float) -> None:
+        request.due = at
+        if at < math.inf:
+            heappush(self._times, (at, request.number, key))
+            self.wake = min(self.wake, at)
+
+    def _is_current(self, at: float, number: int, key: tuple[str, Kind]) -> bool:
+        request = self._waiting.get(key)
+        return request is not None and request.number == number and request.due == at

@@ -8,6 +8,7 @@ import heapq
 import itertools
 import math
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from waymesh_router.routing.effects import (
@@ -38,7 +39,7 @@ class Entry:
     link_id: int | None = None
     next_hop: str | None = None
     cost: int = 0
-    origins: frozenset[str] = frozenset()
+    origins: Set[str] = frozenset()
     mobiles: dict[str, int] = field(default_factory=dict)
 
 
@@ -63,6 +64,7 @@ class Router:
         self.id = place
         self.engine = RoutingEngine(settings, now)
         self.table: dict[str, Entry] = {}
+        self.neighbours: dict[str, Entry] = {}
         self.links: dict[int, Cable] = {}
         self.logs: list[LogEvent] = []
         self.alive = True
@@ -77,17 +79,30 @@ class Router:
             entry = self.table[entry.next_hop]
         return None if entry is None else entry.link_id
 
+    def note_link(self, router_id: str) -> None:
+        """The link to a router changed."""
+        entry = self.table[router_id]
+        if entry.link_id is None:
+            self.neighbours.pop(router_id, None)
+        else:
+            self.neighbours[router_id] = entry
+
     def flood_links(self, ingress: str, came_by: int | None) -> set[int]:
-        """Links for a flooded message of this ingress router."""
+        """Links for a flooded message of this ingress router.
+
+        A path on the tree of the ingress router leads through a neighbour only where that neighbour's own path does.
+        """
         cached = self.flood_cache.get((ingress, came_by))
         if cached is not None:
             return cached
-        links = {
-            self.toward(router_id)
-            for router_id, entry in self.table.items()
-            if router_id != ingress and (ingress == self.id or ingress in entry.origins)
+        found = self.flood_cache[ingress, came_by] = {
+            entry.link_id
+            for router_id, entry in self.neighbours.items()
+            if entry.next_hop is None
+            and entry.link_id != came_by
+            and router_id != ingress
+            and (ingress == self.id or ingress in entry.origins)
         }
-        found = self.flood_cache[ingress, came_by] = {link for link in links if link is not None and link != came_by}
         return found
 
 
@@ -225,11 +240,13 @@ class Mesh:
             case LogEvent():
                 router.logs.append(effect)
             case TopologyChanged():
-                pass
+                router.flood_cache.clear()
             case _:
                 if not isinstance(effect, MobileAdd | MobileDel | MobileFlush):
                     router.flood_cache.clear()
                 self._tabulate(router.table, effect)
+                if isinstance(effect, SetLink):
+                    router.note_link(effect.router_id)
 
     def _tabulate(self, table: dict[str, Entry], effect: Effect) -> None:
         match effect:
@@ -240,7 +257,7 @@ class Mesh:
                 entry = table.pop(router_id)
                 assert not entry.mobiles
                 assert entry.link_id is None
-                assert all(other.next_hop != router_id and router_id not in other.origins for other in table.values())
+                assert all(other.next_hop != router_id for other in table.values())
             case SetLink(router_id, link_id):
                 assert table[router_id].link_id != link_id
                 table[router_id].link_id = link_id
@@ -252,8 +269,7 @@ class Mesh:
                 assert table[router_id].cost != cost
                 table[router_id].cost = cost
             case SetValidOrigins(router_id, origins):
-                assert table[router_id].origins != origins
-                assert origins <= table.keys()
+                assert table[router_id].origins is not origins
                 table[router_id].origins = origins
             case MobileAdd(router_id, key, treatment):
                 assert table[router_id].mobiles.get(key) != treatment

@@ -82,7 +82,10 @@ def test_a_new_neighbour_makes_news_at_once() -> None:
     effects = router.on_control(5, "HELLO", hello(), 0.2)
     advert = {"id": "A", "pv": 1, "area": "0", "instance": 100, "ls_seq": 1, "mobile_seq": 0}
     assert of(SendAll, effects) == [SendAll("RA", advert, "qdrouter")]
-    assert of(SendTo, effects) == [SendTo("B", "LSR", {"id": "A", "pv": 1, "area": "0"}, "qdrouter")]
+    state = {"id": "A", "area": "0", "ls_seq": 1, "peers": {"B": 3}}
+    told = {"id": "A", "pv": 1, "area": "0", "instance": 100, "ls_seq": 1, "ls": state}
+    asked = {"id": "A", "pv": 1, "area": "0"}
+    assert of(SendTo, effects) == [SendTo("B", "LSU", told, "qdrouter"), SendTo("B", "LSR", asked, "qdrouter")]
     assert router.nodes["B"].cost == 3
     assert effects.index(NodeUp("B")) < effects.index(SetLink("B", 5)) < effects.index(of(SendAll, effects)[0])
 

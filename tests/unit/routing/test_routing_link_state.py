@@ -16,7 +16,6 @@ from waymesh_router.routing.effects import (
     SendTo,
     SetCost,
     SetNextHop,
-    SetValidOrigins,
     TopologyChanged,
 )
 from waymesh_router.routing.engine import ONE_SIDED_S, RA_REPEAT_S, RA_SPACING_S, RoutingEngine
@@ -142,7 +141,7 @@ def test_valid_origins_of_a_transit_router() -> None:
     effects = router.on_control(1, "LSU", lsu("B", 2, A=1, C=1), 1.0)
     router.on_control(2, "LSU", lsu("C", 2, A=1, B=1), 1.0)
     effects += run(router, 1.1, ("B", "C"))
-    assert SetValidOrigins("B", frozenset()) in effects
+    assert of(TopologyChanged, effects), "the view of the valid origins is to be read anew"
     assert router.nodes["B"].valid_origins == frozenset()
 
 
@@ -152,7 +151,7 @@ def test_the_other_end_of_a_one_sided_link_is_asked() -> None:
     router.on_control(2, "LSU", lsu("C", 2, A=1, B=1), 1.0)
     run(router, 1.5, ("B", "C"))
     effects = router.on_control(1, "LSU", lsu("B", 3, A=1), 2.0)
-    assert sent(effects) == []
+    assert sent(effects) == [("C", "LSU")], "the news of B, and no question yet"
     assert ("C", "LSR") in sent(run(router, 2.0 + ONE_SIDED_S * 1.1, ("B", "C")))
 
 
@@ -258,3 +257,41 @@ def test_the_deadline_is_never_passed_in_vain() -> None:
         now = 1.0 + turn / 10
         router.tick(now)
         assert router.deadline() > now
+
+
+def test_news_of_a_neighbour_is_passed_on_to_the_others_once_and_not_back() -> None:
+    router = with_neighbour("B", "C", "D")
+    effects = router.on_control(1, "LSU", lsu("B", 2, A=1, E=4), 1.0)
+    relayed = [effect for effect in of(SendTo, effects) if effect.opcode == "LSU"]
+    assert relayed == [SendTo(peer, "LSU", lsu("B", 2, A=1, E=4), "qdrouter") for peer in ("C", "D")]
+    assert "LSU" not in [opcode for _, opcode in sent(router.on_control(2, "LSU", lsu("B", 2, A=1, E=4), 1.01))]
+
+
+def test_news_goes_not_to_the_router_that_it_describes() -> None:
+    router = with_neighbour("B", "C")
+    assert "LSU" not in [opcode for _, opcode in sent(router.on_control(2, "LSU", lsu("B", 2, A=1), 1.0))]
+
+
+def test_a_new_neighbour_is_told_the_link_states_of_all_routers() -> None:
+    router = with_neighbour("B")
+    router.on_control(1, "LSU", lsu("B", 2, A=1, E=4), 1.0)
+    router.on_control(1, "LSU", lsu("E", 3, B=4), 1.01)
+    run(router, 1.2)
+    router.link_up(2, 1, 1.3)
+    effects = router.on_control(2, "HELLO", hello("C"), 1.31) + run(router, 1.4, ("B", "C"))
+    told = {
+        effect.body["id"]: effect.body
+        for effect in of(SendTo, effects)
+        if (effect.router_id, effect.opcode) == ("C", "LSU")
+    }
+    assert told["B"] == lsu("B", 2, A=1, E=4)
+    assert told["E"] == lsu("E", 3, B=4)
+    assert told["A"]["ls"]["peers"] == {"B": 1, "C": 1}
+
+
+def test_what_waits_for_a_neighbour_that_is_gone_is_dropped() -> None:
+    router = with_neighbour("B")
+    router.link_up(2, 1, 1.0)
+    router.on_control(2, "HELLO", hello("C"), 1.0)
+    router.link_lost(2, 1.0)
+    assert "C" not in {router_id for router_id, opcode in sent(run(router, 3.0)) if opcode == "LSU"}
