@@ -13,8 +13,9 @@ from .errors import AnalyticsError
 from .options import Options
 
 if TYPE_CHECKING:
+    from waymesh_analytics.report.report import Report
+
     from .pipeline import run
-    from .report import Report
 
 __all__ = ["AnalyticsError", "Options", "Report", "run"]
 
@@ -25,7 +26,7 @@ def __getattr__(name: str) -> object:
 
         return run
     if name == "Report":
-        from .report import Report
+        from waymesh_analytics.report.report import Report
 
         return Report
     raise AttributeError(name)

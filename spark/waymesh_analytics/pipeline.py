@@ -9,22 +9,23 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from .catalog import FOLDER
-from .claim import Say
-from .compaction import Store, advance
+from waymesh_analytics.report.output import write_report
+from waymesh_analytics.report.report import Report, make_report
+from waymesh_analytics.rollups.compaction import Store, advance
+from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.rollups.streaming import stream
+from waymesh_analytics.spark.failures import told_plainly
+from waymesh_analytics.spark.java_options import java_options
+from waymesh_analytics.spark.session import S3A, need_s3a, open_session
+from waymesh_analytics.store.catalog import FOLDER
+from waymesh_analytics.store.claim import Say
+from waymesh_analytics.store.raw_files import find_files
+from waymesh_analytics.store.retention import retain
+from waymesh_analytics.store.storage import Storage
+
 from .errors import AnalyticsError
-from .failures import told_plainly
 from .hours import window
 from .options import Options
-from .output import write_report
-from .reading import find_files
-from .report import Report, make_report
-from .retention import retain
-from .rollup_store import Rollups
-from .session import S3A, need_s3a, open_session
-from .startup import java_options
-from .storage import Storage
-from .streaming import stream
 
 STORE = "store"
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from waymesh_analytics.catalog import Catalog
-from waymesh_analytics.claim import Clock, Owner, Say
-from waymesh_analytics.files import Files, Taken
-from waymesh_analytics.manifest import Hour
 from waymesh_analytics.options import Retention
-from waymesh_analytics.retention import retain
+from waymesh_analytics.store.catalog import Catalog
+from waymesh_analytics.store.claim import Clock, Owner, Say
+from waymesh_analytics.store.files import Files, Taken
+from waymesh_analytics.store.manifest import Hour
+from waymesh_analytics.store.retention import retain
 
 
 class Memory:

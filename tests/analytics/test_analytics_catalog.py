@@ -8,10 +8,10 @@ from dataclasses import asdict
 import pytest
 
 from tests.analytics.mill import Breaking, Killed, Mill
-from waymesh_analytics.catalog import KEPT, Catalog
 from waymesh_analytics.errors import AnalyticsError
-from waymesh_analytics.manifest import Hour, Manifest, from_text, to_text
 from waymesh_analytics.options import Retention
+from waymesh_analytics.store.catalog import KEPT, Catalog
+from waymesh_analytics.store.manifest import Hour, Manifest, from_text, to_text
 
 pytestmark = pytest.mark.engine_independent
 MOST_STEPS = 2000

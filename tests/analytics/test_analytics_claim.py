@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from tests.analytics.mill import Memory, Mill, still
-from waymesh_analytics.catalog import Catalog
-from waymesh_analytics.claim import LEASE_S, TRIES, Claim, Clock, Owner, acquire
 from waymesh_analytics.errors import StoreBusy
-from waymesh_analytics.manifest import Hour
+from waymesh_analytics.store.catalog import Catalog
+from waymesh_analytics.store.claim import LEASE_S, TRIES, Claim, Clock, Owner, acquire
+from waymesh_analytics.store.manifest import Hour
 
 pytestmark = pytest.mark.engine_independent
 HERE, THERE = Owner("here", 1, ""), Owner("there", 1, "")

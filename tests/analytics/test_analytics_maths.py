@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_analytics.maths import (
+from waymesh_analytics.report.statistics import (
     FIRST_OCTAVE,
     LINEAR,
     SUBBUCKETS,

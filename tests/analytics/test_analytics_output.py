@@ -78,15 +78,15 @@ def test_the_page_is_whole_and_loads_nothing(analyzed: Any, folder: Path) -> Non
 
 
 def test_the_page_is_the_same_each_time(analyzed: Any, folder: Path) -> None:
-    from waymesh_analytics.page import page
+    from waymesh_analytics.report.page import page
 
     assert page(analyzed) == (folder / "report.html").read_text()
 
 
 def test_the_same_input_gives_the_same_report(analyzed: Any, spark: Any, exported: Path, tmp_path: Path) -> None:
     from waymesh_analytics.options import Options
-    from waymesh_analytics.page import page
     from waymesh_analytics.pipeline import analyze
+    from waymesh_analytics.report.page import page
 
     again = analyze(spark, Options(str(exported), str(tmp_path / "out")), lambda text: None)
     assert page(again) == page(analyzed)
@@ -111,7 +111,7 @@ def test_a_window_counts_from_its_beginning(spark: Any, exported: Path, tmp_path
 def test_the_terminal(analyzed: Any) -> None:
     from rich.console import Console
 
-    from waymesh_analytics.terminal import show
+    from waymesh_analytics.report.terminal import show
 
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(analyzed, console)

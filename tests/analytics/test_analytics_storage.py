@@ -11,8 +11,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.engine_independent, pytest.mark.tim
 
 
 def test_a_new_file_takes_no_other_one_s_place(spark: Any, tmp_path: Path) -> None:
-    from waymesh_analytics.files import Taken
-    from waymesh_analytics.storage import Storage
+    from waymesh_analytics.store.files import Taken
+    from waymesh_analytics.store.storage import Storage
 
     storage = Storage(spark, tmp_path.as_uri())
     storage.write_new("a/b", "first")
@@ -26,9 +26,9 @@ def test_a_new_file_takes_no_other_one_s_place(spark: Any, tmp_path: Path) -> No
 def test_another_run_at_the_same_store_is_refused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from waymesh_analytics import claim
-    from waymesh_analytics.compaction import Store
     from waymesh_analytics.errors import StoreBusy
+    from waymesh_analytics.rollups.compaction import Store
+    from waymesh_analytics.store import claim
 
     monkeypatch.setattr(claim, "BEAT_S", 0.05)
     with Store.write(spark, tmp_path.as_uri(), lambda text: None):

@@ -31,13 +31,13 @@ class Store:
         self.out = root / "out"
 
     def open(self) -> Any:
-        from waymesh_analytics.compaction import Store as Opened
+        from waymesh_analytics.rollups.compaction import Store as Opened
 
         return Opened.open(self.spark, f"{self.out.as_uri()}/store")
 
     def advance(self) -> list[str]:
         """Bring it up to date; returns what it said: a line for each batch."""
-        from waymesh_analytics.compaction import advance
+        from waymesh_analytics.rollups.compaction import advance
 
         said: list[str] = []
         with self.write() as store:
@@ -45,7 +45,7 @@ class Store:
         return said
 
     def write(self) -> Any:
-        from waymesh_analytics.compaction import Store as Opened
+        from waymesh_analytics.rollups.compaction import Store as Opened
 
         return Opened.write(self.spark, f"{self.out.as_uri()}/store", lambda text: None)
 
@@ -54,13 +54,13 @@ class Store:
         return {path.name: path.read_text() for path in (self.out / "store/manifest").iterdir()}
 
     def listing(self) -> Any:
-        from waymesh_analytics.reading import find_files
+        from waymesh_analytics.store.raw_files import find_files
 
         return find_files(self.spark, [str(self.export)])
 
     def rollups(self) -> Any:
         from waymesh_analytics.hours import Window
-        from waymesh_analytics.rollup_store import Rollups
+        from waymesh_analytics.rollups.reader import Rollups
 
         return Rollups(self.open(), Window())
 
@@ -73,7 +73,7 @@ class Store:
 
     def completeness(self, kind: str = "delivery") -> list[list[dict[str, Any]]]:
         """The tables of records and of missing ones, of a kind."""
-        from waymesh_analytics.reports.completeness import gaps, records
+        from waymesh_analytics.report.tables.completeness import gaps, records
 
         rollups = self.rollups()
         table = records(rollups)
@@ -129,7 +129,7 @@ def test_a_late_file_has_its_hour_done_again(store: Store) -> None:
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from waymesh_analytics import compaction
+    from waymesh_analytics.rollups import compaction
 
     monkeypatch.setattr(compaction, "BATCH_BYTES", 1)
     deliveries(store.export, hours=3)
@@ -264,7 +264,7 @@ def test_names_that_need_quotes(store: Store) -> None:
 
 def test_retention(store: Store) -> None:
     from waymesh_analytics.options import Retention
-    from waymesh_analytics.retention import retain
+    from waymesh_analytics.store.retention import retain
 
     deliveries(store.export, hours=50, each=1)
     deliveries(store.export, "ahead", hours=1, each=1, boot_us=90 * 24 * HOUR_US)
@@ -292,7 +292,7 @@ def test_hours_whose_files_are_gone_stay_as_they_are(store: Store) -> None:
 
 
 def test_streaming_is_the_same_as_a_batch(store: Store, spark: Any, tmp_path: Path) -> None:
-    from waymesh_analytics.streaming import stream
+    from waymesh_analytics.rollups.streaming import stream
 
     streamed = Store(spark, tmp_path / "streamed")
     streamed.export = store.export
@@ -345,8 +345,8 @@ def test_files_that_are_no_gzip_files_are_short(store: Store) -> None:
 def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> None:
     """What breaks off is one thing; this is read by the next run."""
     from waymesh_analytics import AnalyticsError
-    from waymesh_analytics.compaction import advance
-    from waymesh_analytics.failures import told_plainly
+    from waymesh_analytics.rollups.compaction import advance
+    from waymesh_analytics.spark.failures import told_plainly
 
     first, _ = deliveries(store.export)
     listing = store.listing()
@@ -369,7 +369,8 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
 def test_a_file_that_could_not_be_read_for_a_moment_is_not_taken_for_a_short_one(
     store: Store, monkeypatch: pytest.MonkeyPatch, healed: str
 ) -> None:
-    from waymesh_analytics import AnalyticsError, compaction
+    from waymesh_analytics import AnalyticsError
+    from waymesh_analytics.rollups import compaction
 
     first, _ = deliveries(store.export, each=4000)
     listing, whole = store.listing(), first.read_bytes()

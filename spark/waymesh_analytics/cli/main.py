@@ -71,7 +71,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not asked.quiet:
         from rich.console import Console
 
-        from waymesh_analytics.terminal import show
+        from waymesh_analytics.report.terminal import show
 
         show(report, Console())
     return 3 if asked.strict and report.incomplete else 0

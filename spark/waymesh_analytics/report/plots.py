@@ -9,7 +9,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from .hours import moment_of
+from waymesh_analytics.hours import moment_of
+
 from .report import Report
 
 MOST_LINES = 8

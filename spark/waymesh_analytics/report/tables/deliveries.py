@@ -6,9 +6,9 @@ from collections import defaultdict
 
 from pyspark.sql import functions as F
 
-from waymesh_analytics.maths import cheapest_hops, jain, percentiles
-from waymesh_analytics.rollup_store import Rollups
-from waymesh_analytics.rollups import OUTCOMES
+from waymesh_analytics.report.statistics import cheapest_hops, jain, percentiles
+from waymesh_analytics.rollups.definitions import OUTCOMES
+from waymesh_analytics.rollups.reader import Rollups
 
 from .rows import Row, merged, ordered
 from .table import COUNT, NUMBER, SHARE, TEXT, Table, columns, fill, fill_from

@@ -10,13 +10,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
+from waymesh_analytics.errors import AnalyticsError
+from waymesh_analytics.hours import hour_of
+from waymesh_analytics.store.claim import Say
+from waymesh_analytics.store.raw_files import LISTED, Listing, find_files
 from waymesh_schema.telemetry import SUFFIX, parse_path
 
-from .claim import Say
 from .compaction import Store, advance
-from .errors import AnalyticsError
-from .hours import hour_of
-from .reading import LISTED, Listing, find_files
 
 FILES_PER_BATCH = 5000
 

@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from waymesh_analytics.errors import AnalyticsError
+from waymesh_analytics.hours import hour_of
+from waymesh_analytics.spark.failures import is_no_path, told_plainly
 from waymesh_schema.telemetry import SUFFIX, FileName, parse_path
 
-from .errors import AnalyticsError
-from .failures import is_no_path, told_plainly
-from .hours import hour_of
 from .schemas import CORRUPT, line_schema
 from .storage import Storage
 

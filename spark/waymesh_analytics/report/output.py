@@ -8,11 +8,12 @@ from typing import Any
 
 from pyspark.sql import types as T
 
+from waymesh_analytics.report.tables.table import COUNT, NUMBER, SHARE, TEXT, TIME, Table
+from waymesh_analytics.spark.parallel import together
+from waymesh_analytics.store.storage import Storage
+
 from .page import page
 from .report import Report
-from .reports.table import COUNT, NUMBER, SHARE, TEXT, TIME, Table
-from .storage import Storage
-from .together import together
 
 TABLES = "tables"
 AT_ONCE = 4

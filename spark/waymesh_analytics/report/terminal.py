@@ -6,9 +6,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from waymesh_analytics.report.tables.table import COUNT, TEXT, Table
+
 from .findings import BAD, WARNING
 from .report import Report
-from .reports.table import COUNT, TEXT, Table
 
 MOST_ROWS = 8
 _SHOWN = {

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from waymesh_analytics.hours import moment_of
-from waymesh_analytics.maths import robust_scores, theil_sen
-from waymesh_analytics.rollup_store import Rollups
-from waymesh_analytics.schemas import HOUR
+from waymesh_analytics.report.statistics import robust_scores, theil_sen
+from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.store.schemas import HOUR
 
 from .table import COUNT, NUMBER, TEXT, TIME, Table, columns, fill
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from uuid import uuid4
 
-from .errors import AnalyticsError, StoreBusy
+from waymesh_analytics.errors import AnalyticsError, StoreBusy
+
 from .files import Files
 
 FOLDER = "lock"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
-from .errors import AnalyticsError
+from waymesh_analytics.errors import AnalyticsError
 
 JAVA_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 SETTINGS = {

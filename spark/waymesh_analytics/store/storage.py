@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from .errors import AnalyticsError
-from .failures import told_plainly
+from waymesh_analytics.errors import AnalyticsError
+from waymesh_analytics.spark.failures import told_plainly
+
 from .files import Taken
 
 

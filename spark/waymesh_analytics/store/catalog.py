@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
 
+from waymesh_analytics.errors import AnalyticsError
+
 from .claim import Claim, Clock, Owner, Say, acquire
-from .errors import AnalyticsError
 from .files import Files
 from .manifest import SINGLE_VERSION, VERSION, Hour, Manifest, from_single, from_text, to_text
 

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 
+from waymesh_analytics.report.tables.table import COUNT, NUMBER, SHARE, TEXT, Cell, Column, Table
+
 from .plots import plots
 from .report import Report
-from .reports.table import COUNT, NUMBER, SHARE, TEXT, Cell, Column, Table
 
 MOST_ROWS = 100
 """Of a table on the page; the files have all of them."""

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .errors import AnalyticsError
+from waymesh_analytics.errors import AnalyticsError
 
 VERSION = 4
 SINGLE_VERSION = 3

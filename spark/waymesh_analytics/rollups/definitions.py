@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from .maths import FIRST_OCTAVE, LINEAR, SUBBUCKETS
-from .schemas import HOUR
+from waymesh_analytics.report.statistics import FIRST_OCTAVE, LINEAR, SUBBUCKETS
+from waymesh_analytics.store.schemas import HOUR
 
 OUTCOMES = ("accepted", "rejected", "released", "modified", "presettled", "dropped", "settled", "lost")
 _WITHOUT_SETTLEMENT = ("presettled", "dropped", "lost")

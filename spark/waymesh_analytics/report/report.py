@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from waymesh_analytics.report.tables.history import Series
+from waymesh_analytics.report.tables.table import Table
+from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.spark.parallel import together
+from waymesh_analytics.store.manifest import Manifest
+from waymesh_analytics.store.raw_files import Listing
+
 from .findings import Finding, find
-from .manifest import Manifest
-from .reading import Listing
-from .reports import completeness, deliveries, events, history, objects
-from .reports.history import Series
-from .reports.table import Table
-from .rollup_store import Rollups
-from .together import together
+from .tables import completeness, deliveries, events, history, objects
 
 AT_ONCE = 3
 """Queries under way at one time."""

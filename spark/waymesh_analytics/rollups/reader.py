@@ -12,11 +12,12 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from waymesh_analytics.hours import FIRST, LAST, Window, moment_of, shifted
+from waymesh_analytics.report.tables.rows import Row
+from waymesh_analytics.store.schemas import HOUR, curated_schema
+
 from .compaction import Store
-from .hours import FIRST, LAST, Window, moment_of, shifted
-from .reports.rows import Row
-from .rollups import EVENT_KEYS, OUTCOMES, TABLES, WAY_KEYS
-from .schemas import HOUR, curated_schema
+from .definitions import EVENT_KEYS, OUTCOMES, TABLES, WAY_KEYS
 
 LOOK_BACK_HOURS = 24
 """How far before the window the last values of counters are looked for."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from waymesh_analytics.rollup_store import Rollups
-from waymesh_analytics.rollups import (
+from waymesh_analytics.rollups.definitions import (
     ADDRESS_COUNTERS,
     CONNECTION_KEYS,
     LINK_COUNTERS,
@@ -14,7 +13,8 @@ from waymesh_analytics.rollups import (
     ROUTER_COUNTERS,
     ROUTER_GAUGES,
 )
-from waymesh_analytics.schemas import HOUR
+from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.store.schemas import HOUR
 
 from .rows import merged, ordered
 from .table import COUNT, TEXT, TIME, Column, Table, columns, fill_from

@@ -11,13 +11,13 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from waymesh_schema.telemetry import KINDS
-
-from .catalog import Catalog
-from .claim import Say
-from .errors import AnalyticsError
-from .manifest import Hour, Manifest
-from .reading import (
+from waymesh_analytics.errors import AnalyticsError
+from waymesh_analytics.spark.parallel import together
+from waymesh_analytics.spark.session import little
+from waymesh_analytics.store.catalog import Catalog
+from waymesh_analytics.store.claim import Say
+from waymesh_analytics.store.manifest import Hour, Manifest
+from waymesh_analytics.store.raw_files import (
     Listing,
     RawFile,
     corrupt_text,
@@ -28,11 +28,11 @@ from .reading import (
     read_lines,
     whole_lines,
 )
-from .rollups import TABLES
-from .schemas import HOUR, curated_columns, curated_order, curated_schema
-from .session import little
-from .storage import Storage
-from .together import together
+from waymesh_analytics.store.schemas import HOUR, curated_columns, curated_order, curated_schema
+from waymesh_analytics.store.storage import Storage
+from waymesh_schema.telemetry import KINDS
+
+from .definitions import TABLES
 
 BATCH_BYTES = 256 << 20
 """Compressed bytes of lines that are worked up before a commit: what a killed run has to do again."""

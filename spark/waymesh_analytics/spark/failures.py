@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 
-from .errors import AnalyticsError
+from waymesh_analytics.errors import AnalyticsError
 
 NO_PATH = "PATH_NOT_FOUND"
 """Spark's word for it."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .reports.completeness import CLOCK_JUMP_MS
-from .reports.table import Table
+from waymesh_analytics.report.tables.completeness import CLOCK_JUMP_MS
+from waymesh_analytics.report.tables.table import Table
 
 BAD, WARNING, INFO = "bad", "warning", "info"
 UNEVEN = 0.6

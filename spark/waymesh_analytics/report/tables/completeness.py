@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from pyspark.sql import functions as F
 
-from waymesh_analytics.manifest import Hour, Manifest
-from waymesh_analytics.maths import lost_between
-from waymesh_analytics.reading import Listing
-from waymesh_analytics.rollup_store import Rollups
+from waymesh_analytics.report.statistics import lost_between
+from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.store.manifest import Hour, Manifest
+from waymesh_analytics.store.raw_files import Listing
 
 from .rows import ordered
 from .table import COUNT, TEXT, TIME, Table, columns, fill

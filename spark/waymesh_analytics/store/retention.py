@@ -8,13 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from waymesh_analytics.hours import shifted, text_of
+from waymesh_analytics.options import Retention
+
 from .catalog import Catalog, folder_of
 from .claim import Say
-from .hours import shifted, text_of
-from .options import Retention
 
 if TYPE_CHECKING:
-    from .reading import Listing
+    from .raw_files import Listing
 
 
 def retain(

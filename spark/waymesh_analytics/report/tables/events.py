@@ -6,8 +6,8 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from waymesh_analytics.rollup_store import Rollups
-from waymesh_analytics.rollups import TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED
+from waymesh_analytics.rollups.definitions import TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED
+from waymesh_analytics.rollups.reader import Rollups
 
 from .rows import ordered
 from .table import COUNT, NUMBER, TEXT, TIME, Cell, Table, columns, fill, fill_from
