@@ -93,11 +93,11 @@ def test_the_same_input_gives_the_same_report(analyzed: Any, spark: Any, exporte
 
 
 def test_a_window_counts_from_its_beginning(spark: Any, exported: Path, tmp_path: Path) -> None:
-    from waymesh_analytics.hours import parse_moment
+    from waymesh_analytics.hours import parse_time
     from waymesh_analytics.options import Options
     from waymesh_analytics.pipeline import analyze
 
-    begin, end = parse_moment("2026-01-30T01:00"), parse_moment("2026-01-30T02:00")
+    begin, end = parse_time("2026-01-30T01:00"), parse_time("2026-01-30T02:00")
     options = Options(str(exported), str(tmp_path / "out"), begin, end)
     report = analyze(spark, options, lambda text: None)
     assert report.hours == ["2026-01-30T01"]

@@ -31,21 +31,21 @@ class Store:
         self.out = root / "out"
 
     def open(self) -> Any:
-        from waymesh_analytics.rollups.compaction import Store as Opened
+        from waymesh_analytics.store.store import Store as Opened
 
         return Opened.open(self.spark, f"{self.out.as_uri()}/store")
 
     def advance(self) -> list[str]:
         """Bring it up to date; returns what it said: a line for each batch."""
-        from waymesh_analytics.rollups.compaction import advance
+        from waymesh_analytics.rollups.compaction import compact
 
         said: list[str] = []
         with self.write() as store:
-            advance(store, self.listing(), said.append)
+            compact(store, self.listing(), said.append)
         return said
 
     def write(self) -> Any:
-        from waymesh_analytics.rollups.compaction import Store as Opened
+        from waymesh_analytics.store.store import Store as Opened
 
         return Opened.write(self.spark, f"{self.out.as_uri()}/store", lambda text: None)
 
@@ -133,15 +133,15 @@ def test_a_run_that_is_killed_goes_on_where_it_was(store: Store, monkeypatch: py
 
     monkeypatch.setattr(compaction, "BATCH_BYTES", 1)
     deliveries(store.export, hours=3)
-    rolled, roll_up = [], compaction.roll_up
+    rolled, write_rollups = [], compaction.write_rollups
 
     def killed(*arguments: Any) -> Any:
         rolled.append(arguments)
         if len(rolled) == 2:
             raise KeyboardInterrupt  # the second hour's curated file is written and not committed
-        return roll_up(*arguments)
+        return write_rollups(*arguments)
 
-    monkeypatch.setattr(compaction, "roll_up", killed)
+    monkeypatch.setattr(compaction, "write_rollups", killed)
     with pytest.raises(KeyboardInterrupt):
         store.advance()
     assert list(store.hours()) == ["2026-01-30T00"]
@@ -345,8 +345,8 @@ def test_files_that_are_no_gzip_files_are_short(store: Store) -> None:
 def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> None:
     """What breaks off is one thing; this is read by the next run."""
     from waymesh_analytics import AnalyticsError
-    from waymesh_analytics.rollups.compaction import advance
-    from waymesh_analytics.spark.failures import told_plainly
+    from waymesh_analytics.rollups.compaction import compact
+    from waymesh_analytics.spark.failures import translate_errors
 
     first, _ = deliveries(store.export)
     listing = store.listing()
@@ -355,8 +355,8 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
         first.mkdir()
     elif fault == "device":
         first.symlink_to("/proc/self/mem")  # whose first bytes nobody can read
-    with pytest.raises(AnalyticsError, match=first.name), told_plainly(), store.write() as opened:
-        advance(opened, listing, lambda text: None)
+    with pytest.raises(AnalyticsError, match=first.name), translate_errors(), store.write() as opened:
+        compact(opened, listing, lambda text: None)
     assert store.hours() == {}
     if fault == "folder":
         first.rmdir()
@@ -365,25 +365,26 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
     assert store.flows() == two_hours("A")
 
 
-@pytest.mark.parametrize("healed", ["whole_lines", "_take_stock"])
+@pytest.mark.parametrize("healed", ["whole_lines", "_count_lines"])
 def test_a_file_that_could_not_be_read_for_a_moment_is_not_taken_for_a_short_one(
     store: Store, monkeypatch: pytest.MonkeyPatch, healed: str
 ) -> None:
     from waymesh_analytics import AnalyticsError
-    from waymesh_analytics.rollups import compaction
+    from waymesh_analytics.rollups.compaction import compact
+    from waymesh_analytics.store import curation
 
     first, _ = deliveries(store.export, each=4000)
     listing, whole = store.listing(), first.read_bytes()
     first.write_bytes(whole[: len(whole) // 2])
-    step = getattr(compaction, healed)
+    step = getattr(curation, healed)
 
     def heal(*arguments: Any) -> Any:
         first.write_bytes(whole)
         return step(*arguments)
 
-    monkeypatch.setattr(compaction, healed, heal)
+    monkeypatch.setattr(curation, healed, heal)
     with pytest.raises(AnalyticsError, match="run it again"), store.write() as opened:
-        compaction.advance(opened, listing, lambda text: None)
+        compact(opened, listing, lambda text: None)
     assert store.hours() == {}
     store.advance()
     assert store.flows() == two_hours("A", each=4000)

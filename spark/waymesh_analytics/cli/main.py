@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from waymesh_analytics.errors import AnalyticsError, StoreBusy
-from waymesh_analytics.hours import parse_moment
+from waymesh_analytics.hours import parse_time
 from waymesh_analytics.options import Options, Retention, s3a_settings
 
 INSTALL = (
@@ -61,7 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     try:
         conf = (s3a_settings(asked.endpoint) if asked.endpoint else {}) | dict(_pair(text) for text in asked.conf)
-        begin, end = (parse_moment(text) if text else None for text in (asked.begin, asked.end))
+        begin, end = (parse_time(text) if text else None for text in (asked.begin, asked.end))
         retention = Retention(asked.keep_raw, asked.keep_curated, asked.keep_rollups)
         options = Options(asked.path, asked.out, begin, end, asked.master, asked.streaming, retention, conf)
         report = run(options, _silent if asked.quiet else _tell)

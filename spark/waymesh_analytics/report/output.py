@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import types as T
 
 from waymesh_analytics.report.tables.table import COUNT, NUMBER, SHARE, TEXT, TIME, Table
-from waymesh_analytics.spark.parallel import together
+from waymesh_analytics.spark.parallel import run_parallel
 from waymesh_analytics.store.storage import Storage
 
 from .page import page
@@ -31,7 +31,7 @@ _TYPES = {
 
 def write_report(storage: Storage, report: Report) -> None:
     """Write it into a folder, over a former one. The page comes last."""
-    together(lambda table: _write_table(storage, table), report.tables.values(), AT_ONCE)
+    run_parallel(lambda table: _write_table(storage, table), report.tables.values(), AT_ONCE)
     storage.write_text(SUMMARY, _json(summary(report)))
     storage.write_text(PAGE, page(report))
 

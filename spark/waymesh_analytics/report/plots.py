@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from waymesh_analytics.hours import moment_of
+from waymesh_analytics.hours import hour_start
 
 from .report import Report
 
@@ -62,7 +62,7 @@ def _throughput(report: Report) -> str:
         hours = sorted(series[key])
         name = f"{key[0]}" if not key[1] else f"{key[0]} (phase {key[1]})"
         axes.plot(
-            [moment_of(h) for h in hours], [series[key][h] for h in hours], f"C{number}.-", label=name, linewidth=1
+            [hour_start(h) for h in hours], [series[key][h] for h in hours], f"C{number}.-", label=name, linewidth=1
         )
         axes.plot(list(expected[key]), list(expected[key].values()), f"C{number}:", linewidth=1)
     axes.set_ylabel("deliveries an hour")

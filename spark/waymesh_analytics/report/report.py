@@ -10,7 +10,7 @@ from typing import Any
 from waymesh_analytics.report.tables.history import Series
 from waymesh_analytics.report.tables.table import Table
 from waymesh_analytics.rollups.reader import Rollups
-from waymesh_analytics.spark.parallel import together
+from waymesh_analytics.spark.parallel import run_parallel
 from waymesh_analytics.store.manifest import Manifest
 from waymesh_analytics.store.raw_files import Listing
 
@@ -59,10 +59,10 @@ class Report:
         return lost or any(row["corrupt"] or row["short"] for row in self.tables["files"].dicts())
 
 
-def make_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Report:
+def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Report:
     """All tables of the window."""
-    series, *_ = together(lambda read: read(rollups), READERS, AT_ONCE)
-    tables = {table.name: table for table in together(lambda make: make(rollups), MAKERS, AT_ONCE)}
+    series, *_ = run_parallel(lambda read: read(rollups), READERS, AT_ONCE)
+    tables = {table.name: table for table in run_parallel(lambda make: make(rollups), MAKERS, AT_ONCE)}
     extra = [
         deliveries.balance(tables["talkers"], tables["traffic"]),
         history.anomalies(series),

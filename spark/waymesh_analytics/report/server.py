@@ -1,8 +1,8 @@
-"""`python -m waymesh_analytics.serve FOLDER`: the report of a folder by HTTP, to this machine alone.
+"""`python -m waymesh_analytics.report.server FOLDER`: serves the report in a folder over HTTP, on loopback only.
 
-In a cluster that is the pod: whoever may forward its ports (`kubectl waymesh report`, `kubectl port-forward`) sees the
-report, and nobody else. The folder also holds the store, and the claim perhaps what others keep there: only the
-report's own files are served.
+In a cluster, loopback is that of the pod: only those who may forward its ports (`kubectl waymesh report`,
+`kubectl port-forward`) can read the report. The folder also contains the store, and its volume possibly other data:
+only the files of the report are served.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 HOST, PORT = "127.0.0.1", 8080
 PAGE = "report.html"
 SERVED = re.compile(r"report\.html|summary\.json|tables/\w+\.(json|parquet/[\w-]+[\w.-]*\.parquet)")
-"""What `output` writes."""
+"""The files that `output` writes."""
 TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json"}
 
 
@@ -44,13 +44,13 @@ class _Handler(BaseHTTPRequestHandler):
                 file.seek(0)
                 shutil.copyfileobj(file, self.wfile)
         except FileNotFoundError:
-            self.send_error(HTTPStatus.NOT_FOUND, "no such file of the report")
+            self.send_error(HTTPStatus.NOT_FOUND, "no such file in the report")
         except PermissionError:
-            self.send_error(HTTPStatus.FORBIDDEN, "the file can't be read")
+            self.send_error(HTTPStatus.FORBIDDEN, "the file cannot be read")
 
 
 def server(root: Path, port: int = PORT) -> ThreadingHTTPServer:
-    """A server of the report in `root`, listening; port 0: any."""
+    """A listening server of the report in `root`; port 0: any free port."""
     return ThreadingHTTPServer((HOST, port), partial(_Handler, root))
 
 

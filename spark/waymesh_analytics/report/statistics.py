@@ -1,8 +1,4 @@
-"""The arithmetic of the reports on small numbers of values; no Spark, so that it can be tested by itself.
-
-Times are counted in buckets as in an HDR histogram: exact below LINEAR microseconds, then SUBBUCKETS for each doubling,
-so that the middle of a bucket is within 1.6 % of every value in it. Buckets of hours and routers are merged by adding.
-"""
+"""The arithmetic of the report on small numbers of values; without Spark, so that it can be tested alone."""
 
 from __future__ import annotations
 
@@ -12,37 +8,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import median
 
-SUBBUCKETS = 32
-LINEAR = 2 * SUBBUCKETS
-FIRST_OCTAVE = 5
-"""log2(SUBBUCKETS)"""
 MAD_TO_SIGMA = 1.4826
-"""A normal distribution's standard deviation in units of its median absolute deviation."""
+"""The standard deviation of a normal distribution in units of its median absolute deviation (MAD)."""
 
 Graph = Mapping[str, Mapping[str, int]]
 """Router → neighbour → cost."""
-
-
-def bucket_middle(bucket: int) -> float:
-    """The value that a bucket stands for."""
-    if bucket < LINEAR:
-        return float(bucket)
-    octave = bucket // SUBBUCKETS - 1
-    return float((bucket - octave * SUBBUCKETS) << octave) + (1 << octave) / 2
-
-
-def percentiles(buckets: Mapping[int, float], shares: Sequence[float]) -> list[float]:
-    """The values below which the given shares lie; `buckets`: bucket → weight, not empty. `shares` ascend."""
-    total = math.fsum(buckets.values())
-    ordered = sorted(buckets.items())
-    found: list[float] = []
-    passed, index = ordered[0][1], 0
-    for share in shares:
-        while passed < share * total * (1 - 1e-12) and index + 1 < len(ordered):
-            index += 1
-            passed += ordered[index][1]
-        found.append(bucket_middle(ordered[index][0]))
-    return found
 
 
 def jain(values: Sequence[float]) -> float:
@@ -52,22 +22,24 @@ def jain(values: Sequence[float]) -> float:
 
 
 def robust_scores(values: Sequence[float], floor: float = 0.1) -> list[float]:
-    """How far each is from the median, in standard deviations estimated by the MAD; a deviation of less than `floor`
-    of the median is never counted as the usual one, so that a steady series does not make a noise of nothing."""
+    """The distance of each value from the median, in standard deviations estimated by the MAD.
+
+    The estimate is at least `floor` times the median, so that tiny changes of a steady series get low scores.
+    """
     middle = median(values)
-    usual = MAD_TO_SIGMA * median(abs(value - middle) for value in values)
-    unit = max(usual, floor * abs(middle), 1e-9)
+    sigma = MAD_TO_SIGMA * median(abs(value - middle) for value in values)
+    unit = max(sigma, floor * abs(middle), 1e-9)
     return [(value - middle) / unit for value in values]
 
 
 def theil_sen(values: Sequence[float]) -> float:
-    """The median of the slopes between any two values, which lie one step apart; 0 for fewer than two."""
+    """The median slope between all pairs of values, which are one step apart; 0 for fewer than two values."""
     slopes = [(values[j] - values[i]) / (j - i) for i, j in combinations(range(len(values)), 2)]
     return median(slopes) if slopes else 0.0
 
 
 def cheapest_hops(graph: Graph, source: str) -> dict[str, int]:
-    """Steps of the cheapest way to each router; of equally cheap ones, of the shortest."""
+    """The hops of the cheapest path to each router; of paths with equal cost, the shortest."""
     best: dict[str, tuple[int, int]] = {source: (0, 0)}
     queue: list[tuple[int, int, str]] = [(0, 0, source)]
     while queue:
@@ -75,14 +47,14 @@ def cheapest_hops(graph: Graph, source: str) -> dict[str, int]:
         if (cost, hops) > best[here]:
             continue
         for there, step in graph.get(here, {}).items():
-            way = (cost + step, hops + 1)
-            if there not in best or way < best[there]:
-                best[there] = way
-                heapq.heappush(queue, (*way, there))
+            path = (cost + step, hops + 1)
+            if there not in best or path < best[there]:
+                best[there] = path
+                heapq.heappush(queue, (*path, there))
     return {name: hops for name, (_, hops) in best.items()}
 
 
 def lost_between(first: int, last: int, count: int, from_start: bool) -> int:
-    """Records that are missing of a gapless sequence; `from_start`: it should begin with 1."""
+    """How many records of a gapless sequence are missing; `from_start`: the sequence should begin with 1."""
     begin = 1 if from_start else first
     return max(0, last - begin + 1 - count)

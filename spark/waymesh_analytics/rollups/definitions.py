@@ -1,6 +1,6 @@
-"""Hourly rollups: each is made from one hour's records alone, and those of several hours can be merged.
+"""The hourly rollups: each is computed from the records of one hour, and those of several hours can be merged.
 
-Everything that is reported is read from them. Sums of samples are weighted: they are estimates of all deliveries.
+The report reads only rollups. Sums over sampled deliveries are weighted, so they estimate all deliveries.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from waymesh_analytics.report.statistics import FIRST_OCTAVE, LINEAR, SUBBUCKETS
 from waymesh_analytics.store.schemas import HOUR
+
+from .buckets import FIRST_OCTAVE, LINEAR, SUBBUCKETS
 
 OUTCOMES = ("accepted", "rejected", "released", "modified", "presettled", "dropped", "settled", "lost")
 _WITHOUT_SETTLEMENT = ("presettled", "dropped", "lost")
-"""Outcomes that nobody sent: their time is not that of a settlement."""
+"""Outcomes that no receiver sent: their time is not a settlement time."""
 LINK_COUNTERS = (
     "deliveries",
     "presettled",
@@ -50,13 +51,15 @@ ADDRESS_COUNTERS = ("ingress", "egress", "transit", "to_container", "from_contai
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A rollup: from which kinds of records (none: all), what makes it, what tells its rows apart."""
+class Rollup:
+    """The definition of a rollup."""
 
     name: str
+    # The kinds of records that it is computed from; empty: all.
     kinds: tuple[str, ...]
+    # The columns that identify a row within an hour.
     keys: tuple[str, ...]
-    make: Callable[[DataFrame], DataFrame]
+    build: Callable[[DataFrame], DataFrame]
 
 
 def _grouped(rows: DataFrame, keys: Sequence[str], *measures: Column) -> DataFrame:
@@ -72,7 +75,7 @@ def _weighted(name: str) -> Column:
 
 
 def _spans(counters: Sequence[str]) -> list[Column]:
-    """Least and greatest value of counters that only grow."""
+    """The smallest and largest value of monotonic counters."""
     return [each for name in counters for each in (F.min(name).alias(f"{name}_lo"), F.max(name).alias(f"{name}_hi"))]
 
 
@@ -86,12 +89,12 @@ def _has_settlement() -> Column:
 
 # ---- deliveries
 
-WAY_KEYS = ("half", "address", "phase", "ingress", "egress", "hops")
-FLOW_KEYS = (*WAY_KEYS, "container", "outcome")
+FLOW_PATH_KEYS = ("half", "address", "phase", "ingress", "egress", "hops")
+FLOW_KEYS = (*FLOW_PATH_KEYS, "container", "outcome")
 
 
 def _flow(rows: DataFrame) -> DataFrame:
-    # The outcome is a key, and what had none loses its time afterwards: to compare texts is dear, once for each record.
+    # Times without a settlement are dropped after grouping by outcome: comparing texts for each record is expensive.
     found = _grouped(
         rows.withColumn("container", F.coalesce("producer", "consumer")),
         FLOW_KEYS,
@@ -109,8 +112,10 @@ def _flow(rows: DataFrame) -> DataFrame:
 
 
 def bucket_of(value: Column) -> Column:
-    """The bucket of a time in microseconds (a whole number), see `maths`. Half a microsecond more keeps the logarithm
-    of a power of two from being rounded to below it."""
+    """The bucket (see `buckets`) of a time in whole microseconds.
+
+    The additional half microsecond keeps the logarithm of a power of two from being rounded down below it.
+    """
     octave = F.floor(F.ln(value + 0.5) * (1 / math.log(2))).cast("int") - FIRST_OCTAVE
     within = F.call_function("shiftright", value, octave)
     return F.when(value < LINEAR, value).otherwise(octave * SUBBUCKETS + within).cast("int")
@@ -120,20 +125,20 @@ LATENCY_KEYS = ("address", "phase", "bucket")
 
 
 def _latency(rows: DataFrame) -> DataFrame:
-    """Times from the arrival of a delivery to its outcome, both at the router where it came in."""
+    """Times from the arrival of a delivery to its settlement, both at the ingress router."""
     settled = rows.where((F.col("half") == "in") & _has_settlement())
     positive = settled.where(F.col("settle_us") >= 0).withColumn("bucket", bucket_of(F.col("settle_us")))
     return _grouped(positive, LATENCY_KEYS, F.count(F.lit(1)).alias("samples"), F.sum(_weight()).alias("deliveries"))
 
 
-# ---- what there is
+# ---- state
 
 LINK_KEYS = ("router", "boot", "link_id")
 LINK_TEXTS = ("container", "name", "dir", "type", "role", "address")
 
 
 def _links(rows: DataFrame) -> DataFrame:
-    # What describes a link is a key, for it does not change: the greatest of texts could only be found by sorting.
+    # The constant attributes of a link are keys too: aggregating texts with max() would need a sort.
     return _grouped(
         rows,
         (*LINK_KEYS, *LINK_TEXTS, "phase"),
@@ -204,7 +209,7 @@ def _edges(rows: DataFrame) -> DataFrame:
     return _grouped(each, EDGE_KEYS, F.min("cost").alias("cost"))
 
 
-# ---- what happens
+# ---- changes and events
 
 ENTITY_KEYS = ("router", "boot", "name")
 
@@ -213,12 +218,12 @@ def _changed() -> Column:
     return ~F.col("from").eqNullSafe(F.col("to"))
 
 
-def _states(rows: DataFrame, place: str, *more: Column) -> DataFrame:
-    """Of autolinks and link routes: what they lead to, how often they were lost, the state that they were left in."""
+def _states(rows: DataFrame, target: str, *more: Column) -> DataFrame:
+    """Transitions of autolinks or link routes: how often they were lost, and their last state."""
     return _grouped(
         rows,
         ENTITY_KEYS,
-        *[F.max(name).alias(name) for name in (place, "dir", "container", "connection")],
+        *[F.max(name).alias(name) for name in (target, "dir", "container", "connection")],
         F.count_if(_changed() & _is("from", "active")).alias("downs"),
         F.max("seq").alias("last_seq"),
         F.max_by(F.coalesce("to", F.lit("removed")), "seq").alias("state"),
@@ -248,7 +253,7 @@ TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED = "topology.change", "topology.converged"
 
 
 def _events(rows: DataFrame) -> DataFrame:
-    """Equal events are counted; those of the topology are kept one by one, for their moments matter."""
+    """Equal events are counted; topology events are kept one by one, because their times matter."""
     moment = F.when(F.col("event").isin(TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED), F.col("ts"))
     entries = F.array_sort(F.map_entries("detail"))
     plain = rows.withColumn("detail", F.to_json(F.map_from_entries(entries))).withColumn("moment", moment)
@@ -265,7 +270,7 @@ AUDIT_KEYS = ("kind", "router", "boot")
 
 
 def _audit(rows: DataFrame) -> DataFrame:
-    """Which records there are. `offset`: what the wall clock was ahead of the other one, in microseconds."""
+    """Which records exist. `offset`: wall clock minus monotonic clock, in microseconds."""
     offset = F.unix_micros("ts") - F.col("mono_us")
     return _grouped(
         rows,
@@ -280,16 +285,16 @@ def _audit(rows: DataFrame) -> DataFrame:
     )
 
 
-TABLES = (
-    Table("audit", (), AUDIT_KEYS, _audit),
-    Table("flow", ("delivery",), FLOW_KEYS, _flow),
-    Table("latency", ("delivery",), LATENCY_KEYS, _latency),
-    Table("links", ("link",), LINK_KEYS, _links),
-    Table("routers", ("router",), ROUTER_KEYS, _routers),
-    Table("addresses", ("address",), ADDRESS_KEYS, _addresses),
-    Table("connections", ("connection",), CONNECTION_KEYS, _connections),
-    Table("edges", ("node",), EDGE_KEYS, _edges),
-    Table("autolinks", ("autolink",), ENTITY_KEYS, _autolinks),
-    Table("linkroutes", ("linkroute",), ENTITY_KEYS, _linkroutes),
-    Table("events", ("event",), EVENT_KEYS, _events),
+ROLLUPS = (
+    Rollup("audit", (), AUDIT_KEYS, _audit),
+    Rollup("flow", ("delivery",), FLOW_KEYS, _flow),
+    Rollup("latency", ("delivery",), LATENCY_KEYS, _latency),
+    Rollup("links", ("link",), LINK_KEYS, _links),
+    Rollup("routers", ("router",), ROUTER_KEYS, _routers),
+    Rollup("addresses", ("address",), ADDRESS_KEYS, _addresses),
+    Rollup("connections", ("connection",), CONNECTION_KEYS, _connections),
+    Rollup("edges", ("node",), EDGE_KEYS, _edges),
+    Rollup("autolinks", ("autolink",), ENTITY_KEYS, _autolinks),
+    Rollup("linkroutes", ("linkroute",), ENTITY_KEYS, _linkroutes),
+    Rollup("events", ("event",), EVENT_KEYS, _events),
 )

@@ -1,4 +1,4 @@
-"""What went wrong outside of us, in a sentence: a server that refuses, a disk that is full, a file that is gone."""
+"""Errors of file systems and networks as AnalyticsError with a one-line text."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from pyspark.errors import AnalysisException, PySparkException
 from waymesh_analytics.errors import AnalyticsError
 
 NO_PATH = "PATH_NOT_FOUND"
-"""Spark's word for it."""
+"""Spark's error condition."""
 
 
 @contextmanager
-def told_plainly(doing: str = "") -> Iterator[None]:
-    """AnalyticsError for what a file system or the network could not do; all else is a fault of ours, and passes."""
+def translate_errors(path: str = "") -> Iterator[None]:
+    """Raise AnalyticsError for I/O errors of Java and Spark; other errors are bugs of this program and pass unchanged.
+
+    `path` begins the text, if given.
+    """
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
         reason = _reason(error)
         if reason is None:
             raise
-        raise AnalyticsError(f"{doing}: {reason}" if doing else reason) from error
+        raise AnalyticsError(f"{path}: {reason}" if path else reason) from error
 
 
 def _reason(error: Py4JJavaError | PySparkException) -> str | None:
-    """The first line of the outermost of Java's I/O errors in it."""
-    if is_no_path(error):
+    """The first line of the outermost Java I/O error in the chain of causes."""
+    if is_path_not_found(error):
         return f"no such file or folder: {error.getMessageParameters().get('path')}"
     cause: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while cause is not None:
@@ -41,6 +44,6 @@ def _reason(error: Py4JJavaError | PySparkException) -> str | None:
     return None
 
 
-def is_no_path(error: Exception) -> bool:
-    """Whether Spark was given a path where nothing is."""
+def is_path_not_found(error: Exception) -> bool:
+    """Whether Spark was given a path that does not exist."""
     return isinstance(error, AnalysisException) and error.getCondition() == NO_PATH

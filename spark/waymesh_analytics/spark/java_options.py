@@ -1,4 +1,4 @@
-"""How the Java of a run is started: for little data so that it is ready soon, for much so that it runs fast."""
+"""Java options of a run: a quick start for small data, fast execution for large data."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pyspark
 
-LITTLE_BYTES = 24 << 20
-"""Compressed bytes of new files up to which Java's better compiler costs more than it saves."""
+SMALL_BYTES = 24 << 20
+"""Compressed bytes of new files up to which Java's optimizing compiler costs more than it saves."""
 ARCHIVE = "WAYMESH_SPARK_ARCHIVE"
-"""Names another place for the archive of Spark's classes; empty: none is used. An image brings its own."""
-LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The environment variable with another path for the archive of Spark's classes; empty: no archive."""
+SMALL_DATA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def java_options(source: str, commits: str) -> str:
-    """Options for reading the folder `source`, what is older than the last change of the folder `commits` left out. Of
-    object stores nothing is known beforehand."""
-    much = "://" in source or _bytes_since(Path(source), _modified(Path(commits))) > LITTLE_BYTES
-    return " ".join(([] if much else [LITTLE]) + _archive())
+    """Options for a run over the folder `source`; files older than the folder `commits` do not count.
+
+    The size of data in object stores is not known in advance: it counts as large.
+    """
+    large = "://" in source or _bytes_since(Path(source), _modified(Path(commits))) > SMALL_BYTES
+    return " ".join(([] if large else [SMALL_DATA]) + _archive())
 
 
 def _bytes_since(folder: Path, since: float) -> int:
@@ -34,7 +36,7 @@ def _files(folder: Path) -> Iterator[os.stat_result]:
             try:
                 yield os.stat(os.path.join(place, name))
             except OSError:
-                continue  # a router may be publishing it
+                continue  # a router may be renaming it
 
 
 def _modified(path: Path) -> float:
@@ -45,8 +47,10 @@ def _modified(path: Path) -> float:
 
 
 def _archive() -> list[str]:
-    """Java's archive of the classes that Spark loads, which saves half of the start. Where there is none a run makes it
-    at its end (JEP 350); one that does not fit is passed over by Java."""
+    """Options for the archive of the classes that Spark loads (JEP 350), which halves the time to start.
+
+    If there is none, the run writes it at its end. Java ignores one that does not fit.
+    """
     java = shutil.which("java")
     place = os.environ.get(ARCHIVE, _cached(java) if java else "")
     if not place:
@@ -63,7 +67,7 @@ def _archive() -> list[str]:
 
 
 def _cached(java: str) -> str:
-    """The user's archive: one for each Java and PySpark."""
+    """The path of the user's archive: one for each version of Java and PySpark."""
     parts = (os.path.realpath(java), os.stat(java).st_mtime_ns, pyspark.__version__, pyspark.__path__[0])
     name = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

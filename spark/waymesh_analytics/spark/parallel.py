@@ -1,4 +1,4 @@
-"""Work that waits for Spark more than it computes, done side by side."""
+"""Calls that mostly wait for Spark, run in parallel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def together(work: Callable[[_Item], _Result], items: Iterable[_Item], at_once: int) -> list[_Result]:
-    """The results in the order of the items. Raises the first error; what had not begun by then is left."""
-    with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(work, items))
+def run_parallel(call: Callable[[_Item], _Result], items: Iterable[_Item], threads: int) -> list[_Result]:
+    """The results in the order of the items. Raises the first error; calls not yet started are then skipped."""
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(call, items))

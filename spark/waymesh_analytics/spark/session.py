@@ -1,4 +1,4 @@
-"""The Spark session that the job runs in."""
+"""The Spark session of the job."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ JAVA_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.pr
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",  # PySpark sets it to warnings otherwise, whatever the file says
+    "spark.log.level": "ERROR",  # otherwise PySpark sets WARN, whatever log4j2.properties says
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # We have more groups than its first map holds: to look in both costs a sixth more.
+    # There are more groups than the first-level map holds: looking into both costs a sixth more.
     "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
-    # Many small files: reading one costs little beside starting a task.
+    # Many small files: opening one is cheap compared to starting a task.
     "spark.sql.files.openCostInBytes": str(64 << 10),
-    # The hour is text that looks like a moment.
+    # The hour is text that looks like a timestamp.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-LITTLE = {
+SMALL_DATA = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-"""For little data: to plan and compile a query costs more there than to run it."""
+"""For small data, where planning and compiling a query costs more than running it."""
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""For a master in the same process: nobody else has to reach it."""
+"""For a local master: nothing outside of the process connects to the driver."""
 
 
 S3A = "s3a://"
 
 
-def need_s3a() -> None:
-    """Raises AnalyticsError where PySpark has not been given the jars for s3a:// addresses."""
+def require_s3a_jars() -> None:
+    """Raises AnalyticsError if PySpark has no jars for s3a:// addresses."""
     if not list(Path(pyspark.__path__[0]).glob("jars/hadoop-aws-*.jar")):
-        raise AnalyticsError("s3a:// needs jars that PySpark does not bring: `make analytics-bucket` adds them")
+        raise AnalyticsError("s3a:// needs jars that are not part of PySpark: run `make analytics-bucket`")
 
 
 def open_session(
     master: str = "local[*]", extra: Mapping[str, str] | None = None, java_options: str = ""
 ) -> SparkSession:
-    """A session with our settings; `extra` ones go last. Raises AnalyticsError without a Java."""
+    """A session with the job's settings, overridden by `extra`. Raises AnalyticsError if Java is missing."""
     if shutil.which("java") is None:
-        raise AnalyticsError("Spark needs Java 17 or later: no `java` in the PATH (Debian: openjdk-17-jre-headless)")
+        raise AnalyticsError("Spark needs Java 17 or later: no `java` found in PATH (Debian: openjdk-17-jre-headless)")
     builder = SparkSession.builder.appName("waymesh-analytics")
-    if master:  # else whoever submits the job has chosen
+    if master:  # otherwise spark-submit sets it
         builder = builder.master(master)
     local = LOCAL if master.startswith("local") else {}
     java = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options}"}
@@ -63,10 +63,10 @@ def open_session(
     return builder.getOrCreate()
 
 
-def little(session: SparkSession, given: Container[str] = ()) -> SparkSession:
-    """A session of the same Spark that works best with little data; settings in `given` stay as they are."""
-    made = session.newSession()
-    for name, value in LITTLE.items():
+def small_data_session(session: SparkSession, given: Container[str] = ()) -> SparkSession:
+    """A session of the same Spark, tuned for small data; the settings named in `given` are not changed."""
+    small = session.newSession()
+    for name, value in SMALL_DATA.items():
         if name not in given:
-            made.conf.set(name, value)
-    return made
+            small.conf.set(name, value)
+    return small

@@ -1,9 +1,9 @@
-"""The manifests of a store, a new file for each commit, and what may be removed by them.
+"""The manifests of a store: a new file for each commit, and the removal of files that they name as superseded.
 
-`manifest/TERM-NUMBER.json`: the term is that of the claim under which it was written (see `claim`), the number counts
-on. The newest that is whole counts. A file of the store is removed only when a committed manifest names it as
-superseded, so that a run can be killed between any two steps: the next one finds a whole manifest, all files that this
-names, and what is still to be removed.
+A manifest is the file `manifest/TERM-NUMBER.json`. TERM is the term of the claim under which it was written (see
+`claim`), NUMBER grows by one with each commit. The newest complete manifest is valid. A file of the store is removed
+only after a committed manifest has named it as superseded, so a run can be killed between any two steps: the next run
+finds a complete manifest, all files that it names, and the list of what is still to be removed.
 """
 
 from __future__ import annotations
@@ -15,70 +15,74 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 
 from waymesh_analytics.errors import AnalyticsError
+from waymesh_analytics.log import Log
 
-from .claim import Claim, Clock, Owner, Say, acquire
+from .claim import Claim, Clock, Owner, acquire
 from .files import Files
 from .manifest import SINGLE_VERSION, VERSION, Hour, Manifest, from_single, from_text, to_text
 
 FOLDER = "manifest"
 KEPT = 4
-"""Manifests that stay: the valid one, and some before it for the case that it becomes unreadable."""
+"""How many manifests are kept: the valid one, and earlier ones in case it becomes unreadable."""
 SINGLE, SINGLE_PART = "manifest.json", "manifest.json.tmp"
-"""Where the one manifest of the former version was, and where it was before its last rename."""
+"""The only manifest of the previous version, and its temporary name before the last rename."""
 AREAS = ("curated", "rollups")
 _NAME = re.compile(r"(\d{8})-(\d{8})\.json")
 
 
 @dataclass(slots=True)
 class Catalog:
-    """What a store holds: `manifest`. Without a `claim` it can be read alone. `lock`: of the manifest."""
+    """The content of a store. Open one with `read` or `write`."""
 
     files: Files
+    # None: opened for reading only.
     claim: Claim | None
-    say: Say
+    log: Log
     manifest: Manifest = field(default_factory=Manifest)
+    # Protects `manifest`.
     lock: RLock = field(default_factory=RLock)
     _number: int = 0
     _committed: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, files: Files, say: Say = lambda text: None) -> Catalog:
-        """The newest whole manifest, that of an empty store where there is nothing. Raises AnalyticsError."""
-        made = cls(files, None, say)
-        made._load()
-        return made
+    def read(cls, files: Files, log: Log = lambda text: None) -> Catalog:
+        """Open with the newest complete manifest, or an empty one for an empty store. Raises AnalyticsError."""
+        catalog = cls(files, None, log)
+        catalog._load()
+        return catalog
 
     @classmethod
     @contextmanager
     def write(
-        cls, files: Files, say: Say, owner: Owner | None = None, clock: Clock | None = None
+        cls, files: Files, log: Log, owner: Owner | None = None, clock: Clock | None = None
     ) -> Iterator[Catalog]:
-        """The same, claimed for this run until the block ends. Raises AnalyticsError, StoreBusy."""
-        claim = acquire(files, say, max((_order(name)[0] for name in _versions(files)), default=0), owner, clock)
+        """Open for writing: the store is claimed until the block ends. Raises AnalyticsError, StoreBusy."""
+        claim = acquire(files, log, max((_order(name)[0] for name in _versions(files)), default=0), owner, clock)
         try:
             claim.start()
-            made = cls(files, claim, say)
-            known = made._load()
-            if not known or claim.taken_over:
-                made.commit()  # the first one; or one of a higher term, beside which the former run's count for nothing
-            made._tidy()
-            made.discard()
-            yield made
-            made.finish()
+            catalog = cls(files, claim, log)
+            found = catalog._load()
+            if not found or claim.taken_over:
+                # The first manifest, or one of a higher term: what the previous run may still write is older than it.
+                catalog.commit()
+            catalog._prepare_folder()
+            catalog.remove_superseded()
+            yield catalog
+            catalog.finish()
         finally:
             claim.release()
 
-    def record(self, kind: str, hours: Mapping[str, Hour]) -> None:
-        """Commit what was made of some hours of a kind, then remove what was made of them before."""
+    def commit_hours(self, kind: str, hours: Mapping[str, Hour]) -> None:
+        """Commit new versions of some hours of a kind, then remove their previous files."""
         with self.lock:
             known = self.manifest.of(kind)
             superseded = {folder_of(path) for hour in hours if hour in known for path in known[hour].paths}
             known.update(hours)
             self.commit(superseded)
-        self.discard()
+        self.remove_superseded()
 
     def commit(self, superseded: Iterable[str] = ()) -> None:
-        """From now on what the manifest says is so. Raises StoreBusy where another run has taken over."""
+        """Write the manifest; `superseded` are folders to remove afterwards. Raises StoreBusy after a take-over."""
         claim = self._claimed()
         with self.lock:
             self.manifest.superseded = sorted({*self.manifest.superseded, *superseded})
@@ -86,11 +90,11 @@ class Catalog:
             claim.check()
             self.files.write_new(f"{FOLDER}/{claim.term:08d}-{self._number:08d}.json", to_text(self.manifest))
             self._committed = self.manifest.superseded
-            claim.check()  # who claims later than this finds what was written
+            claim.check()  # a run that claims the store after this check finds the new manifest
             self._prune()
 
-    def discard(self) -> None:
-        """Remove what the last manifest names as superseded; nothing while there is a manifest that can't be read."""
+    def remove_superseded(self) -> None:
+        """Remove the folders that the last manifest names as superseded, unless a manifest is unreadable."""
         if self.manifest.unreadable:
             return
         with self.lock:
@@ -102,37 +106,37 @@ class Catalog:
         with self.lock:
             self.manifest.superseded = [folder for folder in self.manifest.superseded if folder not in folders]
 
-    def sweep(self) -> None:
-        """Remove what a killed run left: folders of runs that no manifest names.
+    def remove_orphans(self) -> None:
+        """Remove folders of runs that no manifest names: killed runs have left them.
 
-        Folders of runs that the manifest names are not looked into, for a store has some for each hour of its past.
+        Folders of runs that the manifest names are not listed, because a store has some for each of its hours.
         """
         if self.manifest.unreadable:
             return
         runs = {folder_of(folder_of(path)) for path in self.manifest.paths()}
-        there = (
+        present = (
             f"{area}/{table}/{run}"
             for area in AREAS
             for table in self.files.names(area)
             for run in self.files.names(f"{area}/{table}")
         )
-        left = sorted(set(there) - runs)
-        if left:
-            self.commit(left)
-            self.discard()
+        orphans = sorted(set(present) - runs)
+        if orphans:
+            self.commit(orphans)
+            self.remove_superseded()
 
     def finish(self) -> None:
-        """Commit that nothing is left to be removed, so that the next run need not look."""
+        """Commit that nothing is left to remove, so that the next run does not look for it."""
         if self._committed and not self.manifest.superseded:
             self.commit()
 
     def _claimed(self) -> Claim:
         if self.claim is None:
-            raise AnalyticsError(f"{self.files.full('')} was opened for reading")
+            raise AnalyticsError(f"{self.files.full('')} was opened for reading only")
         return self.claim
 
     def _load(self) -> bool:
-        """Find the newest whole manifest; whether there is one."""
+        """Load the newest complete manifest; returns whether there is one."""
         names = _versions(self.files)
         unreadable = []
         found = None
@@ -145,30 +149,32 @@ class Catalog:
                 raise AnalyticsError(f"{self.files.full(f'{FOLDER}/{name}')}: {error}") from error
             except ValueError as error:
                 unreadable.append(name)
-                self.say(f"warning: {self.files.full(f'{FOLDER}/{name}')} can't be read and is passed over: {error}")
+                self.log(f"warning: {self.files.full(f'{FOLDER}/{name}')} cannot be read and is skipped: {error}")
         if found is None:
-            found = _single(self.files, self.say)
+            found = _read_single(self.files, self.log)
             self._number = max((_order(name)[1] for name in names), default=0)
         if found is None:
             if unreadable or any(self.files.names(area) for area in AREAS):
                 raise AnalyticsError(
-                    f"{self.files.full('')} holds data, but no manifest that can be read: nothing was removed. Bring a "
-                    f"file of {FOLDER}/ back from a copy, or move the store away to have it made anew"
+                    f"{self.files.full('')} contains data but no readable manifest; nothing was removed. Restore a "
+                    f"file of {FOLDER}/ from a backup, or move the store away to have it built again"
                 )
             return False
         self.manifest = found
         self._committed = list(found.superseded)
         if unreadable:
-            self._mend()
+            self._invalidate_missing()
         found.unreadable = sorted({*found.unreadable, *unreadable} & set(names))
         if found.unreadable:
             some = ", ".join(found.unreadable)
-            self.say(f"warning: until {some} in {self.files.full(FOLDER)} is removed, what killed runs left stays")
+            self.log(f"warning: superseded files are kept until {some} is removed from {self.files.full(FOLDER)}")
         return bool(names)
 
-    def _mend(self) -> None:
-        """A newer manifest can't be read, and some of what this one names may have been removed by it: such an hour is
-        done again, if its files are still there."""
+    def _invalidate_missing(self) -> None:
+        """Mark the hours whose files are missing, so that they are processed again from their exported files.
+
+        A newer manifest that cannot be read may have had them removed.
+        """
         for hours in self.manifest.hours.values():
             for hour, entry in hours.items():
                 gone = {path for path in entry.paths if not self.files.exists(path)}
@@ -177,9 +183,8 @@ class Catalog:
                     curated = "" if entry.curated in gone else entry.curated
                     hours[hour] = replace(entry, fingerprint="", curated=curated, rollups=rollups)
 
-    def _tidy(self) -> None:
-        """Leave a file that keeps releases which know one manifest alone from taking the store for an empty one; remove
-        manifests that a killed run had begun to write."""
+    def _prepare_folder(self) -> None:
+        """Write the file that makes earlier releases refuse the store, and remove partly written manifests."""
         guard = f'{{"version":{VERSION}}}\n'
         if SINGLE not in self.files.names("") or self.files.read_text(SINGLE) != guard:
             self.files.put(SINGLE, guard)
@@ -195,24 +200,26 @@ class Catalog:
             self.files.delete(f"{FOLDER}/{name}")
 
 
-def _single(files: Files, say: Say) -> Manifest | None:
-    """The manifest of the former version. It was renamed over the one before it, which was deleted for that: a run that
-    was killed in between has left it under its first name."""
-    there = files.names("")
+def _read_single(files: Files, log: Log) -> Manifest | None:
+    """The manifest of the previous version.
+
+    That version deleted the old file before it renamed the new one, so a killed run may have left the temporary name.
+    """
+    present = files.names("")
     for name in (SINGLE, SINGLE_PART):
-        if name in there:
+        if name in present:
             try:
                 found = from_single(files.read_text(name))
             except (KeyError, TypeError, ValueError) as error:
-                say(f"warning: {files.full(name)} can't be read as a manifest of version {SINGLE_VERSION}: {error}")
+                log(f"warning: {files.full(name)} is not a manifest of version {SINGLE_VERSION}: {error}")
             else:
-                say(f"{files.full(name)} is of version {SINGLE_VERSION}; its store is taken over as it is")
+                log(f"{files.full(name)} is of version {SINGLE_VERSION}; its store is converted")
                 return found
     return None
 
 
 def _versions(files: Files) -> list[str]:
-    """The names of the manifests, the oldest first."""
+    """The names of the manifests, oldest first."""
     return sorted((name for name in files.names(FOLDER) if _NAME.fullmatch(name)), key=_order)
 
 
@@ -222,7 +229,7 @@ def _order(name: str) -> tuple[int, int]:
 
 
 def folder_of(path: str) -> str:
-    """The folder that a file of the store is in."""
+    """The folder of a path."""
     return path.rpartition("/")[0]
 
 

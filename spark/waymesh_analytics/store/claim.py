@@ -1,10 +1,10 @@
-"""One writer at a time: a run claims the store before it reads the manifest, and gives it back at its end.
+"""One writer at a time: a run claims the store before it reads the manifest, and releases it at its end.
 
-No file system need create a file exclusively, for object stores often can't: a run writes a claim under a name of its
-own, then lists all claims. Of two runs that claim at once, at least one sees the other, and withdraws. A claim is never
-rewritten; beside it is a file with a number that its run counts up (the beat). A claim whose beat stands still for
-LEASE_S, by the clock of who looks, is of a run that was killed, and is taken over; if it was not killed but held up, it
-finds the other's claim, of a higher term, and stops.
+Exclusive creation of a file is not required, because object stores often lack it: a run writes a claim under a unique
+name, then lists all claims. Of two runs that claim at the same time, at least one sees the other and withdraws. A claim
+is never rewritten; next to it is a heartbeat, a file with a counter that its run increments. If a heartbeat does not
+change for LEASE_S, measured by the clock of the observer, its run is presumed dead and the claim is taken over. A run
+that was only suspended then finds a claim of a higher term, and stops.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ from dataclasses import asdict, dataclass, field
 from uuid import uuid4
 
 from waymesh_analytics.errors import AnalyticsError, StoreBusy
+from waymesh_analytics.log import Log
 
 from .files import Files
 
 FOLDER = "lock"
 LEASE_S = 60.0
-BEAT_S = 10.0
-LOOK_S = 1.0
-"""Between two looks at another's beat."""
+HEARTBEAT_S = 10.0
+POLL_S = 1.0
+"""Time between two reads of another run's heartbeat."""
 TRIES = 3
-"""Runs that claim at the same moment withdraw, all of them; each tries so often."""
-CLAIM, BEAT = ".json", ".beat"
-
-Say = Callable[[str], None]
+"""Runs that claim at the same time may all withdraw; each tries this often."""
+CLAIM, HEARTBEAT = ".json", ".beat"
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process of a run. `space`: the kernel and the process namespace in which `pid` is its number, "" where that
-    is not known."""
+    """The process of a run."""
 
     host: str
     pid: int
+    # Identifies the kernel and the PID namespace of `pid`; "" if unknown.
     space: str
 
     @classmethod
-    def this(cls) -> Owner:
+    def current(cls) -> Owner:
         """This process."""
         try:
             with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
@@ -55,7 +54,7 @@ class Owner:
         return cls(socket.gethostname(), os.getpid(), space)
 
     def has_ended(self, here: Owner) -> bool:
-        """Whether its process is known to have ended, as seen from the process `here`."""
+        """Whether the process is known to have ended; `here` is the process that asks."""
         if not self.space or self.space != here.space or self.pid == here.pid:
             return False
         try:
@@ -69,7 +68,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`now`: seconds that only grow. `wait`: lets so many pass."""
+    """Monotonic time, replaced in tests."""
 
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
@@ -77,94 +76,97 @@ class Clock:
 
 @dataclass(slots=True)
 class Claim:
-    """The right to write a store. `term`: higher than that of all who had it before. `taken_over`: from a run that did
-    not give it back."""
+    """The right to write a store."""
 
     files: Files
     name: str
+    # Higher than the terms of all earlier claims.
     term: int
+    # Whether another run had not released its claim.
     taken_over: bool
-    say: Say
+    log: Log
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _count: int = 0
 
     def start(self) -> None:
-        """Let the beat count on in a thread."""
-        self._thread = threading.Thread(target=self._count_on, name="claim", daemon=True)
+        """Send heartbeats from a thread."""
+        self._thread = threading.Thread(target=self._send_heartbeats, name="claim", daemon=True)
         self._thread.start()
 
     def beat(self) -> None:
-        """Count the beat up once."""
+        """Send one heartbeat."""
         self._count += 1
-        self.files.put(f"{FOLDER}/{self.name}{BEAT}", str(self._count))
+        self.files.put(f"{FOLDER}/{self.name}{HEARTBEAT}", str(self._count))
 
     def check(self) -> None:
-        """Raises StoreBusy where another run has taken the store over."""
-        there = _claims(self.files)
-        if self.name not in there or any(_term(name) > self.term for name in there):
+        """Raises StoreBusy if another run has taken the store over."""
+        claims = _claims(self.files)
+        if self.name not in claims or any(_term(name) > self.term for name in claims):
             raise StoreBusy(
-                f"{self.files.full('')}: another run has taken over, for it saw no sign of life of this one for "
+                f"{self.files.full('')}: another run has taken over, because it saw no heartbeat of this run for "
                 f"{LEASE_S:g} s; run this again"
             )
 
     def release(self) -> None:
-        """Give the store back."""
+        """Release the store."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
         _remove(self.files, self.name)
 
-    def _count_on(self) -> None:
-        while not self._ended.wait(BEAT_S):
+    def _send_heartbeats(self) -> None:
+        while not self._ended.wait(HEARTBEAT_S):
             try:
                 self.beat()
             except (AnalyticsError, OSError) as error:
-                self.say(f"warning: the claim on the store could not be renewed, it is tried again: {error}")
+                self.log(f"warning: the heartbeat of the claim on the store failed and will be retried: {error}")
 
 
-def acquire(files: Files, say: Say, floor: int = 0, owner: Owner | None = None, clock: Clock | None = None) -> Claim:
-    """Claim the store, with a term above `floor`. Raises StoreBusy where another run has it."""
-    here, clock = owner or Owner.this(), clock or Clock()
+def acquire(files: Files, log: Log, floor: int = 0, owner: Owner | None = None, clock: Clock | None = None) -> Claim:
+    """Claim the store with a term above `floor`. Raises StoreBusy if another run has it."""
+    here, clock = owner or Owner.current(), clock or Clock()
     token = uuid4().hex[:12]
     for _ in range(TRIES):
-        there = _claims(files)
-        dead = {name: _wait_for_end(files, name, here, say, clock) for name in there}
-        term = 1 + max([floor, *map(_term, there)])
+        claims = _claims(files)
+        dead = {name: _wait_for_end(files, name, here, log, clock) for name in claims}
+        term = 1 + max([floor, *map(_term, claims)])
         mine = f"{term:08d}-{token}"
         files.write_new(f"{FOLDER}/{mine}{CLAIM}", json.dumps(asdict(here)))
         rivals = [name for name in _claims(files) if name != mine and name not in dead]
-        awake = [name for name, beat in dead.items() if _beat(files, name) != beat]
-        if not rivals and not awake:
+        alive = [name for name, beat in dead.items() if _heartbeat(files, name) != beat]
+        if not rivals and not alive:
             for name in dead:
                 _remove(files, name)
-            return Claim(files, mine, term, bool(dead), say)
+            return Claim(files, mine, term, bool(dead), log)
         _remove(files, mine)
-        clock.wait(random.uniform(0.0, LOOK_S))
-    raise _busy(files, "several runs began at the same moment")
+        clock.wait(random.uniform(0.0, POLL_S))
+    raise _busy(files, "several runs started at the same time")
 
 
-def _wait_for_end(files: Files, name: str, here: Owner, say: Say, clock: Clock) -> str | None:
-    """Watch another's claim until its run is known to have ended; returns its last beat. Raises StoreBusy as soon as
-    its run shows that it lives."""
-    owner, beat, since = _owner(files, name), _beat(files, name), clock.now()
+def _wait_for_end(files: Files, name: str, here: Owner, log: Log, clock: Clock) -> str | None:
+    """Watch a claim until its run is known to have ended or is presumed dead; returns its last heartbeat.
+
+    Raises StoreBusy as soon as the heartbeat changes.
+    """
+    owner, beat, since = _owner(files, name), _heartbeat(files, name), clock.now()
     who = f"the run of process {owner.pid} on {owner.host}" if owner else "a run"
     if owner is not None and owner.has_ended(here):
-        say(f"{who} did not give the store back; it has ended, its claim is taken over")
+        log(f"{who} ended without releasing the store; its claim is taken over")
         return beat
-    say(f"{who} has claimed the store; waiting up to {LEASE_S:g} s for a sign of life")
+    log(f"{who} has claimed the store; waiting up to {LEASE_S:g} s for a heartbeat")
     while clock.now() - since < LEASE_S:
-        clock.wait(LOOK_S)
+        clock.wait(POLL_S)
         if name not in _claims(files):
-            return _beat(files, name)
-        if _beat(files, name) != beat:
-            raise _busy(files, f"{who} is writing it")
-    say(f"{who} gave no sign of life for {LEASE_S:g} s; its claim is taken over")
+            return _heartbeat(files, name)
+        if _heartbeat(files, name) != beat:
+            raise _busy(files, f"{who} is writing to it")
+    log(f"{who} sent no heartbeat for {LEASE_S:g} s; its claim is taken over")
     return beat
 
 
 def _busy(files: Files, reason: str) -> StoreBusy:
-    return StoreBusy(f"{files.full('')}: {reason}; a store has one writer at a time, run this again later")
+    return StoreBusy(f"{files.full('')}: {reason}; a store has one writer at a time; run this again later")
 
 
 def _claims(files: Files) -> list[str]:
@@ -180,17 +182,17 @@ def _owner(files: Files, name: str) -> Owner | None:
     try:
         return Owner(**json.loads(files.read_text(f"{FOLDER}/{name}{CLAIM}")))
     except (AnalyticsError, OSError, TypeError, ValueError):
-        return None  # it has just been given back, or is not of ours
+        return None  # just released, or not a claim of this program
 
 
-def _beat(files: Files, name: str) -> str | None:
+def _heartbeat(files: Files, name: str) -> str | None:
     try:
-        return files.read_text(f"{FOLDER}/{name}{BEAT}")
+        return files.read_text(f"{FOLDER}/{name}{HEARTBEAT}")
     except (AnalyticsError, OSError):
-        return None  # there is none yet
+        return None  # not yet written
 
 
 def _remove(files: Files, name: str) -> None:
-    """The claim goes last: a beat alone would stay for ever."""
-    files.delete(f"{FOLDER}/{name}{BEAT}")
+    """The claim is removed last: a heartbeat without a claim would never be removed."""
+    files.delete(f"{FOLDER}/{name}{HEARTBEAT}")
     files.delete(f"{FOLDER}/{name}{CLAIM}")

@@ -1,34 +1,30 @@
-"""What the store asks of a file system. No Spark, so that the store's steps can be tested without it."""
+"""The file operations that the store needs, as a protocol: manifests and claims are tested without Spark."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 
-class Taken(Exception):
-    """There is a file of that name already."""
-
-
 class Files(Protocol):
-    """A folder. All paths are relative to it."""
+    """A root folder. All paths are relative to it."""
 
     def full(self, path: str) -> str:
-        """The path as messages name it."""
+        """The full path, for messages."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is something."""
+        """Whether the path is a file or a folder."""
 
     def names(self, path: str) -> list[str]:
-        """What a folder holds, sorted; nothing where there is no folder."""
+        """The sorted names of a folder's entries; empty if the folder does not exist."""
 
     def read_text(self, path: str) -> str:
-        """A whole file as UTF-8."""
+        """The content of a UTF-8 file."""
 
     def write_new(self, path: str, text: str) -> None:
-        """Write a file that was not there: a reader sees nothing or all of it. Raises Taken."""
+        """Create a file atomically: a reader sees nothing or all of it. Raises FileExistsError."""
 
     def put(self, path: str, text: str) -> None:
-        """Write a file in place: it is never away, but a reader may see a part of it."""
+        """Write a file in place: it always exists, but a reader may see only a part of it."""
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it; nothing where there is none."""
+        """Remove a file, or a folder with its content; does nothing if the path does not exist."""

@@ -1,7 +1,7 @@
-"""What the store holds: for each kind and hour which curated file and which rollups are valid, and what they come from.
+"""The manifest: for each kind and hour, which curated file and rollups are valid, and what they were made from.
 
-The manifest alone decides: a file that it does not name is what a killed run left behind. Here is what it says and how
-it is written as text; which of the written ones counts is a matter of `catalog`.
+Only the manifest decides: a file that it does not name was left by a killed run. This module has the content and its
+text form; `catalog` decides which of the written manifests is valid.
 """
 
 from __future__ import annotations
@@ -15,41 +15,49 @@ from waymesh_analytics.errors import AnalyticsError
 
 VERSION = 4
 SINGLE_VERSION = 3
-"""Of the time when there was one file, `manifest.json`, that was replaced at each commit."""
+"""The version that had a single file, `manifest.json`, replaced at each commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One committed hour of one kind. `fingerprint`: of the names and sizes of its files. `files`, and the records that
-    their names `promised`; `rows`: good records that were read, `corrupt`: lines that were not; `short`: files with
-    fewer lines than promised. `curated`, `rollups` (by table): paths in the store, "" and empty when expired.
-    `sealed`: the raw files are gone or about to go, so that it can't be done again."""
+    """One committed hour of one kind."""
 
+    # A hash of the names and sizes of the exported files.
     fingerprint: str
+    # How many exported files there were.
     files: int
+    # How many records the names of the files announce.
     promised: int
+    # How many valid records were read.
     rows: int
+    # How many lines were not records.
     corrupt: int
+    # Paths of files with fewer lines than their names say.
     short: tuple[str, ...] = ()
+    # Path of the curated file in the store; "" if expired or empty.
     curated: str = ""
+    # Paths of the rollups in the store by name; empty if expired.
     rollups: dict[str, str] = field(default_factory=dict)
+    # The exported files are removed or about to be: the hour cannot be processed again.
     sealed: bool = False
 
     @property
     def paths(self) -> set[str]:
-        """Its files in the store."""
+        """The paths of the hour's files in the store."""
         return {self.curated, *self.rollups.values()} - {""}
 
 
 @dataclass(slots=True)
 class Manifest:
-    """`hours`: by kind and hour. `late`: files that came when their hour was sealed. `superseded`: folders of the store
-    that were valid before this manifest, or never, and that may be removed. `unreadable`: manifests that were passed
-    over; while they are there, nothing that they may name is removed."""
+    """The content of a store."""
 
+    # Hours by kind and hour.
     hours: dict[str, dict[str, Hour]] = field(default_factory=dict)
+    # Exported files that arrived after their hour was sealed.
     late: list[str] = field(default_factory=list)
+    # Folders that are no longer valid, or never were, and may be removed.
     superseded: list[str] = field(default_factory=list)
+    # Manifests that were skipped; as long as they exist, nothing is removed that they may name.
     unreadable: list[str] = field(default_factory=list)
 
     def of(self, kind: str) -> dict[str, Hour]:
@@ -57,12 +65,12 @@ class Manifest:
         return self.hours.setdefault(kind, {})
 
     def paths(self) -> set[str]:
-        """All files of the store that are valid."""
+        """The paths of all valid files."""
         return {path for hours in self.hours.values() for entry in hours.values() for path in entry.paths}
 
 
 def to_text(manifest: Manifest) -> str:
-    """Its text; the last line is a checksum of the others, so that a part is not taken for the whole."""
+    """The text of a manifest; its last line is a checksum, so that a truncated file is recognised."""
     hours = {
         kind: {hour: asdict(entry) for hour, entry in sorted(entries.items())}
         for kind, entries in sorted(manifest.hours.items())
@@ -73,19 +81,18 @@ def to_text(manifest: Manifest) -> str:
 
 
 def from_text(text: str) -> Manifest:
-    """The manifest that `to_text` wrote. Raises ValueError for a text that is not whole, AnalyticsError for one of
-    another version."""
+    """Parse what `to_text` wrote. Raises ValueError for an incomplete text, AnalyticsError for another version."""
     body, _, last = text.removesuffix("\n").rpartition("\n")
     if not text.endswith("\n") or last != _checksum(body):
-        raise ValueError("its checksum is wrong")
+        raise ValueError("wrong checksum")
     data = json.loads(body)
     if data["version"] != VERSION:
-        raise AnalyticsError(f"version {data['version']}, not {VERSION}: take another --out")
+        raise AnalyticsError(f"version {data['version']}, not {VERSION}: use another --out")
     return Manifest(_hours(data), data["late"], data["superseded"], data["unreadable"])
 
 
 def from_single(text: str) -> Manifest:
-    """The manifest of a store of the former version. Raises ValueError, KeyError or TypeError for what is none."""
+    """Parse a manifest of the previous version. Raises ValueError, KeyError or TypeError."""
     data = json.loads(text)
     if data["version"] != SINGLE_VERSION:
         raise ValueError(f"version {data['version']}, not {SINGLE_VERSION}")

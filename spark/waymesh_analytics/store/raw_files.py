@@ -1,4 +1,4 @@
-"""The exported files: which there are, which of them count, and their lines as rows."""
+"""The exported files: finding them, dropping duplicates, and reading their lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.hours import hour_of
-from waymesh_analytics.spark.failures import is_no_path, told_plainly
+from waymesh_analytics.spark.failures import is_path_not_found, translate_errors
 from waymesh_schema.telemetry import SUFFIX, FileName, parse_path
 
 from .schemas import CORRUPT, line_schema
@@ -35,29 +35,32 @@ LISTED = T.StructType(
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A file: where, bytes, and what its name says."""
+    """An exported file."""
 
     path: str
+    # Bytes.
     size: int
     name: FileName
 
     @property
     def hour(self) -> str:
-        """The hour of its records."""
+        """The hour of the file's records."""
         return hour_of(self.name.dt, self.name.hr)
 
 
 @dataclass(slots=True)
 class Listing:
-    """`files` by kind and hour, `duplicates`: files that are there already, under another path or as a part of another;
-    `strange`: files that bear our suffix and no name of ours."""
+    """The exported files of a folder."""
 
+    # Files by kind and hour.
     files: dict[str, dict[str, list[RawFile]]] = field(default_factory=dict)
+    # Copies of files, and files whose records are all in a longer one.
     duplicates: list[str] = field(default_factory=list)
-    strange: list[str] = field(default_factory=list)
+    # Files with the right suffix whose names cannot be parsed.
+    unrecognized: list[str] = field(default_factory=list)
 
     def only(self, wanted: Container[tuple[str, str]]) -> Listing:
-        """The files of some kinds' hours; the rest is left out."""
+        """Only the files of the wanted (kind, hour) pairs."""
         chosen = {
             kind: {hour: files for hour, files in hours.items() if (kind, hour) in wanted}
             for kind, hours in self.files.items()
@@ -66,34 +69,34 @@ class Listing:
 
 
 def files_below(spark: SparkSession, folders: list[str]) -> DataFrame:
-    """path and length of the files below folders, by one listing that Spark shares out; nothing of them is read."""
+    """Path and length of all exported files below folders, listed in parallel by Spark; their content is not read."""
     reader = spark.read.format("binaryFile").schema(LISTED)
     options = reader.option("recursiveFileLookup", True).option("pathGlobFilter", f"*{SUFFIX}")
     return options.load(folders).select("path", "length")
 
 
 def find_files(spark: SparkSession, folders: list[str]) -> Listing:
-    """The files that count. Raises AnalyticsError where a folder is not there."""
+    """All exported files below folders. Raises AnalyticsError if a folder does not exist."""
     try:
         rows = files_below(spark, folders).collect()
     except AnalysisException as error:
-        if not is_no_path(error):
+        if not is_path_not_found(error):
             raise
         raise AnalyticsError(f"no such folder: {' '.join(folders)}") from error
     return choose((row["path"], row["length"]) for row in rows)
 
 
 def choose(found: Iterable[tuple[str, int]]) -> Listing:
-    """One file for each beginning (kind, hour, router, boot, first seq): the one with most records and bytes.
+    """Choose one file for each (kind, hour, router, boot, first seq): the one with most records and bytes.
 
-    A file that was copied twice, or published in part and then as a whole, so counts once.
+    A file that was copied, or published partly and then completely, is therefore counted once.
     """
     listing = Listing()
     best: dict[tuple[str, str, str, int, int], RawFile] = {}
     for path, size in sorted(found):
         name = parse_path(path)
         if name is None:
-            listing.strange.append(path)
+            listing.unrecognized.append(path)
             continue
         file = RawFile(path, size, name)
         key = (name.kind, file.hour, name.router, name.boot, name.first)
@@ -108,7 +111,7 @@ def choose(found: Iterable[tuple[str, int]]) -> Listing:
 
 
 def fingerprint(files: Iterable[RawFile]) -> str:
-    """Of the names and sizes of files: the same for the same content, wherever it stands."""
+    """A hash of the names and sizes of files; it does not depend on their folder."""
     digest = hashlib.sha256()
     for line in sorted(f"{file.name.path} {file.size}\n" for file in files):
         digest.update(line.encode())
@@ -116,10 +119,12 @@ def fingerprint(files: Iterable[RawFile]) -> str:
 
 
 def whole_lines(spark: SparkSession, file: RawFile) -> int | None:
-    """How many lines a file has that are not empty; None where it breaks off or is no gzip file. Raises AnalyticsError
-    where it can't be read: Spark itself does not tell such a file from one that breaks off."""
+    """How many non-empty lines a file has; None for a truncated file and one that is not gzip.
+
+    Raises AnalyticsError if it cannot be read: Spark does not distinguish that from a truncated file.
+    """
     folder, _, name = file.path.rpartition("/")
-    with told_plainly(file.path):
+    with translate_errors(file.path):
         data = Storage(spark, folder).read_bytes(name)
     try:
         with gzip.open(BytesIO(data)) as lines:
@@ -129,32 +134,35 @@ def whole_lines(spark: SparkSession, file: RawFile) -> int | None:
 
 
 def read_lines(spark: SparkSession, kind: str, files: Iterable[RawFile]) -> DataFrame:
-    """The lines of files as rows: the fields of the kind as they stand there, and CORRUPT: the text of what is no JSON
-    or does not fit. A file that breaks off ends where it does, and so does one that could not be read on: see
-    `whole_lines`."""
+    """The lines of files as rows: the fields of the kind, and in CORRUPT the text of lines that do not fit the schema.
+
+    A truncated file, or one that fails while it is read, simply yields fewer rows: see `whole_lines`.
+    """
     reader = spark.read.schema(line_schema(kind)).option("columnNameOfCorruptRecord", CORRUPT)
     return reader.option("ignoreCorruptFiles", True).json([file.path for file in files])
 
 
 def is_record() -> Column:
-    """Whether a row of `read_lines` is a record: one without its envelope is none."""
+    """Whether a row of `read_lines` is a record: it fits the schema and has the common fields."""
     envelope = (F.col(name).isNotNull() for name in ("router", "boot", "seq", "ts"))
     return reduce(Column.__and__, envelope, F.col(CORRUPT).isNull())
 
 
 def file_path() -> Column:
-    """Of rows of `read_lines`: the file that they come from."""
+    """The file of a row of `read_lines`."""
     return F.col("_metadata.file_path")
 
 
 def hour_column() -> Column:
-    """Of rows of `read_lines`: the hour of the file."""
-    place = F.substring_index(file_path(), "/", -3)  # dt=2026-01-31/hr=05/name
-    return F.concat(F.substring(place, 4, 10), F.lit("T"), F.substring(place, 18, 2))
+    """The hour of a row of `read_lines`, taken from the path of its file."""
+    tail = F.substring_index(file_path(), "/", -3)  # dt=2026-01-31/hr=05/name
+    return F.concat(F.substring(tail, 4, 10), F.lit("T"), F.substring(tail, 18, 2))
 
 
 def corrupt_text(kind: str) -> Column:
-    """Of rows of `read_lines`: what stood there where it is no record, else null. It names all fields: what does not
-    fit in a field that nobody asks for, Spark does not look at."""
+    """The text of a row of `read_lines` that is not a record, else null.
+
+    It refers to all fields: Spark does not parse, and so does not check, fields that are not used.
+    """
     fields = [F.col(name) for name in line_schema(kind).names if name != CORRUPT]
     return F.when(~is_record(), F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*fields))))

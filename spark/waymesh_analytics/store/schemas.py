@@ -1,4 +1,4 @@
-"""The table of records (waymesh_schema.telemetry) as Spark's schemas: of the lines, and of the curated files."""
+"""The record types of waymesh_schema.telemetry as Spark schemas, for exported lines and for curated files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pyspark.sql import types as T
 from waymesh_schema import telemetry
 
 CORRUPT = "_corrupt"
-"""The column that holds the text of a line that does not fit the schema; null for a good one."""
+"""The column with the text of a line that does not fit the schema; null otherwise."""
 HOUR = "hour"
-"""The column of curated files and rollups that says the hour, see `hours`."""
+"""The column of curated files and rollups with the hour in the form of `hours`."""
 
 _TYPES = {
     telemetry.SHORT: T.ShortType(),
@@ -28,7 +28,7 @@ _TYPES = {
 
 
 def line_schema(kind: str) -> T.StructType:
-    """Of the lines of a kind: moments are integers there."""
+    """The schema of a kind's lines, in which times are integers."""
     fields = [
         T.StructField(field.name, T.LongType() if field.type == telemetry.TIME else _TYPES[field.type])
         for field in telemetry.KINDS[kind].fields
@@ -37,13 +37,13 @@ def line_schema(kind: str) -> T.StructType:
 
 
 def curated_schema(kind: str) -> T.StructType:
-    """Of the curated files of a kind."""
+    """The schema of a kind's curated files."""
     fields = [T.StructField(field.name, _TYPES[field.type]) for field in telemetry.KINDS[kind].fields]
     return T.StructType([*fields, T.StructField(HOUR, T.StringType())])
 
 
 def curated_columns(kind: str) -> list[Column]:
-    """The fields of a kind from its lines, in the curated types."""
+    """The fields of a kind's lines, converted to the curated types."""
     return [
         F.timestamp_micros(field.name).alias(field.name) if field.type == telemetry.TIME else F.col(field.name)
         for field in telemetry.KINDS[kind].fields
@@ -51,6 +51,6 @@ def curated_columns(kind: str) -> list[Column]:
 
 
 def curated_order(kind: str) -> list[str]:
-    """What the curated files of a kind are sorted by: equal values together, and the same each time."""
+    """The sort order of a kind's curated files: deterministic, and equal addresses next to each other."""
     named = [field.name for field in telemetry.KINDS[kind].fields if field.name == "address"]
     return [*named, "ts", "router", "boot", "seq"]

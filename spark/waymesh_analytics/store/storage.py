@@ -1,4 +1,4 @@
-"""Files of the store through Hadoop's file systems, so that a folder, a volume and s3a:// are one."""
+"""`Files` on Hadoop's file systems: local folders, volumes and s3a:// addresses alike."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from waymesh_analytics.errors import AnalyticsError
-from waymesh_analytics.spark.failures import told_plainly
-
-from .files import Taken
+from waymesh_analytics.spark.failures import translate_errors
 
 
 class Storage:
-    """The folder `root`. All paths are relative to it."""
+    """The files below `root`. All paths are relative to it."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
@@ -22,28 +20,28 @@ class Storage:
         self._jvm: Any = spark.sparkContext._jvm
         self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
         self._system: Any = self._path("").getFileSystem(self._conf)
-        self._system.setWriteChecksum(False)  # no .crc files beside ours: Parquet has its own
+        self._system.setWriteChecksum(False)  # no .crc files: Parquet has its own checksums
 
     def full(self, path: str) -> str:
-        """The path as Spark is given it."""
+        """The full path."""
         return f"{self.root}/{path}" if path else self.root
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.full(path))
 
     def exists(self, path: str) -> bool:
-        """Whether there is something."""
+        """Whether the path is a file or a folder."""
         return bool(self._system.exists(self._path(path)))
 
     def names(self, path: str) -> list[str]:
-        """What a folder holds, sorted; nothing where there is no folder."""
+        """The sorted names of a folder's entries; empty if the folder does not exist."""
         if not self.exists(path):
             return []
         return sorted(str(status.getPath().getName()) for status in self._system.listStatus(self._path(path)))
 
     def read_text(self, path: str) -> str:
-        """A whole file as UTF-8."""
-        with told_plainly(self.full(path)):
+        """The content of a UTF-8 file."""
+        with translate_errors(self.full(path)):
             stream = self._system.open(self._path(path))
             try:
                 return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
@@ -51,7 +49,7 @@ class Storage:
                 stream.close()
 
     def read_bytes(self, path: str) -> bytes:
-        """A whole file."""
+        """The content of a file."""
         stream = self._system.open(self._path(path))
         try:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
@@ -59,31 +57,33 @@ class Storage:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a file over another. A reader never sees a part, but may for a moment find none: Hadoop deletes the old
-        one before it renames the new one. Not for what must not get lost."""
+        """Replace a file. Not for files that must not be lost.
+
+        A reader never sees a part of it, but may briefly find no file: Hadoop deletes the old one before the rename.
+        """
         partial = self._path(f"{path}.tmp")
         self._write(partial, text)
         overwrite = self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE
         self._rename(partial, self._path(path), overwrite)
 
     def write_new(self, path: str, text: str) -> None:
-        """Write a file that was not there: a reader sees nothing or all of it. Raises Taken."""
+        """Create a file atomically: a reader sees nothing or all of it. Raises FileExistsError."""
         folder, _, name = path.rpartition("/")
         partial = self._path(f"{folder}/.{name}.{uuid4().hex[:8]}.tmp")
         self._write(partial, text)
         none = self._jvm.org.apache.hadoop.fs.Options.Rename.NONE
         try:
-            with told_plainly(self.full(path)):
+            with translate_errors(self.full(path)):
                 self._rename(partial, self._path(path), none)
         except AnalyticsError as error:
             self._system.delete(partial, False)
             if self.exists(path):
-                raise Taken(self.full(path)) from error
+                raise FileExistsError(self.full(path)) from error
             raise
 
     def put(self, path: str, text: str) -> None:
-        """Write a file in place: it is never away, but a reader may see a part of it."""
-        with told_plainly(self.full(path)):
+        """Write a file in place: it always exists, but a reader may see only a part of it."""
+        with translate_errors(self.full(path)):
             self._write(self._path(path), text)
 
     def _write(self, path: Any, text: str) -> None:
@@ -91,7 +91,7 @@ class Storage:
         try:
             stream.write(text.encode())
             if stream.hasCapability("hsync"):
-                stream.hsync()  # else a machine that crashes may keep the name and lose the content
+                stream.hsync()  # otherwise a crash may keep the name and lose the content
         finally:
             stream.close()
 
@@ -101,5 +101,5 @@ class Storage:
         self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(old.toUri(), self._conf).rename(old, new, options)
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it; nothing where there is none."""
+        """Remove a file, or a folder with its content; does nothing if the path does not exist."""
         self._system.delete(self._path(path), True)

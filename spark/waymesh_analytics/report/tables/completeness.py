@@ -141,4 +141,4 @@ def odd_files(manifest: Manifest, listing: Listing, rollups: Rollups) -> Table:
         for path in entry.short
     ]
     rows = [*short, *(("duplicate", path) for path in listing.duplicates), *(("late", path) for path in manifest.late)]
-    return fill(table, sorted([*rows, *(("strange", path) for path in listing.strange)]))
+    return fill(table, sorted([*rows, *(("strange", path) for path in listing.unrecognized)]))

@@ -6,11 +6,12 @@ from collections import defaultdict
 
 from pyspark.sql import functions as F
 
-from waymesh_analytics.report.statistics import cheapest_hops, jain, percentiles
+from waymesh_analytics.report.statistics import cheapest_hops, jain
+from waymesh_analytics.rollups.buckets import percentiles
 from waymesh_analytics.rollups.definitions import OUTCOMES
-from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.rollups.reader import Rollups, Row
 
-from .rows import Row, merged, ordered
+from .rows import merged, ordered
 from .table import COUNT, NUMBER, SHARE, TEXT, Table, columns, fill, fill_from
 
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)

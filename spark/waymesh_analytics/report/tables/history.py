@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from waymesh_analytics.hours import moment_of
+from waymesh_analytics.hours import hour_start
 from waymesh_analytics.report.statistics import robust_scores, theil_sen
 from waymesh_analytics.rollups.reader import Rollups
 from waymesh_analytics.store.schemas import HOUR
@@ -81,7 +81,7 @@ def _outstanding(key: Key, measure: str, values: dict[str, float]) -> list[_Row]
     middle = median(numbers)
     scored = zip(values.items(), robust_scores(numbers))
     return [
-        (moment_of(hour), *key, measure, value, middle, score) for (hour, value), score in scored if abs(score) > SCORE
+        (hour_start(hour), *key, measure, value, middle, score) for (hour, value), score in scored if abs(score) > SCORE
     ]
 
 
@@ -115,17 +115,17 @@ def _whole_days(hours: list[str]) -> list[list[str]]:
 def _foretell(key: Key, values: dict[str, float], days: list[list[str]], last: str) -> list[_Row]:
     slope = theil_sen([sum(values.get(hour, 0.0) for hour in day) for day in days])
     step = slope / 24 / 24
-    origin = moment_of(days[0][0])
+    origin = hour_start(days[0][0])
     by_hour: dict[int, list[float]] = defaultdict(list)
     by_weekday: dict[tuple[int, int], list[float]] = defaultdict(list)
     for hour in (hour for day in days for hour in day):
-        moment = moment_of(hour)
+        moment = hour_start(hour)
         level = values.get(hour, 0.0) - step * ((moment - origin) / timedelta(hours=1))
         by_hour[moment.hour].append(level)
         by_weekday[moment.weekday(), moment.hour].append(level)
     rows: list[_Row] = []
     for ahead in range(2, FORECAST_HOURS + 2):  # the hour behind `last` has begun already
-        moment = moment_of(last) + timedelta(hours=ahead)
+        moment = hour_start(last) + timedelta(hours=ahead)
         alike = by_weekday[moment.weekday(), moment.hour]
         level = median(alike if len(alike) > 1 else by_hour[moment.hour])
         expected = max(0.0, level + step * ((moment - origin) / timedelta(hours=1)))

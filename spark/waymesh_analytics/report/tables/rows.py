@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-Row = dict[str, Any]
+from waymesh_analytics.rollups.reader import Row
 
 
 def merged(rows: Iterable[Row], keys: Sequence[str], sums: Sequence[str], most: Sequence[str] = ()) -> list[Row]:
