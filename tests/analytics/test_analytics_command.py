@@ -69,4 +69,4 @@ def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkey
     assert main(["none", "--out", "out"]) == 4
     *said, last = capsys.readouterr().err.splitlines()
     assert last == "waymesh analyze: out/store: another run is writing it"
-    assert said == ["waymesh analyze: no such folder: none", "waymesh analyze: --conf spark.ui: not NAME=VALUE"]
+    assert said == ["waymesh analyze: no such folder: none", "waymesh analyze: --conf spark.ui: expected NAME=VALUE"]

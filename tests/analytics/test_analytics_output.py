@@ -83,6 +83,20 @@ def test_the_page_is_the_same_each_time(analyzed: Any, folder: Path) -> None:
     assert page(analyzed) == (folder / "report.html").read_text()
 
 
+def test_texts_are_escaped(analyzed: Any) -> None:
+    from dataclasses import replace
+
+    from waymesh_analytics.report.findings import Finding, Severity
+    from waymesh_analytics.report.page import page
+
+    hostile = """<script>alert('1')</script><b title="x">"""
+    talkers = analyzed.tables["talkers"]
+    tables = analyzed.tables | {"talkers": replace(talkers, rows=[replace(talkers.rows[0], container=hostile)])}
+    text = page(replace(analyzed, tables=tables, findings=[Finding(Severity.INFO, "talkers", hostile)]))
+    assert hostile not in text
+    assert text.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&lt;b title=&#34;x&#34;&gt;") == 2
+
+
 def test_the_same_input_gives_the_same_report(analyzed: Any, spark: Any, exported: Path, tmp_path: Path) -> None:
     from waymesh_analytics.options import Options
     from waymesh_analytics.pipeline import analyze

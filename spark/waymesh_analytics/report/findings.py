@@ -1,128 +1,147 @@
-"""What a reader should know first: the worst of each report in a sentence."""
+"""What a reader should know first: the most important facts of the tables as sentences."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from waymesh_analytics.report.tables.completeness import CLOCK_JUMP_MS
-from waymesh_analytics.report.tables.table import Table
+from .tables.completeness import CLOCK_JUMP_MS, KindFiles, KindRecords
+from .tables.deliveries import Balance, HopInflation, Outcomes
+from .tables.events import Event
+from .tables.history import Anomaly
+from .tables.objects import AutoLink, Link, Router
+from .tables.table import Table
 
-BAD, WARNING, INFO = "bad", "warning", "info"
 UNEVEN = 0.6
-"""Jain's index below which an address with several consumers is called uneven."""
+"""An address with several consumers is uneven if Jain's index is below this."""
 LEAST_DELIVERIES = 100
-"""Of an address, before a share of them says anything."""
+"""Deliveries needed before a share of them means anything."""
 FAILED_SHARE = 0.05
 LONGER_SHARE = 0.05
-NAMED = 5
-"""So many of a kind are named; the table has the rest."""
+LISTED = 5
+"""A finding lists this many cases; the table has all of them."""
+
+Tables = Mapping[str, Table[Any]]
+
+
+class Severity(StrEnum):
+    """In order: the worst first."""
+
+    BAD = "bad"
+    WARNING = "warning"
+    INFO = "info"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`severity`: bad, warning or info; `table`: where more is said."""
+    """A sentence, and the name of the table with the details."""
 
-    severity: str
+    severity: Severity
     table: str
     text: str
 
 
-def find(tables: Mapping[str, Table]) -> list[Finding]:
-    """What stands out in the tables, the worst first."""
-    rows = {name: table.dicts() for name, table in tables.items()}
-    found = [*_missing(rows), *_objects(rows), *_traffic(rows)]
-    order = {BAD: 0, WARNING: 1, INFO: 2}
-    return sorted(found, key=lambda finding: order[finding.severity])
+def find(tables: Tables) -> list[Finding]:
+    """All findings, the worst first."""
+    found = [*_missing(tables), *_objects(tables), *_traffic(tables)]
+    order = list(Severity)
+    return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
-_Rows = Mapping[str, list[dict[str, Any]]]
-
-
-def _some(severity: str, table: str, what: str, texts: Sequence[str]) -> list[Finding]:
-    if not texts:
+def _finding(severity: Severity, table: str, title: str, cases: Sequence[str]) -> list[Finding]:
+    """One finding, or none without cases."""
+    if not cases:
         return []
-    more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
-    return [Finding(severity, table, f"{what}: {'; '.join(texts[:NAMED])}{more}")]
+    more = f" and {len(cases) - LISTED} more" if len(cases) > LISTED else ""
+    return [Finding(severity, table, f"{title}: {'; '.join(cases[:LISTED])}{more}")]
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _missing(rows: _Rows) -> list[Finding]:
-    lost = [f"{r['lost']} of {r['kind']} of {r['router']}" for r in rows["completeness"] if r["lost"]]
+def _missing(tables: Tables) -> list[Finding]:
+    records: list[KindRecords] = tables["completeness"].rows
+    files: list[KindFiles] = tables["files"].rows
+    lost = [f"{row.lost} of kind {row.kind} from router {row.router}" for row in records if row.lost]
     moved: dict[str, int] = {}
-    for row in rows["completeness"]:
-        if (row["clock_ms"] or 0) > CLOCK_JUMP_MS:
-            moved[row["router"]] = max(moved.get(row["router"], 0), row["clock_ms"])
-    corrupt = [f"{r['corrupt']} lines of {r['kind']}" for r in rows["files"] if r["corrupt"]]
-    short = [f"{r['short']} files of {r['kind']}" for r in rows["files"] if r["short"]]
+    for row in records:
+        if (row.clock_ms or 0) > CLOCK_JUMP_MS:
+            moved[row.router] = max(moved.get(row.router, 0), row.clock_ms or 0)
+    corrupt = [f"{row.corrupt} lines of kind {row.kind}" for row in files if row.corrupt]
+    short = [f"{row.short} files of kind {row.kind}" for row in files if row.short]
     return [
-        *_some(BAD, "completeness", "Records are missing", lost),
-        *_some(WARNING, "files", "Lines that are no records", corrupt),
-        *_some(WARNING, "files", "Files that break off", short),
-        *_some(WARNING, "completeness", "Clocks were set", [f"{name} by {ms} ms" for name, ms in moved.items()]),
+        *_finding(Severity.BAD, "completeness", "Missing records", lost),
+        *_finding(Severity.WARNING, "files", "Corrupt lines", corrupt),
+        *_finding(Severity.WARNING, "files", "Truncated files", short),
+        *_finding(
+            Severity.WARNING, "completeness", "Clocks changed", [f"{name} by {ms} ms" for name, ms in moved.items()]
+        ),
     ]
 
 
-def _objects(rows: _Rows) -> list[Finding]:
-    def link(row: Mapping[str, Any]) -> str:
-        return f"{row['container']} {'from' if row['dir'] == 'out' else 'to'} {row['address']} at {row['router']}"
+def _objects(tables: Tables) -> list[Finding]:
+    links: list[Link] = tables["links"].rows
+    autolinks: list[AutoLink] = tables["autolinks"].rows
+    routers: list[Router] = tables["routers"].rows
+    events: list[Event] = tables["denials"].rows
 
-    stuck = [r for r in rows["links"] if r["state"] == "stuck"]
-    kept, waiting = (
-        [f"{link(r)}: {r['stuck']} deliveries" for r in stuck if r["dir"] == side] for side in ("out", "in")
-    )
-    starved = [f"{link(r)}: {r['zero_credit_s']} s" for r in rows["links"] if r["state"] == "starved"]
-    flapping = [
-        f"{r['name']} at {r['router']}: lost {r['downs']} times" for r in rows["autolinks"] if r["state"] == "flapping"
-    ]
+    def name(link: Link) -> str:
+        return f"{link.container} {'from' if link.dir == 'out' else 'to'} {link.address} at {link.router}"
+
+    def stuck(direction: str) -> list[str]:
+        found = [link for link in links if link.state == "stuck" and link.dir == direction]
+        return [f"{name(link)}: {link.stuck} deliveries" for link in found]
+
+    starved = [f"{name(link)}: {link.zero_credit_s} s" for link in links if link.state == "starved"]
+    flapping = [f"{row.name} at {row.router}: lost {row.downs} times" for row in autolinks if row.state == "flapping"]
     down = [
-        f"{r['name']} at {r['router']}: {r['last_error'] or r['last_state']}"
-        for r in rows["autolinks"]
-        if r["state"] == "down"
+        f"{row.name} at {row.router}: {row.last_error or row.last_state}" for row in autolinks if row.state == "down"
     ]
-    starts: dict[str, int] = {}
-    for row in rows["routers"]:
-        starts[row["router"]] = starts.get(row["router"], 0) + 1
-    again = [f"{name} {_times(count - 1)}" for name, count in sorted(starts.items()) if count > 1]
-    denied = [f"{r['object']} at {r['router']}: {_times(r['count'])}" for r in rows["denials"]]
+    boots = Counter(row.router for row in routers)
+    restarted = [f"{router} {_times(count - 1)}" for router, count in sorted(boots.items()) if count > 1]
+    denied = [f"{event.object} at {event.router}: {_times(event.count)}" for event in events]
     return [
-        *_some(BAD, "links", "Stuck links", kept),
-        *_some(BAD, "links", "Starved of credit", starved),
-        *_some(BAD, "autolinks", "Flapping autolinks", flapping),
-        *_some(WARNING, "autolinks", "Autolinks that are down", down),
-        *_some(WARNING, "links", "Senders left without an outcome", waiting),
-        *_some(WARNING, "routers", "Routers that started again", again),
-        *_some(WARNING, "denials", "Denied", denied),
+        *_finding(Severity.BAD, "links", "Stuck links", stuck("out")),
+        *_finding(Severity.BAD, "links", "Links starved of credit", starved),
+        *_finding(Severity.BAD, "autolinks", "Flapping autolinks", flapping),
+        *_finding(Severity.WARNING, "autolinks", "Autolinks down", down),
+        *_finding(Severity.WARNING, "links", "Senders waiting for outcomes", stuck("in")),
+        *_finding(Severity.WARNING, "routers", "Restarted routers", restarted),
+        *_finding(Severity.WARNING, "denials", "Denied", denied),
     ]
 
 
-def _traffic(rows: _Rows) -> list[Finding]:
+def _traffic(tables: Tables) -> list[Finding]:
+    outcomes: list[Outcomes] = tables["outcomes"].rows
+    balance: list[Balance] = tables["balance"].rows
+    hops: list[HopInflation] = tables["hops"].rows
+    anomalies: list[Anomaly] = tables["anomalies"].rows
     failed = [
-        f"{r['address']}: {r['failed_share']:.1%}"
-        for r in sorted(rows["outcomes"], key=lambda r: -r["failed_share"])
-        if r["failed_share"] >= FAILED_SHARE and r["samples"] >= LEAST_DELIVERIES
+        f"{row.address}: {row.failed_share:.1%}"
+        for row in sorted(outcomes, key=lambda row: -row.failed_share)
+        if row.failed_share >= FAILED_SHARE and row.samples >= LEAST_DELIVERIES
     ]
     uneven = [
-        f"{r['address']}: {r['consumers_jain']:.2f} over {r['consumers']} consumers"
-        for r in rows["balance"]
-        if r["consumers"] > 1 and r["consumers_jain"] < UNEVEN and r["deliveries"] >= LEAST_DELIVERIES
+        f"{row.address}: {row.consumers_jain:.2f} over {row.consumers} consumers"
+        for row in balance
+        if row.consumers > 1 and row.consumers_jain < UNEVEN and row.deliveries >= LEAST_DELIVERIES
     ]
     longer = [
-        f"{r['ingress']} to {r['egress']}: {r['longer_share']:.1%} of {r['deliveries']}"
-        for r in rows["hops"]
-        if r["longer_share"] >= LONGER_SHARE and r["deliveries"] >= LEAST_DELIVERIES
+        f"{row.ingress} to {row.egress}: {row.longer_share:.1%} of {row.deliveries}"
+        for row in hops
+        if row.longer_share >= LONGER_SHARE and row.deliveries >= LEAST_DELIVERIES
     ]
-    strange = [
-        f"{r['address']} at {r['hour']:%Y-%m-%d %H:00}: {r['measure']} {r['value']:,.0f}, usually {r['median']:,.0f}"
-        for r in rows["anomalies"]
+    unusual = [
+        f"{row.address} at {row.hour:%Y-%m-%d %H:00}: {row.measure} {row.value:,.0f}, usually {row.median:,.0f}"
+        for row in anomalies
     ]
     return [
-        *_some(WARNING, "outcomes", "Deliveries that were not accepted", failed),
-        *_some(INFO, "hops", "Ways that were longer than the cheapest", longer),
-        *_some(INFO, "balance", "Uneven shares", uneven),
-        *_some(INFO, "anomalies", "Unusual hours", strange),
+        *_finding(Severity.WARNING, "outcomes", "Deliveries not accepted", failed),
+        *_finding(Severity.INFO, "hops", "Longer paths than the cheapest", longer),
+        *_finding(Severity.INFO, "balance", "Uneven distribution", uneven),
+        *_finding(Severity.INFO, "anomalies", "Unusual hours", unusual),
     ]

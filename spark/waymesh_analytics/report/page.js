@@ -1,4 +1,4 @@
-// A column's head, which is a button, sorts the table by it, first downwards.
+// A click on a column heading sorts the table by that column, in descending order first.
 document.querySelectorAll("th").forEach(head => head.addEventListener("click", () => {
   const body = head.closest("table").tBodies[0], column = head.cellIndex;
   const down = head.ariaSort !== "descending";

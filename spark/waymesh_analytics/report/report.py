@@ -1,4 +1,4 @@
-"""All tables of a window, and what stands out in them."""
+"""The report of a window: all tables, and the findings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from waymesh_analytics.report.tables.history import Series
-from waymesh_analytics.report.tables.table import Table
 from waymesh_analytics.rollups.reader import Rollups
 from waymesh_analytics.spark.parallel import run_parallel
 from waymesh_analytics.store.manifest import Manifest
@@ -16,15 +14,17 @@ from waymesh_analytics.store.raw_files import Listing
 
 from .findings import Finding, find
 from .tables import completeness, deliveries, events, history, objects
+from .tables.completeness import KindFiles, KindRecords
+from .tables.history import Series
+from .tables.table import Table
 
-AT_ONCE = 3
-"""Queries under way at one time."""
-READERS: tuple[Callable[[Rollups], Any], ...] = (
+PARALLEL_QUERIES = 3
+SHARED: tuple[Callable[[Rollups], Any], ...] = (
     history.read_series,
     *(attrgetter(name) for name in ("flows", "audit", "events")),
 )
-"""What several tables are made from, read before them."""
-MAKERS: tuple[Callable[[Rollups], Table], ...] = (
+"""Queries whose rows several tables need; they run first."""
+TABLES: tuple[Callable[[Rollups], Table[Any]], ...] = (
     deliveries.traffic,
     deliveries.latency,
     deliveries.outcomes,
@@ -45,25 +45,28 @@ MAKERS: tuple[Callable[[Rollups], Table], ...] = (
 
 @dataclass(slots=True)
 class Report:
-    """What was found: tables by name, findings, the hours that it covers, and what the plots need."""
+    """What was found."""
 
-    tables: dict[str, Table]
+    # Tables by name, in the order of the page.
+    tables: dict[str, Table[Any]]
     findings: list[Finding]
+    # The hours that the report covers.
     hours: list[str]
     series: Series
 
     @property
     def incomplete(self) -> bool:
-        """Whether records are missing, or lines could not be read."""
-        lost = any(row["lost"] for row in self.tables["completeness"].dicts())
-        return lost or any(row["corrupt"] or row["short"] for row in self.tables["files"].dicts())
+        """Whether records are missing or lines could not be read."""
+        records: list[KindRecords] = self.tables["completeness"].rows
+        files: list[KindFiles] = self.tables["files"].rows
+        return any(row.lost for row in records) or any(row.corrupt or row.short for row in files)
 
 
 def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Report:
-    """All tables of the window."""
-    series, *_ = run_parallel(lambda read: read(rollups), READERS, AT_ONCE)
-    tables = {table.name: table for table in run_parallel(lambda make: make(rollups), MAKERS, AT_ONCE)}
-    extra = [
+    """Compute all tables of the window, then the findings."""
+    series, *_ = run_parallel(lambda read: read(rollups), SHARED, PARALLEL_QUERIES)
+    tables = {table.name: table for table in run_parallel(lambda make: make(rollups), TABLES, PARALLEL_QUERIES)}
+    derived: list[Table[Any]] = [
         deliveries.balance(tables["talkers"], tables["traffic"]),
         history.anomalies(series),
         history.forecast(series),
@@ -71,5 +74,5 @@ def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Repo
         completeness.files(manifest, rollups),
         completeness.odd_files(manifest, listing, rollups),
     ]
-    tables |= {table.name: table for table in extra}
+    tables |= {table.name: table for table in derived}
     return Report(tables, find(tables), rollups.hours, series)

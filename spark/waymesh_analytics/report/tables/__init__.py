@@ -1,1 +1,1 @@
-"""The reports: each is a table made from rollups."""
+"""The tables of the report, each computed from rollups."""

@@ -1,90 +1,122 @@
-"""What the events say: how quickly the mesh agreed, who was denied what."""
+"""What the events say: how fast the routers converged, what was denied, and warnings."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from waymesh_analytics.rollups.definitions import TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED
 from waymesh_analytics.rollups.reader import Rollups
 
-from .rows import ordered
-from .table import COUNT, NUMBER, TEXT, TIME, Cell, Table, columns, fill, fill_from
+from .rows import convert, sort_rows
+from .table import Count, Number, Table, Text, Time, make_table
 
-EPISODE = timedelta(seconds=5)
-"""When no router has changed its ways for so long, they agree: what comes later is another change."""
+QUIET = timedelta(seconds=5)
+"""When no router has changed its paths for this long, the mesh has converged: a later change is another episode."""
 DENIALS = ("policy.denied", "link.refused")
 
 
-def convergence(rollups: Rollups) -> Table:
-    """How long the routers took to agree after each change of the topology."""
-    table = Table(
+@dataclass(frozen=True, slots=True)
+class Convergence:
+    """An episode: a change of the topology until all routers have found new paths."""
+
+    first: Time
+    duration_ms: Number
+    routers: Count
+    changes: Count
+    first_router: Text
+    last_router: Text
+    slowest_ms: Number | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Equal events, counted."""
+
+    event: Text
+    severity: Text | None
+    router: Text
+    object: Text | None
+    detail: Text | None
+    count: Count
+    first: Time
+    last: Time
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _TopologyEvent:
+    time: datetime
+    router: str
+    event: str
+    # JSON.
+    detail: str
+
+    @property
+    def is_change(self) -> bool:
+        return self.event == TOPOLOGY_CHANGE
+
+
+def convergence(rollups: Rollups) -> Table[Convergence]:
+    """How long the routers took to converge after each change of the topology."""
+    events = [
+        _TopologyEvent(row["moment"], row["router"], row["event"], row["detail"] or "{}")
+        for row in rollups.events
+        if row["event"] in (TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED)
+    ]
+    return make_table(
         "convergence",
         "Convergence",
-        "Changes of the topology: routers that found new ways, one after the other, until nothing changed for "
-        f"{EPISODE.total_seconds():g} s; duration: from the first to the last, by their wall clocks; slowest: from the "
-        "first news of it to its last new way, at one router by its own clock.",
-        columns(
-            first=TIME,
-            duration_ms=NUMBER,
-            routers=COUNT,
-            changes=COUNT,
-            first_router=TEXT,
-            last_router=TEXT,
-            slowest_ms=NUMBER,
-        ),
+        "Changes of the topology. Routers computed new paths until nothing changed for "
+        f"{QUIET.total_seconds():g} s. duration: from the first to the last of them, by the routers' wall clocks; "
+        "slowest: the longest time at a single router from the first news to its last new paths, by its own clock.",
+        Convergence,
+        [_summary(episode) for episode in _episodes(sorted(events))],
     )
-    topology = [row for row in rollups.events if row["event"] in (TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED)]
-    told = sorted((row["moment"], row["router"], row["event"], row["detail"]) for row in topology)
-    return fill(table, [_episode_row(episode) for episode in _episodes(told)])
 
 
-_Told = tuple[Any, ...]
-"""moment, router, event, detail"""
-
-
-def _episodes(told: list[_Told]) -> list[list[_Told]]:
-    """Each begins with a change behind a quiet time; what routers say of having converged belongs to the last one."""
-    episodes: list[list[_Told]] = []
+def _episodes(events: Iterable[_TopologyEvent]) -> list[list[_TopologyEvent]]:
+    """Each episode begins with a change after a quiet time; a converged event belongs to the episode before it."""
+    episodes: list[list[_TopologyEvent]] = []
     latest: datetime | None = None
-    for each in told:
-        change = each[2] == TOPOLOGY_CHANGE
-        if change and (latest is None or each[0] - latest > EPISODE):
+    for event in events:
+        if event.is_change and (latest is None or event.time - latest > QUIET):
             episodes.append([])
         if episodes:
-            episodes[-1].append(each)
-        latest = each[0] if change else latest
+            episodes[-1].append(event)
+        latest = event.time if event.is_change else latest
     return episodes
 
 
-def _episode_row(episode: list[_Told]) -> tuple[Cell, ...]:
-    changes = [(moment, router) for moment, router, event, _ in episode if event == TOPOLOGY_CHANGE]
-    (first, first_router), (last, last_router) = changes[0], changes[-1]
-    own = [json.loads(detail or "{}") for _, _, event, detail in episode if event == TOPOLOGY_CONVERGED]
-    slowest = max((int(detail.get("duration_us", 0)) / 1000 for detail in own), default=None)
-    routers = len({router for _, router in changes})
-    return (first, (last - first).total_seconds() * 1000, routers, len(changes), first_router, last_router, slowest)
-
-
-def denials(rollups: Rollups) -> Table:
-    """What was refused."""
-    return _events(rollups, "denials", "Denials", "What policy denied and which links were refused.", True)
-
-
-def others(rollups: Rollups) -> Table:
-    """All other events but those of the topology."""
-    return _events(rollups, "events", "Events", "What else the routers told, equal events counted.", False)
-
-
-def _events(rollups: Rollups, name: str, title: str, note: str, denied: bool) -> Table:
-    table = Table(
-        name,
-        title,
-        note,
-        columns(event=TEXT, severity=TEXT, router=TEXT, object=TEXT, detail=TEXT, count=COUNT, first=TIME, last=TIME),
+def _summary(episode: list[_TopologyEvent]) -> Convergence:
+    changes = [event for event in episode if event.is_change]
+    details = [json.loads(event.detail) for event in episode if not event.is_change]
+    first, last = changes[0], changes[-1]
+    return Convergence(
+        first=first.time,
+        duration_ms=(last.time - first.time).total_seconds() * 1000,
+        routers=len({event.router for event in changes}),
+        changes=len(changes),
+        first_router=first.router,
+        last_router=last.router,
+        slowest_ms=max((int(detail.get("duration_us", 0)) / 1000 for detail in details), default=None),
     )
+
+
+def denials(rollups: Rollups) -> Table[Event]:
+    """What was denied or refused."""
+    return _events(rollups, "denials", "Denials", "What a policy denied, and refused links.", True)
+
+
+def others(rollups: Rollups) -> Table[Event]:
+    """All other events except those of the topology."""
+    note = "Other events that the routers reported; equal events are counted."
+    return _events(rollups, "events", "Events", note, False)
+
+
+def _events(rollups: Rollups, name: str, title: str, note: str, denied: bool) -> Table[Event]:
     keys = ("event", "severity", "router", "object", "detail")
     events = (row for row in rollups.events if not row["event"].startswith("topology."))
     rows = [row for row in events if (row["event"] in DENIALS) is denied]
-    return fill_from(table, ordered(rows, ("count",), keys))
+    return make_table(name, title, note, Event, convert(Event, sort_rows(rows, ("count",), keys)))

@@ -1,69 +1,100 @@
-"""A table of the report: what it is called, what its columns are, its rows."""
+"""A table of the report. Its rows are dataclasses, and the annotations of their fields are the columns' types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_type_hints
 
-TEXT, COUNT, NUMBER, SHARE, TIME = "text", "count", "number", "share", "time"
-"""Types of columns: COUNT an integer, NUMBER a float, SHARE a float from 0 to 1, TIME a moment (UTC)."""
 DIGITS = 6
-"""Decimals that are kept of floats: the last ones of a sum depend on the order."""
+"""Decimals that are kept of floats: the last ones of a sum depend on the order of its terms."""
 
+
+class ColumnType(StrEnum):
+    """What a column holds, and so how it is written and shown."""
+
+    TEXT = "text"
+    COUNT = "count"
+    NUMBER = "number"
+    SHARE = "share"
+    TIME = "time"
+
+
+Text = Annotated[str, ColumnType.TEXT]
+Count = Annotated[int, ColumnType.COUNT]
+Number = Annotated[float, ColumnType.NUMBER]
+Share = Annotated[float, ColumnType.SHARE]
+"""A number from 0 to 1."""
+Time = Annotated[datetime, ColumnType.TIME]
+"""A time in UTC."""
 Cell = str | int | float | datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`name`: in the files, with its unit at the end; `type`: one of the above."""
+    """The name of a column ends with its unit, if it has one."""
 
     name: str
-    type: str = TEXT
+    type: ColumnType
 
 
-@dataclass(slots=True)
-class Table:
-    """`note`: what it shows and how it is reckoned."""
+RowT = TypeVar("RowT")
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[RowT]):
+    """Create one with `make_table`."""
 
     name: str
     title: str
+    # What the table shows and how it is computed, for the reader of the report.
     note: str
     columns: tuple[Column, ...]
-    rows: list[tuple[Cell, ...]] = field(default_factory=list)
+    rows: list[RowT]
 
     def dicts(self) -> list[dict[str, Any]]:
-        """The rows by the names of their columns."""
-        names = [column.name for column in self.columns]
-        return [dict(zip(names, row)) for row in self.rows]
+        """The rows as dictionaries by column."""
+        return [asdict(row) for row in self.rows]  # type: ignore[call-overload]
+
+    def cells(self, row: RowT) -> tuple[Cell, ...]:
+        """The values of a row in the order of the columns."""
+        return tuple([getattr(row, column.name) for column in self.columns])
 
 
-def columns(**types: str) -> tuple[Column, ...]:
-    """Columns by name and type."""
-    return tuple(Column(name, kind) for name, kind in types.items())
+def make_table(name: str, title: str, note: str, row_type: type[RowT], rows: Iterable[RowT]) -> Table[RowT]:
+    """A table whose cells are normalised: counts are integers, floats are rounded, times are in UTC."""
+    columns = columns_of(row_type)
+    normal = [
+        row_type(**{column.name: _normal(column.type, getattr(row, column.name)) for column in columns}) for row in rows
+    ]
+    return Table(name, title, note, columns, normal)
 
 
-def fill_from(table: Table, rows: Iterable[Mapping[str, Any]]) -> Table:
-    """The table with these rows, given by names; they may have more columns."""
-    names = [column.name for column in table.columns]
-    return fill(table, ([row[name] for name in names] for row in rows))
+def columns_of(row_type: type[Any]) -> tuple[Column, ...]:
+    """The columns that the fields of a dataclass define."""
+    hints = get_type_hints(row_type, include_extras=True)
+    return tuple([Column(field.name, _column_type(hints[field.name])) for field in fields(row_type)])
 
 
-def fill(table: Table, rows: Iterable[Sequence[Any]]) -> Table:
-    """The table with these rows, in the types of its columns."""
-    table.rows = [tuple(_cell(column, value) for column, value in zip(table.columns, row)) for row in rows]
-    return table
+def _column_type(hint: Any) -> ColumnType:
+    """The type in the annotation of a field: `Text`, or `Text | None`."""
+    for part in (hint, *get_args(hint)):
+        for extra in getattr(part, "__metadata__", ()):
+            if isinstance(extra, ColumnType):
+                return extra
+    raise TypeError(f"not the type of a column: {hint}")
 
 
-def _cell(column: Column, value: Any) -> Cell:
+def _normal(kind: ColumnType, value: Any) -> Cell:
     if value is None:
         return None
-    if column.type == COUNT:
+    if kind is ColumnType.COUNT:
         return round(float(value))
-    if column.type in (NUMBER, SHARE):
+    if kind in (ColumnType.NUMBER, ColumnType.SHARE):
         return round(float(value), DIGITS)
-    if column.type == TIME:
-        moment: datetime = value
-        return moment.astimezone(UTC)  # Spark's moments bear no zone and are of the machine's
+    if kind is ColumnType.TIME:
+        time: datetime = value
+        return time.astimezone(UTC)  # Spark returns local times without a zone
     return str(value)
