@@ -22,7 +22,7 @@ venv: ## make .venv alone, engine not compiled
 engine: venv ## compile the hot modules that changed
 	@$(BIN)/python tools/build_engine.py
 
-analytics: venv ## add to .venv what `waymesh analyze` needs: PySpark, matplotlib (half a gigabyte), and Java
+analytics: venv ## add to .venv what `waymesh analyze` needs: PySpark, matplotlib, Jinja (half a gigabyte), and Java
 	@tools/setup.sh analytics
 
 analytics-bucket: analytics ## add to .venv what `waymesh analyze` needs for s3a:// addresses (12 MB, by Maven)

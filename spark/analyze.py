@@ -1,4 +1,4 @@
-"""The job as one file, for those who submit it: what `python -m waymesh_analytics` does."""
+"""The job as a single file for spark-submit; the same as `python -m waymesh_analytics`."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ PIP="$VENV/bin/python -W ignore -m pip --disable-pip-version-check --quiet"
 analytics() {
     command -v java >/dev/null || need "Java 17 or later (Spark)" openjdk-17-jre-headless
     [ "$(cat $NOTE-analytics 2>/dev/null)" != "$(fingerprint)" ] || return 0
-    say "installing PySpark and matplotlib into $VENV"
+    say "installing PySpark, matplotlib and Jinja into $VENV"
     # Their requirements alone: the project itself is there already.
     local wanted
     wanted=$($VENV/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["analytics"], sep="\n")')

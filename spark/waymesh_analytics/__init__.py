@@ -1,8 +1,8 @@
-"""What the routers of a mesh exported, worked up by PySpark into tables and a report.
+"""The PySpark job that turns the telemetry of the routers into tables and a report.
 
-`run(Options(source, out))` does it all, `waymesh analyze` is its command. Exported lines become curated Parquet files,
-these hourly rollups, and from the rollups comes every number of the report. Spark and matplotlib are imported when it
-runs: the package itself can be imported without them.
+`run(Options(source, out))` does everything; its command is `waymesh analyze`. Exported lines become curated Parquet
+files, these become hourly rollups, and the report is computed from the rollups. Spark and matplotlib are imported only
+when the job runs: the package can be imported without them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from .errors import AnalyticsError
 from .options import Options
 
 if TYPE_CHECKING:
+    from waymesh_analytics.report.report import Report
+
     from .pipeline import run
-    from .report import Report
 
 __all__ = ["AnalyticsError", "Options", "Report", "run"]
 
@@ -25,7 +26,7 @@ def __getattr__(name: str) -> object:
 
         return run
     if name == "Report":
-        from .report import Report
+        from waymesh_analytics.report.report import Report
 
         return Report
     raise AttributeError(name)

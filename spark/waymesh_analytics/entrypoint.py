@@ -1,7 +1,7 @@
-"""What the image of the job begins with: a driver or an executor where Spark asks for one, else what it is told.
+"""The entrypoint of the job's image: it starts a Spark driver or executor, or else the given command.
 
-Spark on Kubernetes starts its pods with the word `executor` (or, for Spark's operator, `driver` and what to submit) and
-tells the rest in the environment. The image that Spark's distribution brings for that is not in PySpark.
+Spark on Kubernetes starts its pods with the argument `executor` (the Spark operator: `driver` and what to submit) and
+passes the rest in environment variables. The script of Spark's own image that does this is not part of PySpark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 OPTION = "SPARK_JAVA_OPT_"
-WORDS = {
+EXECUTOR_OPTIONS = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
     "--cores": "SPARK_EXECUTOR_CORES",
@@ -22,12 +22,12 @@ WORDS = {
     "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
-"""What the executor is told, and the variable that says it."""
+"""The options of the executor, and the environment variables with their values."""
 
 
-def command(words: Sequence[str], environment: Mapping[str, str], home: str) -> list[str]:
-    """The program to become, with its arguments. `home` is Spark's folder. Raises KeyError for what Spark left out."""
-    match list(words):
+def command(arguments: Sequence[str], environment: Mapping[str, str], home: str) -> list[str]:
+    """The command line to execute; `home` is Spark's folder. Raises KeyError for a missing variable."""
+    match list(arguments):
         case ["executor", *_]:
             return _executor(environment, home)
         case ["driver", *rest]:
@@ -41,17 +41,17 @@ def command(words: Sequence[str], environment: Mapping[str, str], home: str) -> 
 
 
 def _executor(environment: Mapping[str, str], home: str) -> list[str]:
-    named = {name: text for name, text in environment.items() if name.startswith(OPTION)}
-    options = [named[name] for name in sorted(named, key=lambda name: int(name.removeprefix(OPTION)))]
+    java = {name: text for name, text in environment.items() if name.startswith(OPTION)}
+    options = [java[name] for name in sorted(java, key=lambda name: int(name.removeprefix(OPTION)))]
     memory = environment["SPARK_EXECUTOR_MEMORY"]
     folders = [environment.get("SPARK_CLASSPATH", ""), environment.get("SPARK_CONF_DIR", f"{home}/conf")]
     classpath = ":".join(part for part in (*folders, f"{home}/jars/*") if part)
-    told = [word for option, name in WORDS.items() for word in (option, environment[name])]
-    return ["java", *options, f"-Xms{memory}", f"-Xmx{memory}", "-cp", classpath, BACKEND, *told]
+    named_options = [word for option, name in EXECUTOR_OPTIONS.items() for word in (option, environment[name])]
+    return ["java", *options, f"-Xms{memory}", f"-Xmx{memory}", "-cp", classpath, BACKEND, *named_options]
 
 
 def spark_home() -> str:
-    """The folder of the installed PySpark, without importing it."""
+    """The folder of the installed PySpark, found without importing it."""
     found = importlib.util.find_spec("pyspark")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("PySpark is not installed")
@@ -60,5 +60,5 @@ def spark_home() -> str:
 
 if __name__ == "__main__":
     home = os.environ.setdefault("SPARK_HOME", spark_home())
-    become = command(sys.argv[1:], os.environ, home)
-    os.execvp(become[0], become)
+    program = command(sys.argv[1:], os.environ, home)
+    os.execvp(program[0], program)

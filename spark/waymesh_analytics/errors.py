@@ -1,11 +1,11 @@
-"""What can go wrong in a way that the caller can mend."""
+"""Errors that the user can correct."""
 
 from __future__ import annotations
 
 
 class AnalyticsError(Exception):
-    """The text says what is wrong: no such input, an unreadable manifest, a window that ends before it begins."""
+    """The run cannot be done; the text says why."""
 
 
 class StoreBusy(AnalyticsError):
-    """Another run writes the store."""
+    """Another run is writing to the store."""

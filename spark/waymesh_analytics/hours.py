@@ -1,4 +1,4 @@
-"""Hours as text, `2026-01-31T05` (UTC): they sort as they follow each other and stand in paths as they are."""
+"""Hours as text, `2026-01-31T05` (UTC): they sort by time and can be used in paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import AnalyticsError
 
 _FORMAT = "%Y-%m-%dT%H"
 FIRST, LAST = "0000", "9999"
-"""Before and behind every hour."""
+"""Texts that sort before and after every hour."""
 
 
 def hour_of(dt: str, hr: int) -> str:
@@ -17,42 +17,42 @@ def hour_of(dt: str, hr: int) -> str:
     return f"{dt}T{hr:02d}"
 
 
-def moment_of(hour: str) -> datetime:
-    """When an hour begins."""
+def hour_start(hour: str) -> datetime:
+    """The start of an hour."""
     return datetime.strptime(hour, _FORMAT).replace(tzinfo=UTC)
 
 
-def text_of(moment: datetime) -> str:
-    """The hour that a moment is in; a moment without a zone is UTC."""
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC).strftime(_FORMAT)
+def hour_text(time: datetime) -> str:
+    """The hour of a time; UTC if the time has no zone."""
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).astimezone(UTC).strftime(_FORMAT)
 
 
-def shifted(hour: str, hours: float) -> str:
-    """The hour so many hours later."""
-    return text_of(moment_of(hour) + timedelta(hours=hours))
+def add_hours(hour: str, hours: float) -> str:
+    """The hour that is `hours` later."""
+    return hour_text(hour_start(hour) + timedelta(hours=hours))
 
 
 def hours_between(first: str, last: str) -> list[str]:
     """All hours from the first to the last, both included."""
-    count = int((moment_of(last) - moment_of(first)).total_seconds()) // 3600
-    return [shifted(first, step) for step in range(count + 1)]
+    count = int((hour_start(last) - hour_start(first)).total_seconds()) // 3600
+    return [add_hours(first, step) for step in range(count + 1)]
 
 
-def parse_moment(text: str) -> datetime:
-    """A moment of the command line: 2026-01-31, 2026-01-31T05, 2026-01-31T05:30, with or without a zone (then UTC).
+def parse_time(text: str) -> datetime:
+    """Parse a time of the command line: 2026-01-31, 2026-01-31T05, 2026-01-31T05:30; UTC if it has no zone.
 
     Raises AnalyticsError for anything else.
     """
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
-        raise AnalyticsError(f"not a moment: {text!r} (as 2026-01-31 or 2026-01-31T05:00)") from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        raise AnalyticsError(f"not a time: {text!r} (expected e.g. 2026-01-31 or 2026-01-31T05:00)") from error
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Whole hours: from `first`, up to and without `end`."""
+    """Whole hours from `first` up to, but not including, `end`."""
 
     first: str = FIRST
     end: str = LAST
@@ -62,9 +62,9 @@ class Window:
 
 
 def window(begin: datetime | None, end: datetime | None) -> Window:
-    """The hours that hold [begin, end); None: no limit. Raises AnalyticsError where that is no hour."""
-    first = FIRST if begin is None else text_of(begin)
-    stop = LAST if end is None else text_of(end + timedelta(hours=1) - timedelta(microseconds=1))
+    """The hours that contain [begin, end); None: no limit. Raises AnalyticsError if that is no hour."""
+    first = FIRST if begin is None else hour_text(begin)
+    stop = LAST if end is None else hour_text(end + timedelta(hours=1) - timedelta(microseconds=1))
     if first >= stop:
         raise AnalyticsError(f"the window ends before it begins: {first} to {stop}")
     return Window(first, stop)

@@ -1,4 +1,4 @@
-"""What a run is asked for. No Spark, so that the command line can be read without it."""
+"""The options of a run; without Spark, so that the command line can be parsed without it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Days; 0: for ever. `raw`: the exported files themselves, which are only removed when that is asked for."""
+    """How many days data is kept; 0: for ever."""
 
+    # The exported files, which are removed only on request.
     raw: float = 0
     curated: float = 30
     rollups: float = 400
@@ -17,22 +18,25 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`source`: the folder (or s3a:// address) that holds v1/; `out`: where store and report go. `begin`, `end`: the
-    report's window, whole hours of it. `streaming`: let Structured Streaming find the files."""
+    """What to analyze, and how."""
 
+    # The folder or s3a:// address that contains v1/.
     source: str
+    # Where the store and the report are written.
     out: str
+    # The window of the report, extended to whole hours.
     begin: datetime | None = None
     end: datetime | None = None
     master: str = "local[*]"
+    # Find new files by Structured Streaming.
     streaming: bool = False
     retention: Retention = field(default_factory=Retention)
+    # Spark settings.
     conf: dict[str, str] = field(default_factory=dict)
 
 
 def s3a_settings(endpoint: str) -> dict[str, str]:
-    """Settings of Spark for an S3 server that is not Amazon's. Credentials are found as Amazon's tools find them:
-    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and others."""
+    """Spark settings for an S3 server other than AWS. Credentials are found as by AWS tools: AWS_ACCESS_KEY_ID etc."""
     return {
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",

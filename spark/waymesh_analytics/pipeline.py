@@ -1,4 +1,4 @@
-"""The whole job: find files, work them up, keep what is to be kept, report."""
+"""The whole job: find the exported files, bring the store up to date, apply the retention, write the report."""
 
 from __future__ import annotations
 
@@ -9,43 +9,44 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from .catalog import FOLDER
-from .claim import Say
-from .compaction import Store, advance
+from waymesh_analytics.report.output import write_report
+from waymesh_analytics.report.report import Report, build_report
+from waymesh_analytics.rollups.compaction import compact
+from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.rollups.streaming import stream
+from waymesh_analytics.spark.failures import translate_errors
+from waymesh_analytics.spark.java_options import java_options
+from waymesh_analytics.spark.session import S3A, open_session, require_s3a_jars
+from waymesh_analytics.store.catalog import FOLDER
+from waymesh_analytics.store.raw_files import find_files
+from waymesh_analytics.store.retention import retain
+from waymesh_analytics.store.storage import Storage
+from waymesh_analytics.store.store import Store
+
 from .errors import AnalyticsError
-from .failures import told_plainly
 from .hours import window
+from .log import Log
 from .options import Options
-from .output import write_report
-from .reading import find_files
-from .report import Report, make_report
-from .retention import retain
-from .rollup_store import Rollups
-from .session import S3A, need_s3a, open_session
-from .startup import java_options
-from .storage import Storage
-from .streaming import stream
 
 STORE = "store"
 
 
-def analyze(spark: SparkSession, options: Options, say: Say) -> Report:
-    """Bring the store up to date, write the report into `options.out`. Raises AnalyticsError; StoreBusy while another
-    run does."""
+def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
+    """Bring the store up to date and write the report to `options.out`. Raises AnalyticsError, StoreBusy."""
     limits = window(options.begin, options.end)
     source, out = _address(options.source), _address(options.out)
     if not Storage(spark, source).exists(""):
         raise AnalyticsError(f"no such folder: {source}")
-    with Store.write(spark, f"{out}/{STORE}", say, options.conf) as store:
+    with Store.write(spark, f"{out}/{STORE}", log, options.conf) as store:
         if options.streaming:
-            listing = stream(store, source, say)
+            listing = stream(store, source, log)
         else:
             listing = find_files(spark, [source])
-            advance(store, listing, say)
-        retain(store.catalog, listing, options.retention, datetime.now(UTC), partial(_remove, spark), say)
+            compact(store, listing, log)
+        retain(store.catalog, listing, options.retention, datetime.now(UTC), partial(_remove, spark), log)
         rollups = Rollups(store, limits)
-        say(f"report: {len(rollups.hours)} hours")
-        report = make_report(rollups, store.manifest, listing)
+        log(f"report: {len(rollups.hours)} hours")
+        report = build_report(rollups, store.manifest, listing)
         write_report(Storage(spark, out), report)
     return report
 
@@ -55,23 +56,23 @@ def _remove(spark: SparkSession, path: str) -> None:
     Storage(spark, folder).delete(name)
 
 
-def run(options: Options, say: Say = lambda text: None) -> Report:
-    """Open a Spark session, analyze, write the report into `options.out`. Raises AnalyticsError."""
+def run(options: Options, log: Log = lambda text: None) -> Report:
+    """Analyze in a Spark session of its own. Raises AnalyticsError, StoreBusy."""
     started = time.monotonic()
-    if any(place.startswith(S3A) for place in (options.source, options.out)) and "spark.jars" not in options.conf:
-        need_s3a()
+    if any(path.startswith(S3A) for path in (options.source, options.out)) and "spark.jars" not in options.conf:
+        require_s3a_jars()
     commits = f"{options.out}/{STORE}/{FOLDER}"
     spark = open_session(options.master, options.conf, java_options(options.source, commits))
-    say(f"spark {spark.version} at {options.master}, {time.monotonic() - started:.1f} s")
+    log(f"Spark {spark.version} on {options.master} started after {time.monotonic() - started:.1f} s")
     try:
-        with told_plainly():
-            report = analyze(spark, options, say)
-        say(f"written to {options.out}, {time.monotonic() - started:.1f} s")
+        with translate_errors():
+            report = analyze(spark, options, log)
+        log(f"written to {options.out} after {time.monotonic() - started:.1f} s")
         return report
     finally:
         spark.stop()
 
 
-def _address(place: str) -> str:
-    """A local path as an absolute address, so that it means the same whatever Spark's default file system is."""
-    return place if "://" in place else Path(place).resolve().as_uri()
+def _address(path: str) -> str:
+    """A local path as a file:// address, which does not depend on Spark's default file system."""
+    return path if "://" in path else Path(path).resolve().as_uri()

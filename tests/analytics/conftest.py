@@ -17,8 +17,8 @@ S3A = Path(__file__).parents[2] / "spark/s3a"
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from waymesh_analytics import startup
-    from waymesh_analytics.session import JAVA_OPTIONS, LITTLE, open_session
+    from waymesh_analytics.spark import java_options
+    from waymesh_analytics.spark.session import JAVA_OPTIONS, SMALL_DATA, open_session
 
     folder = tmp_path_factory.mktemp("spark")
     settings = {
@@ -27,8 +27,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         # What `make analytics-bucket` adds.
         "spark.driver.extraClassPath": f"{java_libraries(S3A)}/*",
         # Little data: to start quickly counts, not to run fast.
-        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {startup.LITTLE}",
-        **LITTLE,
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options.SMALL_DATA}",
+        **SMALL_DATA,
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, text in ENVIRONMENT.items():

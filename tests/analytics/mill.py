@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from waymesh_analytics.catalog import Catalog
-from waymesh_analytics.claim import Clock, Owner, Say
-from waymesh_analytics.files import Files, Taken
-from waymesh_analytics.manifest import Hour
+from waymesh_analytics.log import Log
 from waymesh_analytics.options import Retention
-from waymesh_analytics.retention import retain
+from waymesh_analytics.store.catalog import Catalog
+from waymesh_analytics.store.claim import Clock, Owner
+from waymesh_analytics.store.files import Files
+from waymesh_analytics.store.manifest import Hour
+from waymesh_analytics.store.retention import retain
 
 
 class Memory:
@@ -38,7 +39,7 @@ class Memory:
 
     def write_new(self, path: str, text: str) -> None:
         if path in self.texts:
-            raise Taken(path)
+            raise FileExistsError(path)
         self.texts[path] = text
 
     def put(self, path: str, text: str) -> None:
@@ -112,25 +113,25 @@ class Mill:
         self.raw.put(f"{hour}/{router}", router)
 
     def run(
-        self, files: Files | None = None, retention: Retention | None = None, say: Say = lambda text: None, **claim: Any
+        self, files: Files | None = None, retention: Retention | None = None, log: Log = lambda text: None, **claim: Any
     ) -> None:
         """Bring the store up to date."""
         store = files or self.store
         self.runs += 1
         alone = {"owner": Owner(f"host-{self.runs}", 1, ""), "clock": still()}
-        with Catalog.write(store, say, **{**alone, **claim}) as catalog:
+        with Catalog.write(store, log, **{**alone, **claim}) as catalog:
             listed = {hour: self.raw.names(hour) for hour in self.raw.names("")}
             for hour, routers in listed.items():
                 self.work_up(catalog, store, hour, routers)
-            catalog.sweep()
+            catalog.remove_orphans()
             if retention is not None:
                 files_of = {h: [SimpleNamespace(path=f"{h}/{r}") for r in routers] for h, routers in listed.items()}
                 listing: Any = SimpleNamespace(files={"delivery": files_of})
                 remove = self.raw.delete if files is None else Breaking(self.raw, getattr(files, "left", 0)).delete
-                retain(catalog, listing, retention, datetime(2027, 1, 1, tzinfo=UTC), remove, say)
+                retain(catalog, listing, retention, datetime(2027, 1, 1, tzinfo=UTC), remove, log)
 
     def work_up(self, catalog: Catalog, store: Files, hour: str, routers: list[str]) -> None:
-        """As `compaction.commit_batch`."""
+        """As `compaction.compact_batch`."""
         known = catalog.manifest.of("delivery").get(hour)
         text = " ".join(routers)
         if known and (known.fingerprint == text or known.sealed or known.promised > len(routers)):
@@ -140,7 +141,7 @@ class Mill:
         for area in ("curated", "rollups"):
             store.put(f"{area}/{place}", text)
         paths = {"flow": f"rollups/{place}"}
-        catalog.record("delivery", {hour: Hour(text, 1, len(routers), 1, 0, (), f"curated/{place}", paths)})
+        catalog.commit_hours("delivery", {hour: Hour(text, 1, len(routers), 1, 0, (), f"curated/{place}", paths)})
 
     def found(self) -> dict[str, str]:
         """What a reader finds: hour → content. Every file that the manifest names is there."""

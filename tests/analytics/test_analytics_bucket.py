@@ -58,7 +58,7 @@ def analyze(
         return code, capsys.readouterr().err
 
     monkeypatch.setattr(pipeline, "open_session", opened)
-    monkeypatch.setattr(pipeline, "need_s3a", lambda: None)  # they are not where `make analytics-bucket` puts them
+    monkeypatch.setattr(pipeline, "require_s3a_jars", lambda: None)  # not where `make analytics-bucket` puts them
     monkeypatch.setattr(type(spark), "stop", lambda session: None)
     return run
 

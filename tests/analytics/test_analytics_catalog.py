@@ -8,10 +8,10 @@ from dataclasses import asdict
 import pytest
 
 from tests.analytics.mill import Breaking, Killed, Mill
-from waymesh_analytics.catalog import KEPT, Catalog
 from waymesh_analytics.errors import AnalyticsError
-from waymesh_analytics.manifest import Hour, Manifest, from_text, to_text
 from waymesh_analytics.options import Retention
+from waymesh_analytics.store.catalog import KEPT, Catalog
+from waymesh_analytics.store.manifest import Hour, Manifest, from_text, to_text
 
 pytestmark = pytest.mark.engine_independent
 MOST_STEPS = 2000
@@ -135,10 +135,10 @@ def test_without_a_readable_manifest_nothing_is_removed(seeded: Mill) -> None:
     for path, text in manifests(seeded).items():
         seeded.store.put(path, text[:-10])
     for _ in range(2):
-        with pytest.raises(AnalyticsError, match="holds data, but no manifest that can be read: nothing was removed"):
+        with pytest.raises(AnalyticsError, match="contains data but no readable manifest; nothing was removed"):
             seeded.run()
     seeded.store.delete("manifest")
-    with pytest.raises(AnalyticsError, match="no manifest that can be read"):
+    with pytest.raises(AnalyticsError, match="no readable manifest"):
         seeded.run()
     assert seeded.files() == before
     assert seeded.store.names("lock") == [], "the claim was given back"
@@ -152,11 +152,11 @@ def test_a_torn_manifest_is_passed_over_and_what_it_may_name_stays(seeded: Mill)
     said: list[str] = []
     for number in range(2 * KEPT):
         seeded.export("2026-01-20T02", f"router-{number}")
-        seeded.run(say=said.append)
+        seeded.run(log=said.append)
         assert before <= set(seeded.files())
         assert torn in manifests(seeded)
         assert seeded.found().keys() == EXPECTED.keys()
-    assert "can't be read and is passed over" in said[0]
+    assert "cannot be read and is skipped" in said[0]
     seeded.store.delete(torn)
     seeded.run()
     assert seeded.files() == seeded.named()

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from tests.analytics.mill import Memory, Mill, still
-from waymesh_analytics.catalog import Catalog
-from waymesh_analytics.claim import LEASE_S, TRIES, Claim, Clock, Owner, acquire
 from waymesh_analytics.errors import StoreBusy
-from waymesh_analytics.manifest import Hour
+from waymesh_analytics.store.catalog import Catalog
+from waymesh_analytics.store.claim import LEASE_S, TRIES, Claim, Clock, Owner, acquire
+from waymesh_analytics.store.manifest import Hour
 
 pytestmark = pytest.mark.engine_independent
 HERE, THERE = Owner("here", 1, ""), Owner("there", 1, "")
@@ -28,7 +28,7 @@ def claimed(files: Memory, owner: Owner = HERE, clock: Clock | None = None) -> t
 def test_a_second_writer_is_refused_while_the_first_shows_life() -> None:
     files = Memory()
     first, _ = claimed(files)
-    with pytest.raises(StoreBusy, match="process 1 on here is writing it; a store has one writer at a time"):
+    with pytest.raises(StoreBusy, match="process 1 on here is writing to it; a store has one writer at a time"):
         claimed(files, THERE, still(first.beat))
     first.check()
     first.release()
@@ -45,7 +45,7 @@ def test_a_claim_without_a_sign_of_life_is_taken_over_after_its_lease() -> None:
     assert clock.now() >= LEASE_S
     assert second.term > first.term
     assert second.taken_over
-    assert f"gave no sign of life for {LEASE_S:g} s; its claim is taken over" in said[-1]
+    assert f"sent no heartbeat for {LEASE_S:g} s; its claim is taken over" in said[-1]
     with pytest.raises(StoreBusy, match="another run has taken over"):
         first.check()
     second.check()
@@ -62,17 +62,17 @@ def test_a_claim_that_is_given_back_meanwhile_is_no_obstacle() -> None:
 def test_the_claim_of_a_process_that_has_ended_is_taken_over_at_once() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    files, clock, here = Memory(), still(), Owner.this()
+    files, clock, here = Memory(), still(), Owner.current()
     assert here.space, "Linux tells"
     acquire(files, print, owner=replace(here, pid=ended.pid), clock=clock)
     second, said = claimed(files, here, clock)
     assert clock.now() == 0.0
     assert second.taken_over
-    assert "did not give the store back; it has ended" in said[0]
+    assert "ended without releasing the store" in said[0]
 
 
 def test_a_process_of_another_machine_or_one_that_lives_is_not_known_to_have_ended() -> None:
-    here = Owner.this()
+    here = Owner.current()
     assert not replace(here, pid=os.getppid()).has_ended(here)
     assert not here.has_ended(here)
     assert not replace(here, pid=2**22 + 1, space="another").has_ended(here)
@@ -113,7 +113,7 @@ def test_of_two_that_claim_at_once_one_gets_it() -> None:
     files = Memory()
     second: list[Claim] = []
     first = Interrupted(files, "lock/", lambda: second.append(claimed(Blind(files), THERE)[0]))
-    with pytest.raises(StoreBusy, match="on there is writing it"):
+    with pytest.raises(StoreBusy, match="on there is writing to it"):
         claimed(first, HERE, still(lambda: second[0].beat()))
     second[0].check()
     assert [name for name in files.names("lock") if name.endswith(".json")] == [f"{second[0].name}.json"]
@@ -133,7 +133,7 @@ def test_runs_that_keep_claiming_at_the_same_moment_give_up() -> None:
             for name in [name for name in self.texts if "rival" in name]:
                 super().delete(name)
 
-    with pytest.raises(StoreBusy, match="several runs began at the same moment"):
+    with pytest.raises(StoreBusy, match="several runs started at the same time"):
         claimed(Crowd())
     assert TRIES > 1
 
@@ -159,7 +159,7 @@ def test_a_run_that_was_held_up_finds_that_another_took_over_and_neither_loses_a
     held_up.texts = mill.store.texts
     with Catalog.write(held_up, print, HERE, still()) as catalog:
         with pytest.raises(StoreBusy, match="another run has taken over"):
-            catalog.record("delivery", {"2026-01-01T00": late})
+            catalog.commit_hours("delivery", {"2026-01-01T00": late})
     for _ in range(2):
         assert mill.found() == {"2026-01-01T00": "A B"}
         assert mill.files() == mill.named()
@@ -183,7 +183,7 @@ def test_a_run_that_begins_in_the_midst_of_another_is_refused(step: int) -> None
             if self.left == 0:
                 (name,) = self.names("lock")
                 beat = f"lock/{name.removesuffix('.json')}.beat"
-                with pytest.raises(StoreBusy, match="is writing it"):
+                with pytest.raises(StoreBusy, match="is writing to it"):
                     mill.run(clock=still(lambda: self.put(beat, "1")))
                 self.delete(beat)
 

@@ -12,7 +12,7 @@ import pytest
 from waymesh_analytics import AnalyticsError
 from waymesh_analytics.cli.main import main
 from waymesh_analytics.errors import StoreBusy
-from waymesh_analytics.hours import Window, hours_between, parse_moment, window
+from waymesh_analytics.hours import Window, hours_between, parse_time, window
 
 pytestmark = pytest.mark.engine_independent
 WAYMESH = Path(sys.executable).with_name("waymesh")
@@ -34,17 +34,17 @@ def test_waymesh_analyze_passes_words_and_exit_code_on() -> None:
 
 
 def test_moments() -> None:
-    assert parse_moment("2026-01-31") == datetime(2026, 1, 31, tzinfo=UTC)
-    assert parse_moment("2026-01-31T05:30+02:00") == datetime(2026, 1, 31, 3, 30, tzinfo=UTC)
-    with pytest.raises(AnalyticsError, match="not a moment"):
-        parse_moment("yesterday")
+    assert parse_time("2026-01-31") == datetime(2026, 1, 31, tzinfo=UTC)
+    assert parse_time("2026-01-31T05:30+02:00") == datetime(2026, 1, 31, 3, 30, tzinfo=UTC)
+    with pytest.raises(AnalyticsError, match="not a time"):
+        parse_time("yesterday")
 
 
 def test_a_window_holds_whole_hours() -> None:
     assert window(None, None) == Window()
-    begin, end = parse_moment("2026-01-31T05:30"), parse_moment("2026-01-31T07:00")
+    begin, end = parse_time("2026-01-31T05:30"), parse_time("2026-01-31T07:00")
     assert window(begin, end) == Window("2026-01-31T05", "2026-01-31T07")
-    assert window(begin, parse_moment("2026-01-31T07:01")).end == "2026-01-31T08"
+    assert window(begin, parse_time("2026-01-31T07:01")).end == "2026-01-31T08"
     assert [hour in window(begin, end) for hour in hours_between("2026-01-31T04", "2026-01-31T07")] == [
         False, True, True, False,
     ]  # fmt: skip
@@ -69,4 +69,4 @@ def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkey
     assert main(["none", "--out", "out"]) == 4
     *said, last = capsys.readouterr().err.splitlines()
     assert last == "waymesh analyze: out/store: another run is writing it"
-    assert said == ["waymesh analyze: no such folder: none", "waymesh analyze: --conf spark.ui: not NAME=VALUE"]
+    assert said == ["waymesh analyze: no such folder: none", "waymesh analyze: --conf spark.ui: expected NAME=VALUE"]

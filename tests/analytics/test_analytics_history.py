@@ -13,7 +13,7 @@ DAYS = 15
 def series() -> object:
     """Orders: by day 100 an hour, by night 10, each day 24 more; one hour ten times as much."""
     from waymesh_analytics.hours import hours_between
-    from waymesh_analytics.reports.history import Series
+    from waymesh_analytics.report.tables.history import Series
 
     found = Series(hours_between("2026-01-05T00", f"2026-01-{4 + DAYS:02d}T23"))
     for number, hour in enumerate(found.hours):
@@ -23,7 +23,7 @@ def series() -> object:
 
 
 def test_forecast_follows_the_hours_of_the_day_and_the_trend() -> None:
-    from waymesh_analytics.reports.history import forecast
+    from waymesh_analytics.report.tables.history import forecast
 
     rows = forecast(series()).dicts()  # type: ignore[arg-type]
     assert len(rows) == 24
@@ -35,7 +35,7 @@ def test_forecast_follows_the_hours_of_the_day_and_the_trend() -> None:
 
 def test_no_forecast_of_two_days() -> None:
     from waymesh_analytics.hours import hours_between
-    from waymesh_analytics.reports.history import Series, forecast
+    from waymesh_analytics.report.tables.history import Series, forecast
 
     short = Series(hours_between("2026-01-05T00", "2026-01-06T23"))
     short.deliveries["orders", 0] = dict.fromkeys(short.hours, 5.0)
@@ -44,7 +44,7 @@ def test_no_forecast_of_two_days() -> None:
 
 def test_the_one_unusual_hour_is_found() -> None:
     from waymesh_analytics.hours import hours_between
-    from waymesh_analytics.reports.history import Series, anomalies
+    from waymesh_analytics.report.tables.history import Series, anomalies
 
     made = Series(hours_between("2026-01-05T00", "2026-01-05T23"))
     made.deliveries["orders", 0] = {hour: 100.0 + number % 5 for number, hour in enumerate(made.hours)}

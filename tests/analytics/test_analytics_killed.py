@@ -118,7 +118,7 @@ def test_a_killed_run_and_then_a_killed_executor(run: Callable[[str], Run], tmp_
     second.wait_for(lambda: "2026-01-30T00 to 2026-01-30T09" in second.said and len(second.executors()) == 2)
     os.kill(second.executors()[0], signal.SIGKILL)
     assert second.process.wait(RUN_S) == 0, second.said
-    assert "did not give the store back; it has ended" in second.said
+    assert "ended without releasing the store" in second.said
     assert "Lost executor" in second.said
     (traffic,) = json.loads((out / "tables/traffic.json").read_text())
     assert (traffic["samples"], traffic["deliveries"]) == (100, 200)

@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_analytics.maths import (
-    FIRST_OCTAVE,
-    LINEAR,
-    SUBBUCKETS,
-    bucket_middle,
-    cheapest_hops,
-    jain,
-    lost_between,
-    percentiles,
-    robust_scores,
-    theil_sen,
-)
+from waymesh_analytics.report.statistics import cheapest_hops, jain, lost_between, robust_scores, theil_sen
+from waymesh_analytics.rollups.buckets import FIRST_OCTAVE, LINEAR, SUBBUCKETS, bucket_middle, percentiles
 
 pytestmark = pytest.mark.engine_independent
 

@@ -78,26 +78,40 @@ def test_the_page_is_whole_and_loads_nothing(analyzed: Any, folder: Path) -> Non
 
 
 def test_the_page_is_the_same_each_time(analyzed: Any, folder: Path) -> None:
-    from waymesh_analytics.page import page
+    from waymesh_analytics.report.page import page
 
     assert page(analyzed) == (folder / "report.html").read_text()
 
 
+def test_texts_are_escaped(analyzed: Any) -> None:
+    from dataclasses import replace
+
+    from waymesh_analytics.report.findings import Finding, Severity
+    from waymesh_analytics.report.page import page
+
+    hostile = """<script>alert('1')</script><b title="x">"""
+    talkers = analyzed.tables["talkers"]
+    tables = analyzed.tables | {"talkers": replace(talkers, rows=[replace(talkers.rows[0], container=hostile)])}
+    text = page(replace(analyzed, tables=tables, findings=[Finding(Severity.INFO, "talkers", hostile)]))
+    assert hostile not in text
+    assert text.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&lt;b title=&#34;x&#34;&gt;") == 2
+
+
 def test_the_same_input_gives_the_same_report(analyzed: Any, spark: Any, exported: Path, tmp_path: Path) -> None:
     from waymesh_analytics.options import Options
-    from waymesh_analytics.page import page
     from waymesh_analytics.pipeline import analyze
+    from waymesh_analytics.report.page import page
 
     again = analyze(spark, Options(str(exported), str(tmp_path / "out")), lambda text: None)
     assert page(again) == page(analyzed)
 
 
 def test_a_window_counts_from_its_beginning(spark: Any, exported: Path, tmp_path: Path) -> None:
-    from waymesh_analytics.hours import parse_moment
+    from waymesh_analytics.hours import parse_time
     from waymesh_analytics.options import Options
     from waymesh_analytics.pipeline import analyze
 
-    begin, end = parse_moment("2026-01-30T01:00"), parse_moment("2026-01-30T02:00")
+    begin, end = parse_time("2026-01-30T01:00"), parse_time("2026-01-30T02:00")
     options = Options(str(exported), str(tmp_path / "out"), begin, end)
     report = analyze(spark, options, lambda text: None)
     assert report.hours == ["2026-01-30T01"]
@@ -111,7 +125,7 @@ def test_a_window_counts_from_its_beginning(spark: Any, exported: Path, tmp_path
 def test_the_terminal(analyzed: Any) -> None:
     from rich.console import Console
 
-    from waymesh_analytics.terminal import show
+    from waymesh_analytics.report.terminal import show
 
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(analyzed, console)

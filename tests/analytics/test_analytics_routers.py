@@ -130,11 +130,11 @@ def test_each_fault_is_found_and_none_is_invented(report: Any, table: Table) -> 
     texts = [re.sub(r"\d\d+ s$", "N s", finding.text) for finding in report.findings]
     assert texts == [
         f"Stuck links: keeper-B from {STUCK} at B: {KEPT} deliveries",
-        f"Starved of credit: miser-B from {SLOW} at B: N s",
+        f"Links starved of credit: miser-B from {SLOW} at B: N s",
         f"Flapping autolinks: {mesh.FLAPPING} at A: lost {mesh.LOST} times",
-        "Senders left without an outcome: "
+        "Senders waiting for outcomes: "
         f"producer-A to {SLOW} at A: {WAITING} deliveries; producer-A to {STUCK} at A: {KEPT} deliveries",
-        "Routers that started again: C once",
+        "Restarted routers: C once",
         f"Denied: producer-A-{mesh.CLOSED} at A: once",
     ]
 

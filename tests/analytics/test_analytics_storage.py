@@ -11,12 +11,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.engine_independent, pytest.mark.tim
 
 
 def test_a_new_file_takes_no_other_one_s_place(spark: Any, tmp_path: Path) -> None:
-    from waymesh_analytics.files import Taken
-    from waymesh_analytics.storage import Storage
+    from waymesh_analytics.store.storage import Storage
 
     storage = Storage(spark, tmp_path.as_uri())
     storage.write_new("a/b", "first")
-    with pytest.raises(Taken):
+    with pytest.raises(FileExistsError):
         storage.write_new("a/b", "second")
     assert (storage.read_text("a/b"), storage.names("a")) == ("first", ["b"])
     storage.put("a/b", "third")
@@ -26,13 +25,13 @@ def test_a_new_file_takes_no_other_one_s_place(spark: Any, tmp_path: Path) -> No
 def test_another_run_at_the_same_store_is_refused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from waymesh_analytics import claim
-    from waymesh_analytics.compaction import Store
     from waymesh_analytics.errors import StoreBusy
+    from waymesh_analytics.store import claim
+    from waymesh_analytics.store.store import Store
 
-    monkeypatch.setattr(claim, "BEAT_S", 0.05)
+    monkeypatch.setattr(claim, "HEARTBEAT_S", 0.05)
     with Store.write(spark, tmp_path.as_uri(), lambda text: None):
-        with pytest.raises(StoreBusy, match="is writing it"):
+        with pytest.raises(StoreBusy, match="is writing to it"):
             with Store.write(spark, tmp_path.as_uri(), lambda text: None):
                 pass
         assert Store.open(spark, tmp_path.as_uri()).manifest.hours == {}, "it can be read meanwhile"

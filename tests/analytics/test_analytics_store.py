@@ -31,21 +31,21 @@ class Store:
         self.out = root / "out"
 
     def open(self) -> Any:
-        from waymesh_analytics.compaction import Store as Opened
+        from waymesh_analytics.store.store import Store as Opened
 
         return Opened.open(self.spark, f"{self.out.as_uri()}/store")
 
     def advance(self) -> list[str]:
         """Bring it up to date; returns what it said: a line for each batch."""
-        from waymesh_analytics.compaction import advance
+        from waymesh_analytics.rollups.compaction import compact
 
         said: list[str] = []
         with self.write() as store:
-            advance(store, self.listing(), said.append)
+            compact(store, self.listing(), said.append)
         return said
 
     def write(self) -> Any:
-        from waymesh_analytics.compaction import Store as Opened
+        from waymesh_analytics.store.store import Store as Opened
 
         return Opened.write(self.spark, f"{self.out.as_uri()}/store", lambda text: None)
 
@@ -54,13 +54,13 @@ class Store:
         return {path.name: path.read_text() for path in (self.out / "store/manifest").iterdir()}
 
     def listing(self) -> Any:
-        from waymesh_analytics.reading import find_files
+        from waymesh_analytics.store.raw_files import find_files
 
         return find_files(self.spark, [str(self.export)])
 
     def rollups(self) -> Any:
         from waymesh_analytics.hours import Window
-        from waymesh_analytics.rollup_store import Rollups
+        from waymesh_analytics.rollups.reader import Rollups
 
         return Rollups(self.open(), Window())
 
@@ -73,7 +73,7 @@ class Store:
 
     def completeness(self, kind: str = "delivery") -> list[list[dict[str, Any]]]:
         """The tables of records and of missing ones, of a kind."""
-        from waymesh_analytics.reports.completeness import gaps, records
+        from waymesh_analytics.report.tables.completeness import gaps, records
 
         rollups = self.rollups()
         table = records(rollups)
@@ -129,19 +129,19 @@ def test_a_late_file_has_its_hour_done_again(store: Store) -> None:
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from waymesh_analytics import compaction
+    from waymesh_analytics.rollups import compaction
 
     monkeypatch.setattr(compaction, "BATCH_BYTES", 1)
     deliveries(store.export, hours=3)
-    rolled, roll_up = [], compaction.roll_up
+    rolled, write_rollups = [], compaction.write_rollups
 
     def killed(*arguments: Any) -> Any:
         rolled.append(arguments)
         if len(rolled) == 2:
             raise KeyboardInterrupt  # the second hour's curated file is written and not committed
-        return roll_up(*arguments)
+        return write_rollups(*arguments)
 
-    monkeypatch.setattr(compaction, "roll_up", killed)
+    monkeypatch.setattr(compaction, "write_rollups", killed)
     with pytest.raises(KeyboardInterrupt):
         store.advance()
     assert list(store.hours()) == ["2026-01-30T00"]
@@ -264,7 +264,7 @@ def test_names_that_need_quotes(store: Store) -> None:
 
 def test_retention(store: Store) -> None:
     from waymesh_analytics.options import Retention
-    from waymesh_analytics.retention import retain
+    from waymesh_analytics.store.retention import retain
 
     deliveries(store.export, hours=50, each=1)
     deliveries(store.export, "ahead", hours=1, each=1, boot_us=90 * 24 * HOUR_US)
@@ -292,7 +292,7 @@ def test_hours_whose_files_are_gone_stay_as_they_are(store: Store) -> None:
 
 
 def test_streaming_is_the_same_as_a_batch(store: Store, spark: Any, tmp_path: Path) -> None:
-    from waymesh_analytics.streaming import stream
+    from waymesh_analytics.rollups.streaming import stream
 
     streamed = Store(spark, tmp_path / "streamed")
     streamed.export = store.export
@@ -345,8 +345,8 @@ def test_files_that_are_no_gzip_files_are_short(store: Store) -> None:
 def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> None:
     """What breaks off is one thing; this is read by the next run."""
     from waymesh_analytics import AnalyticsError
-    from waymesh_analytics.compaction import advance
-    from waymesh_analytics.failures import told_plainly
+    from waymesh_analytics.rollups.compaction import compact
+    from waymesh_analytics.spark.failures import translate_errors
 
     first, _ = deliveries(store.export)
     listing = store.listing()
@@ -355,8 +355,8 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
         first.mkdir()
     elif fault == "device":
         first.symlink_to("/proc/self/mem")  # whose first bytes nobody can read
-    with pytest.raises(AnalyticsError, match=first.name), told_plainly(), store.write() as opened:
-        advance(opened, listing, lambda text: None)
+    with pytest.raises(AnalyticsError, match=first.name), translate_errors(), store.write() as opened:
+        compact(opened, listing, lambda text: None)
     assert store.hours() == {}
     if fault == "folder":
         first.rmdir()
@@ -365,24 +365,26 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
     assert store.flows() == two_hours("A")
 
 
-@pytest.mark.parametrize("healed", ["whole_lines", "_take_stock"])
+@pytest.mark.parametrize("healed", ["whole_lines", "_count_lines"])
 def test_a_file_that_could_not_be_read_for_a_moment_is_not_taken_for_a_short_one(
     store: Store, monkeypatch: pytest.MonkeyPatch, healed: str
 ) -> None:
-    from waymesh_analytics import AnalyticsError, compaction
+    from waymesh_analytics import AnalyticsError
+    from waymesh_analytics.rollups.compaction import compact
+    from waymesh_analytics.store import curation
 
     first, _ = deliveries(store.export, each=4000)
     listing, whole = store.listing(), first.read_bytes()
     first.write_bytes(whole[: len(whole) // 2])
-    step = getattr(compaction, healed)
+    step = getattr(curation, healed)
 
     def heal(*arguments: Any) -> Any:
         first.write_bytes(whole)
         return step(*arguments)
 
-    monkeypatch.setattr(compaction, healed, heal)
+    monkeypatch.setattr(curation, healed, heal)
     with pytest.raises(AnalyticsError, match="run it again"), store.write() as opened:
-        compaction.advance(opened, listing, lambda text: None)
+        compact(opened, listing, lambda text: None)
     assert store.hours() == {}
     store.advance()
     assert store.flows() == two_hours("A", each=4000)

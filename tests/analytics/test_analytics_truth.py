@@ -128,13 +128,13 @@ def test_series(analyzed: Any) -> None:
 def test_findings_name_each_fault_once(analyzed: Any) -> None:
     texts = [finding.text for finding in analyzed.findings]
     assert texts == [
-        "Records are missing: 5 of delivery of B; 3 of link of A",
+        "Missing records: 5 of kind delivery from router B; 3 of kind link from router A",
         "Stuck links: c2 from orders at B: 3 deliveries",
-        "Starved of credit: slow from news at C: 400 s",
+        "Links starved of credit: slow from news at C: 400 s",
         "Flapping autolinks: flappy at A: lost 4 times",
-        "Clocks were set: C by 5000 ms",
-        "Autolinks that are down: dead at B: no such queue",
-        "Routers that started again: C once",
+        "Clocks changed: C by 5000 ms",
+        "Autolinks down: dead at B: no such queue",
+        "Restarted routers: C once",
         "Denied: eve at A: 3 times; link-7 at B: 2 times",
     ]
     assert analyzed.incomplete

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waymesh_analytics.manifest import from_text, to_text
+from waymesh_analytics.store.manifest import from_text, to_text
 
 TICKS = os.sysconf("SC_CLK_TCK")
 POLL_S = 0.1
@@ -92,20 +92,21 @@ def forget_last_hour(out: Path) -> None:
 
 def answer_from_parquet(out: Path) -> None:
     """Make all rollups from the curated files, and the report from these; in this process."""
-    from waymesh_analytics.compaction import Store, roll_up
     from waymesh_analytics.hours import Window
-    from waymesh_analytics.reading import Listing
-    from waymesh_analytics.report import make_report
-    from waymesh_analytics.rollup_store import Rollups
-    from waymesh_analytics.session import open_session
-    from waymesh_analytics.startup import java_options
+    from waymesh_analytics.report.report import build_report
+    from waymesh_analytics.rollups.compaction import write_rollups
+    from waymesh_analytics.rollups.reader import Rollups
+    from waymesh_analytics.spark.java_options import java_options
+    from waymesh_analytics.spark.session import open_session
+    from waymesh_analytics.store.raw_files import Listing
+    from waymesh_analytics.store.store import Store
 
     spark = open_session(MASTER, java_options=java_options("file://", ""))
     store = Store.open(spark, f"{out.resolve().as_uri()}/store")
     storage, known = store.storage, store.manifest
     for kind, hours in known.hours.items():
-        roll_up(storage, kind, "bench", {hour: entry.curated for hour, entry in hours.items()}, False)
-    make_report(Rollups(store, Window()), known, Listing())
+        write_rollups(storage, kind, "bench", {hour: entry.curated for hour, entry in hours.items()}, False)
+    build_report(Rollups(store, Window()), known, Listing())
     for area in storage.names("rollups"):
         for name in storage.names(f"rollups/{area}"):
             if name.endswith("-bench"):

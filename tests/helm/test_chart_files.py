@@ -122,7 +122,7 @@ def test_nothing_in_the_operator_deletes_but_the_planner_s_steps() -> None:
 def test_the_report_is_served_to_nobody_else_in_the_cluster() -> None:
     text = (CHART / "templates/analytics.yaml").read_text()
     _, _, served = text.partition("$a.report.enabled }}\n{{- if not")
-    assert "waymesh_analytics.serve" in served
+    assert "waymesh_analytics.report.server" in served
     assert not re.search(r"kind: (Service|Ingress)$|containerPort|http\.server", text, re.MULTILINE)
     assert re.search(r"mountPath: /output\n +readOnly: true", served)
 

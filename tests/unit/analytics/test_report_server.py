@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from waymesh_analytics.serve import server
+from waymesh_analytics.report.server import server
 
 pytestmark = pytest.mark.engine_independent
 

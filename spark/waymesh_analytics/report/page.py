@@ -1,0 +1,78 @@
+"""The report as one self-contained HTML page: it needs no server and no network."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from .plots import plots
+from .report import Report
+from .tables.table import Cell, Column, ColumnType
+
+SHOWN_ROWS = 100
+"""Rows of a table on the page; the files contain all of them."""
+MICROSECONDS = "_us"
+NUMERIC = (ColumnType.COUNT, ColumnType.NUMBER, ColumnType.SHARE)
+
+
+def page(report: Report) -> str:
+    """The text of the page."""
+    environment = Environment(
+        loader=PackageLoader(__package__, "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"heading": heading, "shown": shown}
+    environment.tests["numeric"] = lambda column: column.type in NUMERIC
+    text: str = environment.get_template("page.html").render(
+        report=report,
+        tables=[table for table in report.tables.values() if table.rows],
+        # matplotlib escapes the texts of its pictures.
+        plots={name: Markup(svg) for name, svg in plots(report).items()},
+        shown_rows=SHOWN_ROWS,
+        zip=zip,
+        style=_asset("page.css"),
+        script=_asset("page.js"),
+    )
+    return text
+
+
+def _asset(name: str) -> Markup:
+    return Markup(files(__package__).joinpath(name).read_text("utf-8"))
+
+
+def heading(column: Column) -> str:
+    """The heading of a column; microseconds are shown as milliseconds."""
+    name = column.name
+    if name.endswith(MICROSECONDS):
+        name = f"{name.removesuffix(MICROSECONDS)}_ms"
+    return name.replace("p999", "p99.9").replace("_", " ")
+
+
+def shown(value: Cell, column: Column) -> str:
+    """The text of a cell."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, str):
+        return value
+    return _number(value, column)
+
+
+def _number(value: float, column: Column) -> str:
+    if column.name == "boot":
+        return f"{datetime.fromtimestamp(value / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    if column.name.endswith(MICROSECONDS):
+        value = value / 1000
+    if column.type is ColumnType.SHARE:
+        return f"{value:.3f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"

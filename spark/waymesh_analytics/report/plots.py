@@ -1,0 +1,123 @@
+"""The plots of the report as SVG; the same data gives the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from waymesh_analytics.hours import hour_start
+
+from .report import Report
+from .tables.deliveries import Latency, Traffic
+from .tables.history import Forecast
+
+MOST_LINES = 8
+MOST_BARS = 20
+MOST_ROUTERS = 40
+MOST_NUMBERS = 12
+"""Up to this many routers, the matrix shows numbers too."""
+_STYLE = {
+    "svg.hashsalt": "waymesh",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def _svg(figure: Any) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", transparent=True)
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    figure = Figure(figsize=(width, height))
+    return figure, figure.add_subplot()
+
+
+def plots(report: Report) -> dict[str, str]:
+    """SVG by the name of the table that each belongs to; none for tables without rows."""
+    drawings = {"outcomes": _throughput, "latency": _latency, "traffic": _matrix}
+    with mpl.rc_context(_STYLE):
+        found = {name: draw(report) for name, draw in drawings.items() if report.tables[name].rows}
+    return {name: svg for name, svg in found.items() if svg}
+
+
+def _throughput(report: Report) -> str:
+    """Deliveries by hour of the busiest addresses, and their forecast; nothing for a single hour."""
+    series = report.series.deliveries
+    if len({hour for values in series.values() for hour in values}) < 2:
+        return ""
+    figure, axes = _figure(9, 3)
+    busiest = sorted(series, key=lambda key: (-sum(series[key].values()), str(key)))[:MOST_LINES]
+    expected: dict[Any, dict[Any, Any]] = defaultdict(dict)
+    forecasts: list[Forecast] = report.tables["forecast"].rows
+    for row in forecasts:
+        expected[row.address, row.phase][row.hour] = row.deliveries
+    for number, key in enumerate(busiest):
+        hours = sorted(series[key])
+        name = f"{key[0]}" if not key[1] else f"{key[0]} (phase {key[1]})"
+        axes.plot(
+            [hour_start(h) for h in hours], [series[key][h] for h in hours], f"C{number}.-", label=name, linewidth=1
+        )
+        axes.plot(list(expected[key]), list(expected[key].values()), f"C{number}:", linewidth=1)
+    axes.set_ylabel("deliveries per hour")
+    axes.set_ylim(bottom=0)
+    axes.tick_params(axis="x", rotation=30)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return _svg(figure)
+
+
+def _latency(report: Report) -> str:
+    """Percentiles of the slowest addresses."""
+    rows: list[Latency] = report.tables["latency"].rows[:MOST_BARS][::-1]
+    figure, axes = _figure(9, 0.8 + 0.25 * len(rows))
+    lines = {
+        "p50": [row.p50_us for row in rows],
+        "p90": [row.p90_us for row in rows],
+        "p99": [row.p99_us for row in rows],
+        "p99.9": [row.p999_us for row in rows],
+    }
+    for number, (label, values) in enumerate(lines.items()):
+        axes.plot([value / 1000 for value in values], range(len(rows)), f"C{number}o", label=label)
+    axes.set_yticks(range(len(rows)), [str(row.address) for row in rows])
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds to settlement")
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return _svg(figure)
+
+
+def _matrix(report: Report) -> str:
+    """Deliveries from router to router."""
+    cells: dict[tuple[str, str], float] = defaultdict(float)
+    weight: dict[str, float] = defaultdict(float)
+    flows: list[Traffic] = report.tables["traffic"].rows
+    for row in flows:
+        here, there, count = str(row.ingress), str(row.egress), float(row.deliveries)
+        cells[here, there] += count
+        weight[here] += count
+        weight[there] += count
+    names = sorted(sorted(weight, key=lambda name: (-weight[name], name))[:MOST_ROUTERS])
+    cell = 0.6 if len(names) <= MOST_NUMBERS else 0.3
+    figure, axes = _figure(1.5 + cell * len(names), 1 + cell * len(names))
+    # Blues stay readable when the page inverts the picture in dark mode.
+    image = axes.imshow([[cells[here, there] for there in names] for here in names], cmap="Blues", vmin=0)
+    axes.set_xticks(range(len(names)), names, rotation=90)
+    axes.set_yticks(range(len(names)), names)
+    if len(names) <= MOST_NUMBERS:
+        middle = max(cells.values()) / 2
+        for (here, there), count in cells.items():
+            colour = "white" if count > middle else "black"
+            axes.text(names.index(there), names.index(here), f"{count:,.0f}", ha="center", va="center", color=colour)
+    axes.set_xlabel("egress router")
+    axes.set_ylabel("ingress router")
+    figure.colorbar(image, ax=axes, label="deliveries", shrink=0.8)
+    return _svg(figure)

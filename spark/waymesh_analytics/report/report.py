@@ -1,0 +1,78 @@
+"""The report of a window: all tables, and the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.spark.parallel import run_parallel
+from waymesh_analytics.store.manifest import Manifest
+from waymesh_analytics.store.raw_files import Listing
+
+from .findings import Finding, find
+from .tables import completeness, deliveries, events, history, objects
+from .tables.completeness import KindFiles, KindRecords
+from .tables.history import Series
+from .tables.table import Table
+
+PARALLEL_QUERIES = 3
+SHARED: tuple[Callable[[Rollups], Any], ...] = (
+    history.read_series,
+    *(attrgetter(name) for name in ("flows", "audit", "events")),
+)
+"""Queries whose rows several tables need; they run first."""
+TABLES: tuple[Callable[[Rollups], Table[Any]], ...] = (
+    deliveries.traffic,
+    deliveries.latency,
+    deliveries.outcomes,
+    deliveries.hops,
+    deliveries.talkers,
+    objects.links,
+    objects.addresses,
+    objects.autolinks,
+    objects.linkroutes,
+    objects.connections,
+    objects.routers,
+    events.convergence,
+    events.denials,
+    events.others,
+    completeness.records,
+)
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found."""
+
+    # Tables by name, in the order of the page.
+    tables: dict[str, Table[Any]]
+    findings: list[Finding]
+    # The hours that the report covers.
+    hours: list[str]
+    series: Series
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether records are missing or lines could not be read."""
+        records: list[KindRecords] = self.tables["completeness"].rows
+        files: list[KindFiles] = self.tables["files"].rows
+        return any(row.lost for row in records) or any(row.corrupt or row.short for row in files)
+
+
+def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Report:
+    """Compute all tables of the window, then the findings."""
+    series, *_ = run_parallel(lambda read: read(rollups), SHARED, PARALLEL_QUERIES)
+    tables = {table.name: table for table in run_parallel(lambda make: make(rollups), TABLES, PARALLEL_QUERIES)}
+    derived: list[Table[Any]] = [
+        deliveries.balance(tables["talkers"], tables["traffic"]),
+        history.anomalies(series),
+        history.forecast(series),
+        completeness.gaps(tables["completeness"], manifest, listing, rollups),
+        completeness.files(manifest, rollups),
+        completeness.odd_files(manifest, listing, rollups),
+    ]
+    tables |= {table.name: table for table in derived}
+    return Report(tables, find(tables), rollups.hours, series)

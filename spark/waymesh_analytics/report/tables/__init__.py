@@ -1,0 +1,1 @@
+"""The tables of the report, each computed from rollups."""

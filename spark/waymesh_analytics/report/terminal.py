@@ -1,0 +1,55 @@
+"""The report in a terminal: the first rows of the most important tables, and the findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from .findings import Severity
+from .report import Report
+from .tables.table import ColumnType, Table
+
+SHOWN_ROWS = 8
+_SHOWN = {
+    "traffic": ("address", "ingress", "egress", "deliveries", "bytes", "mean_hops"),
+    "latency": ("address", "deliveries", "p50_us", "p99_us", "p999_us", "max_us"),
+    "outcomes": ("address", "deliveries", "accepted", "rejected", "released", "modified", "presettled"),
+}
+_COLOURS = {Severity.BAD: "bold red", Severity.WARNING: "yellow"}
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the report."""
+    covered = f"{report.hours[0]} to {report.hours[-1]} (UTC)" if report.hours else "no records"
+    console.print(f"[bold]{covered}[/]")
+    for name, columns in _SHOWN.items():
+        table = report.tables[name]
+        if table.rows:
+            console.print(_grid(table, columns))
+    for finding in report.findings:
+        colour = _COLOURS.get(finding.severity, "cyan")
+        console.print(f"[{colour}]{finding.severity:>8}[/] {escape(finding.text)}")
+    if not report.findings:
+        console.print("No findings.")
+
+
+def _grid(table: Table[Any], names: tuple[str, ...]) -> Grid:
+    more = f" ({SHOWN_ROWS} of {len(table.rows):,})" if len(table.rows) > SHOWN_ROWS else ""
+    grid = Grid(title=f"{table.title}{more}", title_justify="left", box=None, header_style="dim")
+    types = {column.name: column.type for column in table.columns}
+    for name in names:
+        grid.add_column(name, justify="left" if types[name] == ColumnType.TEXT else "right")
+    for row in table.dicts()[:SHOWN_ROWS]:
+        grid.add_row(*[_text(row[name], types[name]) for name in names])
+    return grid
+
+
+def _text(value: object, kind: ColumnType) -> str:
+    if value is None:
+        return ""
+    if kind == ColumnType.TEXT:
+        return escape(str(value))
+    return f"{value:,}" if kind == ColumnType.COUNT else f"{value:,.1f}"

@@ -1,1 +1,0 @@
-"""The reports: each is a table made from rollups."""

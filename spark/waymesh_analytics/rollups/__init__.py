@@ -1,0 +1,1 @@
+"""Hourly aggregates of the records: how they are defined, written and read."""

@@ -1,0 +1,149 @@
+"""Reads the valid rollups of a store, merged for a window.
+
+A query is expensive mostly because it is a query, whatever it returns. Queries therefore aggregate only as far as
+needed, the rest is computed in Python, and rows that several tables need are read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from waymesh_analytics.hours import FIRST, LAST, Window, add_hours, hour_start
+from waymesh_analytics.store.schemas import HOUR, curated_schema
+from waymesh_analytics.store.store import Store
+
+from .definitions import EVENT_KEYS, FLOW_PATH_KEYS, OUTCOMES, ROLLUPS
+
+LOOK_BACK_HOURS = 24
+"""How far before the window the last value of a counter is looked up."""
+SMALL_RECORDS = 4_000_000
+"""Up to this many records, compiling a query on their rollup costs more than it saves."""
+
+Row = dict[str, Any]
+"""A row of a query by column."""
+
+
+class Rollups:
+    """The rollups of a window."""
+
+    def __init__(self, store: Store, window: Window) -> None:
+        self._store = store
+        self._manifest = store.manifest
+        self.window = window
+        self._definitions = {rollup.name: rollup for rollup in ROLLUPS}
+
+    @cached_property
+    def hours(self) -> list[str]:
+        """The sorted hours of the window that have records."""
+        return sorted({hour for hours in self._manifest.hours.values() for hour in hours if hour in self.window})
+
+    def rows(self, name: str, keys: Sequence[str], *measures: Column, where: Column | None = None) -> list[Row]:
+        """The rows of a rollup that match `where`, merged by `keys`, in no order."""
+        table = self._load(name, self.window)
+        return [] if table is None else _grouped(table if where is None else table.where(where), keys, measures)
+
+    def totals(self, name: str, counters: Sequence[str], fresh: Column, *others: Column) -> list[Row]:
+        """The growth of counters in the window for each set of keys, and `others` (aggregates).
+
+        A counter starts at its last value before the window. Without one it starts at 0 if `fresh` (an aggregate) says
+        that it began in the window, else at its smallest value.
+        """
+        table = self._load(name, self._with_look_back())
+        if table is None:
+            return []
+        inside = self.inside
+        spans = []
+        for counter in counters:
+            low, high = F.col(f"{counter}_lo"), F.col(f"{counter}_hi")
+            least, greatest, before = (
+                F.min(F.when(inside, low)),
+                F.max(F.when(inside, high)),
+                F.max(F.when(~inside, high)),
+            )
+            begin = F.coalesce(before, F.when(F.coalesce(fresh, F.lit(False)), F.lit(0)), least)
+            spans.append((greatest - begin).alias(counter))
+        found = _grouped(table, self._definitions[name].keys, [F.max(inside).alias("seen"), *spans, *others])
+        return [row for row in found if row["seen"]]
+
+    @property
+    def inside(self) -> Column:
+        """Whether a row that `totals` reads is in the window, not in the time before it."""
+        return F.col(HOUR) >= self.window.first
+
+    @cached_property
+    def flows(self) -> list[Row]:
+        """The deliveries of the window: a row for each half, address and path through the mesh."""
+        added = ("samples", "deliveries", "bytes", "queue_us", "settles", "settle_us")
+        sums = [F.sum(name).alias(name) for name in added]
+        most = [F.max(name).alias(name) for name in ("queue_max_us", "settle_max_us")]
+        ended = [
+            F.sum(F.when(F.col("outcome") == outcome, F.col("deliveries")).otherwise(0.0)).alias(outcome)
+            for outcome in OUTCOMES
+        ]
+        return self.rows("flow", FLOW_PATH_KEYS, *sums, *most, *ended)
+
+    @cached_property
+    def events(self) -> list[Row]:
+        """The events of the window: equal ones counted, topology events one by one with their times."""
+        first, last = F.min("first_ts").alias("first"), F.max("last_ts").alias("last")
+        return self.rows("events", EVENT_KEYS, F.sum("count").alias("count"), first, last)
+
+    @cached_property
+    def audit(self) -> list[Row]:
+        """Which records exist: a row for each kind, router and boot."""
+        least = [F.min(name).alias(name) for name in (HOUR, "seq_lo", "first_ts", "offset_lo")]
+        most = [F.max(name).alias(name) for name in ("seq_hi", "last_ts", "offset_hi")]
+        return self.rows("audit", ("kind", "router", "boot"), F.sum("records").alias("records"), *least, *most)
+
+    @cached_property
+    def started(self) -> set[tuple[str, int]]:
+        """The boots (router, boot) in the window: their counters began at 0 and their records at 1.
+
+        Each router is judged by its own records and clock, because the clocks of others may be wrong.
+        """
+        first: dict[str, str] = {}
+        for row in self.audit:
+            first[row["router"]] = min(row[HOUR], first.get(row["router"], LAST))
+        return {
+            (row["router"], row["boot"])
+            for row in self.audit
+            if row["seq_lo"] == 1 or row["boot"] >= hour_start(first[row["router"]]).timestamp() * 1000
+        }
+
+    @property
+    def started_inside(self) -> Column:
+        """For rollups with `router` and `boot`: whether that boot is in the window."""
+        starts = [f"{boot} {router}" for router, boot in sorted(self.started)]
+        return F.max(F.concat_ws(" ", "boot", "router").isin(starts))
+
+    def _with_look_back(self) -> Window:
+        if self.window.first == FIRST:
+            return self.window
+        return Window(add_hours(self.window.first, -LOOK_BACK_HOURS), self.window.end)
+
+    def _load(self, name: str, window: Window) -> DataFrame | None:
+        """One rollup; None if it has no files."""
+        rollup = self._definitions[name]
+        entries = [
+            entry
+            for hours in self._manifest.hours.values()
+            for hour, entry in hours.items()
+            if hour in window and name in entry.rollups
+        ]
+        if not entries:
+            return None
+        small = sum(entry.rows for entry in entries) <= SMALL_RECORDS
+        storage = self._store.small if small else self._store.storage
+        spark = storage.spark
+        kind = (rollup.kinds or ("router",))[0]
+        empty = rollup.build(spark.createDataFrame([], curated_schema(kind)).withColumn("kind", F.lit(kind)))
+        return spark.read.schema(empty.schema).parquet(*sorted(storage.full(entry.rollups[name]) for entry in entries))
+
+
+def _grouped(table: DataFrame, keys: Sequence[str], measures: Sequence[Column]) -> list[Row]:
+    return [row.asDict() for row in table.groupBy(*keys).agg(*measures).collect()]

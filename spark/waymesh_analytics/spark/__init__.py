@@ -1,0 +1,1 @@
+"""How the job uses Spark: session, Java options, errors, queries in parallel."""
