@@ -597,7 +597,7 @@ class Connection(OutputBuffer):
         session: Session = self.session_at(channel)
         if isinstance(performative, Transfer):
             transfer: IncomingTransfer = IncomingTransfer()
-            transfer.data = view
+            transfer.hold(frame)
             session.on_transfer(transfer, 11, len(frame))
         elif isinstance(performative, Flow):
             session.on_flow(view, 11, len(frame))

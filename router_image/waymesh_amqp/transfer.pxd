@@ -18,8 +18,17 @@ cdef class IncomingTransfer:
     cdef public bint resume
     cdef public bint aborted
     cdef public bint transactional
+    cdef unsigned char layout[64]
+    cdef Py_ssize_t layout_bytes
+    cdef Py_ssize_t id_at
+    cdef Py_ssize_t tag_at
+    cdef Py_ssize_t rest_at
     cpdef bytes payload(self)
-    cdef read(self, Py_ssize_t p, Py_ssize_t end)
+    cpdef hold(self, bytes data)
+    cpdef read(self, Py_ssize_t p, Py_ssize_t end)
+    cdef bint like_last(self, Py_ssize_t p, Py_ssize_t end) noexcept
+    cdef void remember(self) noexcept
+    cdef parse(self, Py_ssize_t p, Py_ssize_t end)
     cdef read_rare(self, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
     cdef Py_ssize_t read_tag(self, Py_ssize_t p, Py_ssize_t end) except -1
 

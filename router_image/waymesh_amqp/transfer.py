@@ -11,6 +11,7 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
+    from cython.cimports.libc.string import memcmp, memcpy
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         is_transactional,
@@ -35,6 +36,7 @@ else:
         truncated,
     )
 
+LAYOUT_BYTES = cython.declare(cython.Py_ssize_t, 64)
 LIST8 = cython.declare(cython.int, 0xC0)
 _TRUE = cython.declare(cython.longlong, 1)
 
@@ -63,6 +65,10 @@ class IncomingTransfer:
 
     def __init__(self) -> None:
         self.data = octets(b"")  # what the frame was received in; the positions below are offsets into it
+        self.layout_bytes = 0  # of the field list in `layout`, 0 for none; see `like_last`
+        self.id_at = 0  # positions of fields in `layout`
+        self.tag_at = 0
+        self.rest_at = 0
         self.memory: bytes | None = None  # keeps `data` alive where nobody else does
         self.at = 0  # of the field list
         self.start = 0  # of the payload
@@ -82,8 +88,65 @@ class IncomingTransfer:
         """A copy of what the frame has of the message."""
         return bytes(self.data[self.start : self.end])
 
+    def hold(self, data: bytes) -> None:
+        """Have `data` be these bytes, which are not those that the connection received."""
+        self.memory = data
+        self.data = octets(data)
+
     def read(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Read the field list at p of a frame in `data` that ends at `end`. Raises DecodeError."""
+        if not cython.compiled:
+            self.parse(p, end)
+        elif not self.like_last(p, end):
+            self.layout_bytes = 0
+            self.parse(p, end)
+            self.remember()
+
+    def like_last(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether the field list at p equals the last one except for delivery-id and delivery-tag; then it is read.
+
+        All other fields have the values of the last frame, because their bytes are the same and at the same place.
+        """
+        n: cython.Py_ssize_t = self.layout_bytes
+        if n == 0 or end - p < n:
+            return False
+        at: Octets = self.data + p
+        last: Octets = self.layout
+        if memcmp(at, last, self.id_at + 1) != 0:
+            return False
+        if at[self.tag_at] != last[self.tag_at] or at[self.tag_at + 1] != last[self.tag_at + 1]:
+            return False
+        if memcmp(at + self.rest_at, last + self.rest_at, n - self.rest_at) != 0:
+            return False
+        self.at = p
+        self.start = p + n
+        self.end = end
+        self.delivery_id = read_u32(at, self.id_at + 1) if at[self.id_at] == 0x70 else at[self.id_at + 1]
+        return True
+
+    def remember(self) -> cython.void:
+        """Keep the field list that was parsed for `like_last`, if it begins a delivery in the usual encoding."""
+        b: Octets = self.data
+        n: cython.Py_ssize_t = self.start - self.at
+        p: cython.Py_ssize_t = self.at + 3
+        if n > LAYOUT_BYTES or b[self.at] != LIST8 or self.delivery_id < 0 or self.tag_bytes < 0:
+            return
+        if b[p] != 0x70 and b[p] != 0x52 and b[p] != 0x43:
+            return
+        p += 5 if b[p] == 0x70 else (2 if b[p] == 0x52 else 1)
+        if b[p] != 0x70 and b[p] != 0x52:
+            return
+        self.id_at = p - self.at
+        p += 5 if b[p] == 0x70 else 2
+        if b[p] != 0xA0:
+            return
+        self.tag_at = p - self.at
+        self.rest_at = self.tag_at + 2 + self.tag_bytes
+        memcpy(self.layout, b + self.at, n)
+        self.layout_bytes = n
+
+    def parse(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+        """Read a field list of any layout."""
         b: Octets = self.data
         n: cython.Py_ssize_t
         stop: cython.Py_ssize_t
@@ -165,8 +228,7 @@ class IncomingTransfer:
 def whole_transfer(payload: bytes, more: cython.bint) -> IncomingTransfer:
     """The first frame of a delivery, with this payload and without anything else."""
     transfer: IncomingTransfer = IncomingTransfer()
-    transfer.memory = payload
-    transfer.data = octets(payload)
+    transfer.hold(payload)
     transfer.end = len(payload)
     transfer.more = more
     return transfer
