@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""The fields of a transfer, read without making a list of them. Spec: 2.7.5.
+"""A transfer frame that arrives, read without making a list of its fields. Spec: 2.7.5.
 
 Bounds are not checked by the compiler: each index is compared with the frame's end before.
 """
@@ -11,10 +11,13 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
+    from cython.cimports.libc.string import memcmp, memcpy
     from cython.cimports.waymesh_amqp.wire import (
+        Octets,
         is_transactional,
         list_body,
         list_count,
+        octets,
         read_u32,
         read_uint,
         skip,
@@ -22,20 +25,23 @@ if cython.compiled:
     )
 else:
     from waymesh_amqp.wire import (
+        Octets,
         is_transactional,
         list_body,
         list_count,
+        octets,
         read_u32,
         read_uint,
         skip,
         truncated,
     )
 
+LAYOUT_BYTES = cython.declare(cython.Py_ssize_t, 64)
 LIST8 = cython.declare(cython.int, 0xC0)
 _TRUE = cython.declare(cython.longlong, 1)
 
 
-def number(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+def number(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """The unsigned integer, boolean or null (-1) at p, times 16, plus the count of octets that it takes."""
     if p >= end:
         raise truncated("transfer")
@@ -51,30 +57,102 @@ def number(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython
     return read_uint(b, p, end) * 16 + (skip(b, p, end) - p)
 
 
-class TransferFields:
-    """What the last `read` found, -1 for an absent number. `tag_bytes`: length of the delivery-tag, -1 if absent.
-    `at`: where the list begins. `transactional`: the state says that the delivery belongs to a transaction."""
+class IncomingTransfer:
+    """The transfer frame that is being handled. A connection has one, into which it reads each transfer.
+
+    Numbers are -1 where the frame does not have them.
+    """
 
     def __init__(self) -> None:
-        self.at = 0
+        self.data = octets(b"")  # what the frame was received in; the positions below are offsets into it
+        self.layout_bytes = 0  # of the field list in `layout`, 0 for none; see `like_last`
+        self.id_at = 0  # positions of fields in `layout`
+        self.tag_at = 0
+        self.rest_at = 0
+        self.memory: bytes | None = None  # keeps `data` alive where nobody else does
+        self.at = 0  # of the field list
+        self.start = 0  # of the payload
+        self.end = 0  # of the frame
+        self.first = True  # whether it begins a delivery
         self.handle = -1
-        self.did = -1
+        self.delivery_id = -1
         self.tag_bytes = -1
-        self.form = 0
+        self.message_format = -1
         self.settled = False
         self.more = False
         self.resume = False
         self.aborted = False
-        self.transactional = False
+        self.transactional = False  # whether its state says that the delivery belongs to a transaction
 
-    def read(
-        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """Read the list at p; where it ends, and the payload begins. Raises DecodeError."""
+    def payload(self) -> bytes:
+        """A copy of what the frame has of the message."""
+        return bytes(self.data[self.start : self.end])
+
+    def hold(self, data: bytes) -> None:
+        """Have `data` be these bytes, which are not those that the connection received."""
+        self.memory = data
+        self.data = octets(data)
+
+    def read(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+        """Read the field list at p of a frame in `data` that ends at `end`. Raises DecodeError."""
+        if not cython.compiled:
+            self.parse(p, end)
+        elif not self.like_last(p, end):
+            self.layout_bytes = 0
+            self.parse(p, end)
+            self.remember()
+
+    def like_last(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether the field list at p equals the last one except for delivery-id and delivery-tag; then it is read.
+
+        All other fields have the values of the last frame, because their bytes are the same and at the same place.
+        """
+        n: cython.Py_ssize_t = self.layout_bytes
+        if n == 0 or end - p < n:
+            return False
+        at: Octets = self.data + p
+        last: Octets = self.layout
+        if memcmp(at, last, self.id_at + 1) != 0:
+            return False
+        if at[self.tag_at] != last[self.tag_at] or at[self.tag_at + 1] != last[self.tag_at + 1]:
+            return False
+        if memcmp(at + self.rest_at, last + self.rest_at, n - self.rest_at) != 0:
+            return False
         self.at = p
+        self.start = p + n
+        self.end = end
+        self.delivery_id = read_u32(at, self.id_at + 1) if at[self.id_at] == 0x70 else at[self.id_at + 1]
+        return True
+
+    def remember(self) -> cython.void:
+        """Keep the field list that was parsed for `like_last`, if it begins a delivery in the usual encoding."""
+        b: Octets = self.data
+        n: cython.Py_ssize_t = self.start - self.at
+        p: cython.Py_ssize_t = self.at + 3
+        if n > LAYOUT_BYTES or b[self.at] != LIST8 or self.delivery_id < 0 or self.tag_bytes < 0:
+            return
+        if b[p] != 0x70 and b[p] != 0x52 and b[p] != 0x43:
+            return
+        p += 5 if b[p] == 0x70 else (2 if b[p] == 0x52 else 1)
+        if b[p] != 0x70 and b[p] != 0x52:
+            return
+        self.id_at = p - self.at
+        p += 5 if b[p] == 0x70 else 2
+        if b[p] != 0xA0:
+            return
+        self.tag_at = p - self.at
+        self.rest_at = self.tag_at + 2 + self.tag_bytes
+        memcpy(self.layout, b + self.at, n)
+        self.layout_bytes = n
+
+    def parse(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+        """Read a field list of any layout."""
+        b: Octets = self.data
         n: cython.Py_ssize_t
         stop: cython.Py_ssize_t
         v: cython.longlong
+        self.at = p
+        self.end = end
         if end - p >= 3 and b[p] == LIST8:
             stop = p + 2 + b[p + 1]
             n = b[p + 2]
@@ -85,22 +163,23 @@ class TransferFields:
             n = list_count(b, p, end)
             stop = skip(b, p, end)
             p = list_body(b, p)
+        self.start = stop
         if n < 1:
             raise DecodeError("transfer without a handle")
         v = number(b, p, stop)
         self.handle = v >> 4
         p += v & 15
-        self.did = self.tag_bytes = self.form = -1
+        self.delivery_id = self.tag_bytes = self.message_format = -1
         self.settled = self.more = self.resume = self.aborted = self.transactional = False
         if n > 1:
             v = number(b, p, stop)
-            self.did = v >> 4
+            self.delivery_id = v >> 4
             p += v & 15
         if n > 2:
-            p = self.read_tag(b, p, stop)
+            p = self.read_tag(p, stop)
         if n > 3:
             v = number(b, p, stop)
-            self.form = v >> 4
+            self.message_format = v >> 4
             p += v & 15
         if n > 4:
             v = number(b, p, stop)
@@ -111,17 +190,11 @@ class TransferFields:
             self.more = v >> 4 == _TRUE
             p += v & 15
         if n > 6:
-            self.read_rare(b, p, stop, n)
-        return stop
+            self.read_rare(p, stop, n)
 
-    def read_rare(
-        self,
-        b: cython.const[cython.uchar][::1],
-        p: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        n: cython.Py_ssize_t,
-    ) -> None:
+    def read_rare(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t, n: cython.Py_ssize_t) -> None:
         """What is behind `more` in a list of n fields: rcv-settle-mode, state, resume, aborted, batchable."""
+        b: Octets = self.data
         p = skip(b, p, end)
         if n > 7:
             self.transactional = p < end and b[p] == 0 and is_transactional(b, p, end)
@@ -132,13 +205,12 @@ class TransferFields:
         if n > 9:
             self.aborted = read_uint(b, p, end) == _TRUE
 
-    def read_tag(
-        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def read_tag(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Length of the delivery-tag at p; the position behind it."""
+        b: Octets = self.data
+        after: cython.Py_ssize_t
         if p >= end:
             raise truncated("transfer")
-        after: cython.Py_ssize_t
         if b[p] == 0xA0 and end - p >= 2:
             self.tag_bytes = b[p + 1]
             after = p + 2 + self.tag_bytes
@@ -153,5 +225,10 @@ class TransferFields:
         return after
 
 
-FIELDS = TransferFields()
-"""Filled and emptied within one call of `Session.on_transfer`, so one is enough."""
+def whole_transfer(payload: bytes, more: cython.bint) -> IncomingTransfer:
+    """The first frame of a delivery, with this payload and without anything else."""
+    transfer: IncomingTransfer = IncomingTransfer()
+    transfer.hold(payload)
+    transfer.end = len(payload)
+    transfer.more = more
+    return transfer

@@ -8,6 +8,7 @@ from typing import Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, decode
 from waymesh_router.core.annotations import INGRESS, TRACE
 from waymesh_router.core.core import Core
@@ -116,7 +117,8 @@ class Mesh(MeshListener):
         In a large mesh most control messages are for other routers: only this is read of them.
         """
         sections = self._sections
-        at = sections.find_to(message, len(message)) if sections.scan(message, 0, len(message)) else -1
+        transfer = whole_transfer(message, False)
+        at = sections.find_to(transfer) if sections.scan(transfer) else -1
         to = decode(message, at)[0] if at >= 0 else None
         return to if isinstance(to, str) else ""
 

@@ -1,6 +1,8 @@
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_amqp.wire cimport Octets
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.budget cimport Budget
 from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
@@ -33,14 +35,14 @@ cdef class Forwarding(Handler):
     cdef public long long until_sample
     cdef public Sample sample
 
-    cpdef on_transfer(self, Link link, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cpdef on_transfer(self, Link link, IncomingTransfer transfer)
 
-    cdef first_frame(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef incomplete_head(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef first_frame(self, RouterLink lk, IncomingTransfer transfer)
+    cdef incomplete_head(self, RouterLink lk, IncomingTransfer transfer)
     cdef more_head(self, RouterLink lk, bint more, bytes fragment)
-    cdef Annotations annotations_of(self, RouterLink lk, const unsigned char[::1] b)
-    cdef Address address_of(self, RouterLink lk, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef Address address_by_to(self, RouterLink lk, Annotations annotations, const unsigned char[::1] b, Py_ssize_t at, Py_ssize_t end)
+    cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
+    cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)
+    cdef Address address_by_to(self, RouterLink lk, Annotations annotations, Octets b, Py_ssize_t at)
     cpdef Address lookup(self, str text, str phase)
     cpdef Address relayed(self, RouterLink lk, str text)
     cdef RouterLink pick(self, Address address, Annotations annotations, RouterLink lk)
@@ -49,7 +51,7 @@ cdef class Forwarding(Handler):
     cdef RouterLink remote_link(self, Target target, Annotations annotations)
     cdef bint has_way(self, Address address, Annotations annotations) except -1
     cdef find_nearest(self, Address address)
-    cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
     cdef bint track(self, RouterLink lk, Delivery d) except -1
     cdef bytes outgoing_annotations(self, RouterLink out, Annotations annotations)
     cdef count_out(self, RouterLink lk, Address address, RouterLink out)
@@ -59,10 +61,10 @@ cdef class Forwarding(Handler):
     cdef end_discarded(self, RouterLink lk)
     cdef count_outcome(self, RouterLink lk, bytes state)
     cdef sender_settled(self, Delivery d, bytes state)
-    cdef pass_on(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef pass_on(self, RouterLink lk, IncomingTransfer transfer)
+    cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cpdef drain(self, Address address)
-    cdef to_many(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef feed(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef to_many(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef feed(self, RouterLink lk, IncomingTransfer transfer)
 
 cdef int outcome_code(bytes state) except -1

@@ -28,15 +28,18 @@ from waymesh_router.core.sections import Sections
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import send_first, send_more
-    from cython.cimports.waymesh_amqp.wire import same
+    from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_amqp.wire import Octets, same
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
-    from waymesh_amqp.wire import same
+    from waymesh_amqp.transfer import whole_transfer
+    from waymesh_amqp.wire import Octets, same
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.link import Link
+    from waymesh_amqp.transfer import IncomingTransfer
 
 ACCEPTED = b"\x00\x53\x24\x45"
 REJECTED = b"\x00\x53\x25\x45"
@@ -90,61 +93,55 @@ class Forwarding(Handler):
     def on_transfer(
         self,
         link: Link,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
         if lk.partner is not None:
-            self.pass_on(lk, more, b, start, end)
-        elif lk.transfer_first:
+            self.pass_on(lk, transfer)
+        elif transfer.first:
             lk.discard = False
-            self.first_frame(lk, more, b, start, end)
+            self.first_frame(lk, transfer)
         elif lk.stream is not None:
             out: RouterLink = lk.stream
-            send_more(out, more, b, start, end)
-            if more:
+            send_more(out, transfer.more, transfer.data, transfer.start, transfer.end)
+            if transfer.more:
                 if out.backlog is not None or out.connection.backed_up():
                     lk.session.hold(out)
             else:
                 self.stream_ends(lk, out)
         elif lk.queued is not None:
-            self.feed(lk, more, b, start, end)
+            self.feed(lk, transfer)
         elif lk.discard:
-            if not more:
+            if not transfer.more:
                 self.end_discarded(lk)
         else:
-            self.more_head(lk, more, bytes(b[start:end]))
+            self.more_head(lk, transfer.more, transfer.payload())
         if self.sample is not None:
             self.sampling.begun(lk)
 
     def first_frame(
         self,
         lk: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """A delivery begins: find its address and hand it on."""
         sections: Sections = self.sections
-        found: cython.int = sections.scan(b, start, end)
+        found: cython.int = sections.scan(transfer)
         annotations: Annotations
-        if found != 2 and not (found == 1 and not more):
-            self.incomplete_head(lk, more, b, start, end)
+        if found != 2 and not (found == 1 and not transfer.more):
+            self.incomplete_head(lk, transfer)
             return
         if sections.head == sections.rest and lk.annotations is not None:
             annotations = lk.annotations
         else:
-            read = self.annotations_of(lk, b)
+            read = self.annotations_of(lk, transfer)
             if read is None:
-                self.refuse_delivery(lk, more, REJECTED)
+                self.refuse_delivery(lk, transfer.more, REJECTED)
                 return
             annotations = read
         address: Address | None = lk.address
         if address is None:
-            address = self.address_of(lk, annotations, more, b, start, end)
+            address = self.address_of(lk, annotations, transfer)
             if address is None:
                 return
         if lk.kind == ENDPOINT:
@@ -155,42 +152,40 @@ class Forwarding(Handler):
                 self.from_containers += 1
             self.until_sample -= 1
             if self.until_sample == 0:
-                annotations = self.sampling.take(lk, address, annotations, more, end - start)
+                annotations = self.sampling.take(lk, address, annotations, transfer)
         elif annotations.sid != 0 and self.sampling is not None:
-            self.sampling.follow(lk, address, annotations, more, end - start)
+            self.sampling.follow(lk, address, annotations, transfer)
         if address.targets:
-            self.priority = address.priority if address.priority >= 0 else sections.priority(b, end)
+            self.priority = address.priority if address.priority >= 0 else sections.priority(transfer)
         if address.treatment <= MULTICAST or address.subscriber is not None:
-            self.to_many(lk, address, annotations, more, b, start, end)
+            self.to_many(lk, address, annotations, transfer)
             return
         out = self.pick(address, annotations, lk) if address.pending is None else None
         if out is None:
             if self.has_way(address, annotations):
-                self.enqueue(lk, address, annotations, more, b, start, end)
+                self.enqueue(lk, address, annotations, transfer)
             elif address.fallback is not None and not lk.stored and address.fallback.direct():
                 address = address.fallback
                 self.redirected += 1
-                self.enqueue(lk, address, redirected(annotations, address.key, self.router_id), more, b, start, end)
+                self.enqueue(lk, address, redirected(annotations, address.key, self.router_id), transfer)
                 self.drain(address)
             else:
-                self.refuse_delivery(lk, more, RELEASED)
+                self.refuse_delivery(lk, transfer.more, RELEASED)
             return
-        self.forward(lk, address, annotations, out, more, b, start, end)
+        self.forward(lk, address, annotations, out, transfer)
 
     def incomplete_head(
         self,
         lk: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """The frame ends within the sections that have to be seen: keep it and wait for the next one."""
-        if not more or end - start > MAX_HEAD_BYTES:
-            self.refuse_delivery(lk, more, REJECTED)
+        size: cython.Py_ssize_t = transfer.end - transfer.start
+        if not transfer.more or size > MAX_HEAD_BYTES:
+            self.refuse_delivery(lk, transfer.more, REJECTED)
         else:
-            lk.head = bytearray(b[start:end])
-            lk.head_due = (end - start) * 2
+            lk.head = bytearray(transfer.payload())
+            lk.head_due = size * 2
 
     def more_head(self, lk: RouterLink, more: cython.bint, fragment: bytes) -> None:
         """More of an incomplete head. It is scanned again when it has doubled: at each octet would cost its square."""
@@ -199,13 +194,13 @@ class Forwarding(Handler):
         lk.head = head if more and len(head) < lk.head_due else None
         if lk.head is not None:
             return
-        view: cython.const[cython.uchar][::1] = head if cython.compiled else memoryview(head)
-        self.first_frame(lk, more, view, 0, len(head))
+        self.first_frame(lk, whole_transfer(bytes(head), more))
 
-    def annotations_of(self, lk: RouterLink, b: cython.const[cython.uchar][::1]) -> Annotations | None:
+    def annotations_of(self, lk: RouterLink, transfer: IncomingTransfer) -> Annotations | None:
         """The annotations of the scanned message; None if they cannot be read."""
         head: cython.Py_ssize_t = self.sections.head
         rest: cython.Py_ssize_t = self.sections.rest
+        b: Octets = transfer.data
         if lk.seen_annotations is not None and same(b, head, rest, lk.seen_section):
             return lk.seen_annotations
         data = bytes(b[head:rest])
@@ -229,10 +224,7 @@ class Forwarding(Handler):
         self,
         lk: RouterLink,
         annotations: Annotations,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> Address | None:
         """The address of a message on a link that has none. None: the message was dealt with here."""
         if annotations.to is not None:
@@ -243,26 +235,21 @@ class Forwarding(Handler):
                 known = self.lookup(annotations.to, annotations.phase)
                 annotations.address = known
         else:
-            at: cython.Py_ssize_t = self.sections.find_to(b, end)
-            if at == -2 and more:
-                self.incomplete_head(lk, more, b, start, end)
+            at: cython.Py_ssize_t = self.sections.find_to(transfer)
+            if at == -2 and transfer.more:
+                self.incomplete_head(lk, transfer)
                 return None
             if at < 0:
-                self.refuse_delivery(lk, more, REJECTED)
+                self.refuse_delivery(lk, transfer.more, REJECTED)
                 return None
-            known = self.address_by_to(lk, annotations, b, at, end)
+            known = self.address_by_to(lk, annotations, transfer.data, at)
         if known is None or known is self.forbidden:
-            self.refuse_delivery(lk, more, RELEASED if known is None else MANAGEMENT_REJECTED)
+            self.refuse_delivery(lk, transfer.more, RELEASED if known is None else MANAGEMENT_REJECTED)
             return None
         return known
 
     def address_by_to(
-        self,
-        lk: RouterLink,
-        annotations: Annotations,
-        b: cython.const[cython.uchar][::1],
-        at: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        self, lk: RouterLink, annotations: Annotations, b: Octets, at: cython.Py_ssize_t
     ) -> Address | None:
         """Look up properties.to, whose encoded value is at b[at]."""
         size: cython.Py_ssize_t
@@ -416,10 +403,7 @@ class Forwarding(Handler):
         address: Address,
         annotations: Annotations,
         out: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """Send the scanned first frame of a delivery to one consumer."""
         settled: cython.bint = lk.transfer_settled or out.snd_settle_mode == SETTLED_MODE
@@ -431,6 +415,10 @@ class Forwarding(Handler):
             if not self.track(lk, d):
                 return
         oid: cython.uint
+        more: cython.bint = transfer.more
+        b: Octets = transfer.data
+        start: cython.Py_ssize_t = transfer.start
+        end: cython.Py_ssize_t = transfer.end
         head: cython.Py_ssize_t = self.sections.head
         rest: cython.Py_ssize_t = self.sections.rest
         ann: bytes = self.outgoing_annotations(out, annotations)
@@ -567,10 +555,7 @@ class Forwarding(Handler):
     def pass_on(
         self,
         lk: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """A transfer on a link of a link route."""
 
@@ -580,10 +565,7 @@ class Forwarding(Handler):
         lk: RouterLink,
         address: Address,
         annotations: Annotations,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """No consumer is ready: keep the delivery with the address."""
 
@@ -595,20 +577,14 @@ class Forwarding(Handler):
         lk: RouterLink,
         address: Address,
         annotations: Annotations,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """Multicast, and addresses that the router itself consumes."""
 
     def feed(
         self,
         lk: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """The next frame of a delivery that waits or goes to several consumers."""
 

@@ -1,15 +1,17 @@
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.link cimport Link
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_amqp.wire cimport Octets
 from waymesh_router.core.model cimport Queued, RouterLink
 from waymesh_router.core.settlement cimport Settlement
 
 cdef class Linked(Settlement):
-    cdef pass_on(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef pass_first(self, RouterLink lk, RouterLink out, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef pass_on(self, RouterLink lk, IncomingTransfer transfer)
+    cdef pass_first(self, RouterLink lk, RouterLink out, IncomingTransfer transfer)
     cdef keep_back(self, Queued q, RouterLink out)
-    cdef read_tag_and_state(self, Queued q, const unsigned char[::1] b, Py_ssize_t end)
+    cdef read_tag_and_state(self, Queued q, IncomingTransfer transfer)
     cdef count_held(self, RouterLink lk, RouterLink out, Py_ssize_t size)
-    cdef send_linked(self, Queued q, RouterLink out, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef send_linked(self, Queued q, RouterLink out, bint more, Octets b, Py_ssize_t start, Py_ssize_t end)
     cdef passed(self, RouterLink lk, RouterLink out)
     cdef drop_held(self, RouterLink lk, Queued q)
     cdef pass_credit(self, RouterLink out)

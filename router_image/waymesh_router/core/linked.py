@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
-from waymesh_amqp.transfer import TransferFields
 from waymesh_amqp.types import Raw, decode
 from waymesh_router.core import nolocal
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED
@@ -23,19 +22,20 @@ from waymesh_router.core.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
-    from cython.cimports.waymesh_amqp.transfer import FIELDS
-    from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, skip
+    from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import conn_put, send_more
-    from waymesh_amqp.transfer import FIELDS
-    from waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, skip
+    from waymesh_amqp.transfer import whole_transfer
+    from waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.link import Link
     from waymesh_amqp.session import Session
+    from waymesh_amqp.transfer import IncomingTransfer
 
 HELD_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
 """Bytes that may wait for a link before the sender's session is held."""
@@ -50,25 +50,23 @@ class Linked(Settlement):
     def pass_on(
         self,
         lk: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         out: RouterLink = lk.partner
-        if lk.transfer_first:
+        more: cython.bint = transfer.more
+        if transfer.first:
             lk.discard = False
-            self.pass_first(lk, out, more, b, start, end)
+            self.pass_first(lk, out, transfer)
         elif lk.queued is not None:
             q: Queued = lk.queued
-            q.chunks.append(bytes(b[start:end]))
-            self.budget.take(q, end - start)
+            q.chunks.append(transfer.payload())
+            self.budget.take(q, transfer.end - transfer.start)
             q.complete = not more
             if not more:
                 lk.queued = None
-            self.count_held(lk, out, end - start)
+            self.count_held(lk, out, transfer.end - transfer.start)
         elif lk.stream is not None:
-            send_more(out, more, b, start, end)
+            send_more(out, more, transfer.data, transfer.start, transfer.end)
             if not more:
                 self.passed(lk, out)
             elif out.backlog is not None or out.connection.backed_up():
@@ -80,14 +78,12 @@ class Linked(Settlement):
         self,
         lk: RouterLink,
         out: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """A delivery begins: send it on, or keep it while its way is blocked."""
         q: Queued = Queued(lk, None)
-        self.read_tag_and_state(q, b, start)
+        more: cython.bint = transfer.more
+        self.read_tag_and_state(q, transfer)
         self.from_containers += lk.container
         q.did = lk.transfer_id
         q.settled = lk.transfer_settled
@@ -102,23 +98,22 @@ class Linked(Settlement):
                 return
             q.delivery = d
         if lk.client is not None:
-            data: bytes = nolocal.marked(bytes(b[start:end]), more, lk.client)
-            b = data if cython.compiled else memoryview(data)
-            start, end = 0, len(data)
-        elif out.client is not None and nolocal.is_from(bytes(b[start:end]), out.client):
+            data: bytes = nolocal.marked(transfer.payload(), more, lk.client)
+            transfer = whole_transfer(data, more)
+        elif out.client is not None and nolocal.is_from(transfer.payload(), out.client):
             self.keep_back(q, out)
             return
         if out.queue is None and out.ready():
-            self.send_linked(q, out, more, b, start, end)
+            self.send_linked(q, out, more, transfer.data, transfer.start, transfer.end)
             return
-        q.chunks.append(bytes(b[start:end]))
+        q.chunks.append(transfer.payload())
         if more:
             lk.queued = q
         if out.queue is None:
             out.queue = deque()
         out.queue.append(q)
-        self.budget.take(q, end - start)
-        self.count_held(lk, out, end - start)
+        self.budget.take(q, transfer.end - transfer.start)
+        self.count_held(lk, out, transfer.end - transfer.start)
 
     def keep_back(self, q: Queued, out: RouterLink) -> None:
         """What a receiver's own client sent and is not to have: accepted in the receiver's place."""
@@ -126,10 +121,11 @@ class Linked(Settlement):
             self.settle_incoming(q.delivery, ACCEPTED)
         self.pass_credit(out)
 
-    def read_tag_and_state(self, q: Queued, b: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> None:
-        """What the first transfer says besides numbers and flags; its field list ends at `end`. Spec: 2.7.5."""
-        fields: TransferFields = FIELDS
-        p: cython.Py_ssize_t = fields.at
+    def read_tag_and_state(self, q: Queued, transfer: IncomingTransfer) -> None:
+        """What the first transfer says besides numbers and flags. Spec: 2.7.5."""
+        b: Octets = transfer.data
+        p: cython.Py_ssize_t = transfer.at
+        end: cython.Py_ssize_t = transfer.start
         n: cython.Py_ssize_t = list_count(b, p, end)
         p = skip(b, skip(b, list_body(b, p), end), end)
         after: cython.Py_ssize_t = skip(b, p, end)
@@ -137,7 +133,7 @@ class Linked(Settlement):
         if n <= 6:
             return
         p = skip(b, skip(b, skip(b, after, end), end), end)
-        q.head = bytes(b[p : skip(b, fields.at, end)])
+        q.head = bytes(b[p : skip(b, transfer.at, end)])
 
     def count_held(self, lk: RouterLink, out: RouterLink, size: cython.Py_ssize_t) -> None:
         """So much more waits for `out`."""
@@ -150,7 +146,7 @@ class Linked(Settlement):
         q: Queued,
         out: RouterLink,
         more: cython.bint,
-        b: cython.const[cython.uchar][::1],
+        b: Octets,
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> None:
@@ -259,7 +255,7 @@ class Linked(Settlement):
                 lk.queued = None
             data: bytes = q.payload()
             out.held -= len(data)
-            view: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
+            view: Octets = octets(data)
             self.send_linked(q, out, not q.complete, view, 0, len(data))
             self.budget.give(q)
         if out.held <= HELD_LIMIT:
@@ -365,7 +361,7 @@ def flow_details(fields: bytes, count: cython.int) -> tuple[int | None, bool, Ra
 
     Raises DecodeError for properties that their next reader could not read.
     """
-    view: cython.const[cython.uchar][::1] = fields if cython.compiled else memoryview(fields)
+    view: Octets = octets(fields)
     end: cython.Py_ssize_t = len(fields)
     available: cython.longlong = read_uint(view, 0, end)
     p: cython.Py_ssize_t = skip(view, 0, end)
@@ -386,7 +382,7 @@ def values_in(data: bytes) -> cython.int:
     """Number of values in encoded data."""
     if not data:
         return 0
-    view: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
+    view: Octets = octets(data)
     p: cython.Py_ssize_t = 0
     count: cython.int = 0
     while p < len(data):

@@ -1,6 +1,7 @@
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.link cimport Link
+from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.forwarding cimport Forwarding
 from waymesh_router.core.model cimport Address, Branch, Group, Node, Queued, RouterConnection, RouterLink, Target
@@ -11,11 +12,11 @@ cdef class Queueing(Forwarding):
     cdef drop_held(self, RouterLink lk, Queued q)
     cpdef on_writable(self, Connection connection)
     cpdef on_abort(self, Link link)
-    cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
-    cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef wait(self, Address address, Queued q)
     cdef await_credit(self, Address address)
-    cdef feed(self, RouterLink lk, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef feed(self, RouterLink lk, IncomingTransfer transfer)
     cdef hold_or_refuse(self, RouterLink lk, Queued q)
     cdef all_in(self, RouterLink lk, Queued q, bint answered)
     cdef settled_copies_out(self, Queued q)
@@ -29,10 +30,10 @@ cdef class Queueing(Forwarding):
     cdef track_out(self, Queued q, RouterLink out, unsigned int oid, Branch branch)
     cdef branch_sent(self, Branch branch)
     cdef drain_queue(self, RouterLink out)
-    cdef to_many(self, RouterLink lk, Address address, Annotations annotations, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef to_many(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef list multicast_links(self, Address address, Annotations annotations, object came_by)
     cdef bint all_ready(self, list outs) except -1
-    cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
     cdef branch_out(self, Queued q, list outs)
     cpdef branch_to(self, Queued q, RouterLink out)
     cdef group_done(self, Group group, bytes state)

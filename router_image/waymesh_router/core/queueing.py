@@ -24,14 +24,19 @@ from waymesh_router.core.samples import LOST, PRESETTLED
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import abort, send_first, send_more
+    from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_amqp.wire import Octets, octets
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import abort, send_first, send_more
+    from waymesh_amqp.transfer import whole_transfer
+    from waymesh_amqp.wire import Octets, octets
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.link import Link
+    from waymesh_amqp.transfer import IncomingTransfer
 
 SETTLED_MODE = cython.declare(cython.int, 1)
 ENDPOINT = cython.declare(cython.int, 0)
@@ -53,23 +58,21 @@ class Queueing(Forwarding):
         lk: RouterLink,
         address: Address,
         annotations: Annotations,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> Queued:
         """The scanned first frame as a record that can wait."""
         q: Queued = Queued(lk, annotations)
+        b: Octets = transfer.data
         q.address = address
         q.did = lk.transfer_id
         q.settled = lk.transfer_settled
         q.format = lk.transfer_format
         q.priority = self.priority
-        q.head = bytes(b[start : self.sections.head])
-        q.chunks.append(bytes(b[self.sections.rest : end]))
-        q.size = end - start
-        q.complete = not more
-        if more:
+        q.head = bytes(b[transfer.start : self.sections.head])
+        q.chunks.append(bytes(b[self.sections.rest : transfer.end]))
+        q.size = transfer.end - transfer.start
+        q.complete = not transfer.more
+        if transfer.more:
             lk.queued = q
         if self.sample is not None:
             q.sample = self.sample
@@ -81,12 +84,9 @@ class Queueing(Forwarding):
         lk: RouterLink,
         address: Address,
         annotations: Annotations,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
-        q: Queued = self.new_queued(lk, address, annotations, more, b, start, end)
+        q: Queued = self.new_queued(lk, address, annotations, transfer)
         if not q.settled:
             d: Delivery = new_delivery()
             d.link = lk
@@ -117,30 +117,29 @@ class Queueing(Forwarding):
     def feed(
         self,
         lk: RouterLink,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         q: Queued = lk.queued
         answered: cython.bint = q.delivery is not None and q.delivery.link is None
+        more: cython.bint = transfer.more
+        size: cython.Py_ssize_t = transfer.end - transfer.start
         q.complete = not more
-        q.size += end - start
+        q.size += size
         branch: Branch
         held: cython.bint = False
         if q.branches is not None:
             for e in q.branches:
                 branch = e
                 if branch.started and branch.out.feeder is lk:
-                    send_more(branch.out, more, b, start, end)
+                    send_more(branch.out, more, transfer.data, transfer.start, transfer.end)
                     if more and (branch.out.backlog is not None or branch.out.connection.backed_up()):
                         lk.session.hold(branch.out)
                     if not more:
                         self.branch_sent(branch)
         if q.unstarted:
-            q.chunks.append(bytes(b[start:end]))
+            q.chunks.append(transfer.payload())
             if q.address.subscriber is None:
-                self.budget.take(q, end - start)
+                self.budget.take(q, size)
             held = more and q.size > PART_LIMIT
         if not more:
             lk.queued = None
@@ -251,7 +250,7 @@ class Queueing(Forwarding):
         ann: bytes = self.outgoing_annotations(out, annotations)
         parts: cython.Py_ssize_t = len(q.chunks)
         data: bytes = q.head + ann + q.chunks[0]
-        view: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
+        view: Octets = octets(data)
         oid: cython.uint = send_first(
             out, settled, parts > 1 or not q.complete, view, 0, 0, b"", 0, len(data), q.format
         )
@@ -285,7 +284,7 @@ class Queueing(Forwarding):
             piece: bytes = q.chunks[i]
             if q.unstarted == 1:
                 q.chunks[i] = b""  # no other branch needs it
-            view: cython.const[cython.uchar][::1] = piece if cython.compiled else memoryview(piece)
+            view: Octets = octets(piece)
             send_more(out, i + 1 < parts or not q.complete, view, 0, len(piece))
 
     def let_go(self, q: Queued) -> None:
@@ -346,25 +345,22 @@ class Queueing(Forwarding):
         lk: RouterLink,
         address: Address,
         annotations: Annotations,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         if address.subscriber is not None:
-            q: Queued = self.new_queued(lk, address, annotations, more, b, start, end)
+            q: Queued = self.new_queued(lk, address, annotations, transfer)
             q.unstarted = 1
             if q.complete:
                 self.to_subscriber(lk, q)
             return
         outs = self.multicast_links(address, annotations, lk.connection if lk.kind == DATA else None)
         if not outs:
-            self.refuse_delivery(lk, more, RELEASED)
+            self.refuse_delivery(lk, transfer.more, RELEASED)
             return
-        if not more and lk.transfer_settled and self.all_ready(outs):
-            self.copy_to_all(lk, address, annotations, outs, b, start, end)
+        if not transfer.more and lk.transfer_settled and self.all_ready(outs):
+            self.copy_to_all(lk, address, annotations, outs, transfer)
             return
-        self.branch_out(self.new_queued(lk, address, annotations, more, b, start, end), outs)
+        self.branch_out(self.new_queued(lk, address, annotations, transfer), outs)
 
     def multicast_links(self, address: Address, annotations: Annotations, came_by: object) -> list[Any]:
         """Local consumers, and each neighbour that leads to remote ones on the tree of the ingress router, once.
@@ -403,11 +399,12 @@ class Queueing(Forwarding):
         address: Address,
         annotations: Annotations,
         outs: list[Any],
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """A whole pre-settled message for consumers that are all ready: no record is needed."""
+        b: Octets = transfer.data
+        start: cython.Py_ssize_t = transfer.start
+        end: cython.Py_ssize_t = transfer.end
         head: cython.Py_ssize_t = self.sections.head
         rest: cython.Py_ssize_t = self.sections.rest
         out: RouterLink
@@ -493,8 +490,7 @@ class Queueing(Forwarding):
     def send_own(self, address: Address, annotations: Annotations, message: bytes, priority: cython.int) -> cython.bint:
         """Send a whole pre-settled message of the router itself. False where nobody can take it now or later."""
         self.priority = priority
-        view: cython.const[cython.uchar][::1] = message if cython.compiled else memoryview(message)
-        self.sections.scan(view, 0, len(message))
+        self.sections.scan(whole_transfer(message, False))
         q: Queued = Queued(None, annotations)
         q.address = address
         q.priority = priority

@@ -1,6 +1,7 @@
 cimport cython
 
 from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.model cimport Address, RouterLink
 
@@ -36,8 +37,8 @@ cdef class Sampling:
     cdef _draw(self)
     cpdef tick(self, double now)
     cdef _hold_back(self)
-    cpdef Annotations take(self, RouterLink link, Address address, Annotations annotations, bint more, Py_ssize_t size)
-    cpdef follow(self, RouterLink link, Address address, Annotations annotations, bint more, Py_ssize_t size)
+    cpdef Annotations take(self, RouterLink link, Address address, Annotations annotations, IncomingTransfer transfer)
+    cpdef follow(self, RouterLink link, Address address, Annotations annotations, IncomingTransfer transfer)
     cpdef went(self, Sample sample, RouterLink out)
     cpdef begun(self, RouterLink link)
     cpdef end_of(self, Delivery delivery, str outcome)

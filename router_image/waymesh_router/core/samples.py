@@ -19,6 +19,7 @@ from waymesh_router.core.model import Address, RouterLink
 from waymesh_router.core.sections import Sections
 
 if TYPE_CHECKING:
+    from waymesh_amqp.transfer import IncomingTransfer
     from waymesh_router.core.core import Core
 
 NEVER = 1 << 62
@@ -124,8 +125,7 @@ class Sampling:
         link: RouterLink,
         address: Address,
         annotations: Annotations,
-        more: cython.bint,
-        size: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> Annotations:
         """The delivery that begins is to be recorded; its annotations from here on."""
         if address.subscriber is not None:
@@ -133,7 +133,7 @@ class Sampling:
             return annotations
         self._last_sid += 1  # numbers that follow each other take less room and time to compress
         annotations = sampled(annotations, self._last_sid, 1.0 / self._probability, self._core.router_id)
-        self.follow(link, address, annotations, more, size)
+        self.follow(link, address, annotations, transfer)
         sample: Sample = self._core.sample
         sample.here = True
         self._hold_back()
@@ -145,8 +145,7 @@ class Sampling:
         link: RouterLink,
         address: Address,
         annotations: Annotations,
-        more: cython.bint,
-        size: cython.Py_ssize_t,
+        transfer: IncomingTransfer,
     ) -> None:
         """The delivery that begins is recorded since another router."""
         if self._ended is None:
@@ -154,8 +153,8 @@ class Sampling:
         sections: Sections = self._core.sections
         sample: Sample = Sample(link, address, annotations)
         sample.began_us = self._now_us()
-        sample.streaming = bool(more)
-        sample.size = size - (sections.rest - sections.head)  # routers add to the annotations
+        sample.streaming = bool(transfer.more)
+        sample.size = transfer.end - transfer.start - (sections.rest - sections.head)  # routers add to the annotations
         sample.priority = self._core.priority
         self._core.sample = sample
 

@@ -268,7 +268,7 @@ def test_a_delivery_that_is_aborted_is_aborted_for_the_broker(scene: Scene) -> N
     sender = scene.sender()
     data = message(bytes(100000))
     link = sender.link
-    send_first(link, False, True, memoryview(data), 0, 0, b"", 0, 50000, 0)
+    send_first(link, False, True, data, 0, 0, b"", 0, 50000, 0)
     scene.client.wake()
     (there,) = scene.broker.of("b2.queue")
     scene.until(lambda: len(there.parts) >= 40000)
