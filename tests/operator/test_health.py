@@ -13,11 +13,11 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import resource
+from waymesh_operator.cluster.health import Health, HealthServer
+from waymesh_operator.cluster.logs import JsonFormatter
+from waymesh_operator.cluster.metrics import Metrics
+from waymesh_operator.cluster.worker.reporter import AGAIN_S, NORMAL, WARNING, Reporter
 from waymesh_operator.errors import KubeError
-from waymesh_operator.health import Health, HealthServer
-from waymesh_operator.logs import JsonFormatter
-from waymesh_operator.metrics import Metrics
-from waymesh_operator.worker.reporter import AGAIN_S, NORMAL, WARNING, Reporter
 
 pytestmark = pytest.mark.engine_independent
 

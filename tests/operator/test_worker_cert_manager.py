@@ -7,9 +7,10 @@ import base64
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import labels_of
-from waymesh_operator.worker.mesh import ISSUED_ANNOTATION
+from waymesh_operator.cluster.objects import labels_of
+from waymesh_operator.cluster.worker.mesh_worker import ISSUED_ANNOTATION
+from waymesh_operator.tls.rollover import next_tls
+from waymesh_operator.tls.state import TlsRequest
 
 pytestmark = pytest.mark.engine_independent
 

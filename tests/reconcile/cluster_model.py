@@ -11,28 +11,26 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.certificates import MeshTls, TlsRequest, next_tls
-from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
-from waymesh_operator.entities import LOG, ROUTER, TELEMETRY, Entity, exclusive_key
-from waymesh_operator.plan import (
+from waymesh_operator.cluster.actions import (
     ApplyObject,
     ClusterAction,
     CreateEntity,
     DeleteEntity,
     DeleteObject,
     DrainRouter,
-    ObservedCluster,
-    ObservedMesh,
-    ObservedRouter,
     QuiesceEntity,
-    RouterFacts,
-    RouterState,
     Scale,
     UndrainRouter,
     UpdateEntity,
-    plan_cluster,
 )
-from waymesh_operator.specs import Ref, Resources, Router
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
+from waymesh_operator.cluster.observed import ObservedCluster, ObservedMesh, ObservedRouter, RouterFacts, RouterState
+from waymesh_operator.cluster.plan import plan_cluster
+from waymesh_operator.resources.model import Ref, Resources, Router
+from waymesh_operator.router_entities.entities import LOG, ROUTER, TELEMETRY, Entity, exclusive_key
+from waymesh_operator.tls.rollover import next_tls
+from waymesh_operator.tls.state import MeshTls, TlsRequest
 from waymesh_schema.loglevels import LOG_MODULES
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from waymesh_operator.desired import DesiredMesh, LocalContext, Place, desired_local
-from waymesh_operator.entities import LOG, Entity, exclusive_key
-from waymesh_operator.plan import (
+from waymesh_operator.cluster.actions import (
     Action,
     CreateEntity,
     CreateRouter,
     DeleteEntity,
-    ObservedMesh,
-    ObservedRouter,
     RestartRouter,
-    RouterState,
     StopRouter,
     UpdateEntity,
     WriteSeed,
-    plan,
 )
-from waymesh_operator.specs import Address, Ref, Resources, Router
+from waymesh_operator.cluster.mesh import DesiredMesh, Place
+from waymesh_operator.cluster.observed import ObservedMesh, ObservedRouter, RouterState
+from waymesh_operator.local.desired import LocalContext, desired_local
+from waymesh_operator.local.plan import plan
+from waymesh_operator.resources.model import Address, Ref, Resources, Router
+from waymesh_operator.router_entities.entities import LOG, Entity, exclusive_key
 
 MESH = Ref("default", "mesh")
 

@@ -18,13 +18,10 @@ from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
-from waymesh_operator.entities import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER, Entity
-from waymesh_operator.live import apply_entity, read_entities
-from waymesh_operator.plan import EntityAction
-from waymesh_operator.plan.entities import plan_entities
-from waymesh_operator.specs import (
+from waymesh_operator.cluster.actions import EntityAction
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
+from waymesh_operator.resources.model import (
     Address,
     AutoLink,
     Broker,
@@ -36,6 +33,11 @@ from waymesh_operator.specs import (
     Router,
     Telemetry,
 )
+from waymesh_operator.router_entities.diff import plan_entities
+from waymesh_operator.router_entities.entities import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER, Entity
+from waymesh_operator.routers.management import apply_entity, read_entities
+from waymesh_operator.tls.rollover import next_tls
+from waymesh_operator.tls.state import TlsRequest
 
 pytestmark = pytest.mark.e2e
 

@@ -15,7 +15,7 @@ from tests.kit.local_mode import DEADLINE_S, Up, start
 from tests.kit.ports import free_port
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import StateFolder
-from waymesh_operator.specs import Ref
+from waymesh_operator.resources.model import Ref
 
 pytestmark = pytest.mark.e2e
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.entities import ADDRESS, AUTOLINK, CONNECTOR, LINKROUTE, LISTENER, SSL_PROFILE, Entity
-from waymesh_operator.plan import (
+from waymesh_operator.cluster.actions import (
     ApplyObject,
     ClusterAction,
     CreateEntity,
@@ -18,10 +17,28 @@ from waymesh_operator.plan import (
     QuiesceEntity,
     Scale,
     UpdateEntity,
-    drift,
-    plan_cluster,
 )
-from waymesh_operator.specs import Address, AutoLink, Broker, BrokerTls, LinkRoute, Listener, Pod, Ref, Resources
+from waymesh_operator.cluster.plan import drift, plan_cluster
+from waymesh_operator.resources.model import (
+    Address,
+    AutoLink,
+    Broker,
+    BrokerTls,
+    LinkRoute,
+    Listener,
+    Pod,
+    Ref,
+    Resources,
+)
+from waymesh_operator.router_entities.entities import (
+    ADDRESS,
+    AUTOLINK,
+    CONNECTOR,
+    LINKROUTE,
+    LISTENER,
+    SSL_PROFILE,
+    Entity,
+)
 
 from .cluster_model import MESH, SETTINGS, ModelCluster, router
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waymesh_operator.plan import plan_cluster
-from waymesh_operator.specs import Address, AutoLink, Broker, LinkRoute, Listener, Ref, Resources
+from waymesh_operator.cluster.plan import plan_cluster
+from waymesh_operator.resources.model import Address, AutoLink, Broker, LinkRoute, Listener, Ref, Resources
 
 from .cluster_model import MESH, ModelCluster, router
 

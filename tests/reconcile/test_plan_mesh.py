@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_operator.entities import ADDRESS, CONNECTOR, LISTENER, LOG, Entity
-from waymesh_operator.plan import (
+from waymesh_operator.cluster.actions import (
     CreateEntity,
     CreateRouter,
     DeleteEntity,
     RestartRouter,
-    RouterState,
     StopRouter,
     UpdateEntity,
     WriteSeed,
-    plan,
 )
-from waymesh_operator.specs import Address, Listener, Router
+from waymesh_operator.cluster.observed import RouterState
+from waymesh_operator.local.plan import plan
+from waymesh_operator.resources.model import Address, Listener, Router
+from waymesh_operator.router_entities.entities import ADDRESS, CONNECTOR, LISTENER, LOG, Entity
 
 from .plan_model import MESH, ModelMesh, address, desire
 

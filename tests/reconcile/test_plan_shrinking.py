@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from waymesh_operator.desired import lower_neighbours
-from waymesh_operator.plan import DrainRouter, RouterState, Scale, UndrainRouter, plan_cluster
+from waymesh_operator.cluster.actions import DrainRouter, Scale, UndrainRouter
+from waymesh_operator.cluster.observed import RouterState
+from waymesh_operator.cluster.plan import plan_cluster
+from waymesh_operator.cluster.topology import lower_neighbours
 
 from .cluster_model import ModelCluster
 from .test_plan_cluster import mesh, running
@@ -18,9 +20,7 @@ pytestmark = pytest.mark.engine_independent
 def joined(size: int, topology: str) -> dict[str, tuple[str, ...]]:
     """The neighbours of each router of a mesh."""
     pairs = [(k, peer) for k in range(size) for peer in lower_neighbours(k, size, topology)]
-    return {
-        f"mesh-{k}": tuple(f"mesh-{a + b - k}" for a, b in pairs if k in (a, b)) for k in range(size)
-    }
+    return {f"mesh-{k}": tuple(f"mesh-{a + b - k}" for a, b in pairs if k in (a, b)) for k in range(size)}
 
 
 def shrunk(size: int, topology: str, to: int) -> list[str]:

@@ -13,20 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.channel import Tls
-from waymesh_operator.certificates import TlsView
-from waymesh_operator.desired import OperatorSettings
-from waymesh_operator.desired.network import operator_namespace
+from waymesh_operator.cluster.actions import ClusterAction
+from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.services import operator_namespace
+from waymesh_operator.cluster.worker.inventory import Inventory
+from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.cluster.worker.reporter import Reporter
+from waymesh_operator.cluster.worker.world import World
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
-from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR
+from waymesh_operator.kube.client import DynamicKube
 from waymesh_operator.kube.connect import find_cluster
-from waymesh_operator.kube.dynamic import DynamicKube
 from waymesh_operator.kube.forward import Forwarder
-from waymesh_operator.live import KeyFolder, LiveClient, connect
+from waymesh_operator.kube.kinds import OWNED, RESOURCES, SELECTOR
 from waymesh_operator.local.tables import make_console, plan_table
-from waymesh_operator.manifests import check_alone, load_crds, read_files
-from waymesh_operator.plan import ClusterAction
-from waymesh_operator.specs import Ref
-from waymesh_operator.worker import Inventory, MeshWorker, Reporter, World
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.manifests import read_files
+from waymesh_operator.resources.model import Ref
+from waymesh_operator.resources.validation import check_alone
+from waymesh_operator.routers.client import LiveClient, connect
+from waymesh_operator.routers.secure import KeyFolder
+from waymesh_operator.tls.state import TlsView
 
 from .cluster import LOCAL_PORT, Where
 from .plan import CHANGES, action_row

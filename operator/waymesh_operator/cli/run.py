@@ -6,11 +6,11 @@ import asyncio
 import logging
 import sys
 
+from waymesh_operator.cluster.logs import set_up
+from waymesh_operator.cluster.metrics import Metrics
+from waymesh_operator.cluster.operator import Operator, Options
+from waymesh_operator.kube.client import DynamicKube
 from waymesh_operator.kube.connect import find_cluster
-from waymesh_operator.kube.dynamic import DynamicKube
-from waymesh_operator.logs import set_up
-from waymesh_operator.metrics import Metrics
-from waymesh_operator.runtime import Operator, Options
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waymesh_operator.live import connect
 from waymesh_operator.local.events import BAD, NOTE, WARN, Event
 from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import World
@@ -24,6 +23,7 @@ from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
 from waymesh_operator.local.tables import Shown, event_text, make_console, resource_table, router_table, screen
+from waymesh_operator.routers.client import connect
 
 EVENTS_SHOWN = 12
 REFRESH_S = 0.5

@@ -43,7 +43,6 @@ RESOURCES = tuple(
     )
 )
 """What users write."""
-
 SECRET = Kind("Secret", "", "v1", "secrets")
 CLAIM = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
 """Users' own, like most Secrets: asked for by name where a Router refers to one."""
@@ -57,7 +56,6 @@ OWNED = (
     Kind("Pod", "", "v1", "pods"),
 )
 """What comes of it and is watched. Pods are the StatefulSet's; they are only looked at."""
-
 JOB, CRON_JOB = Kind("Job", "batch", "v1", "jobs"), Kind("CronJob", "batch", "v1", "cronjobs")
 """Those of analytics are looked at, for a figure."""
 LEASE = Kind("Lease", "coordination.k8s.io", "v1", "leases")
@@ -67,7 +65,6 @@ CERT_MANAGER = (
     Kind("Certificate", "cert-manager.io", "v1", "certificates"),
 )
 """What is asked of cert-manager, where it issues the certificates. Not watched, as its API may not exist."""
-
 _BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, CLAIM, LEASE, EVENT, *CERT_MANAGER)}
 
 

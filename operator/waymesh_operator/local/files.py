@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from waymesh_operator.errors import ManifestError, Problem
-from waymesh_operator.manifests import Checked, Crd, Document, check, load_crds, read_files
-from waymesh_operator.manifests.source import manifest_files
+from waymesh_operator.resources.crds import Crd, load_crds
+from waymesh_operator.resources.manifests import Document, manifest_files, read_files
+from waymesh_operator.resources.validation import Checked, check
 
 
 class ManifestFiles:

@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from waymesh_operator.entities import LISTENER, Entity
+from waymesh_operator.cluster.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
+from waymesh_operator.cluster.observed import ObservedMesh, ObservedRouter, RouterState
 from waymesh_operator.errors import LiveError
-from waymesh_operator.live import (
-    AddressView,
-    LiveClient,
-    apply_entity,
-    read_addresses,
-    read_entities,
-    read_router,
-)
-from waymesh_operator.plan import (
-    Action,
-    CreateRouter,
-    ObservedMesh,
-    ObservedRouter,
-    RestartRouter,
-    RouterState,
-    StopRouter,
-    WriteSeed,
-)
-from waymesh_operator.specs import Ref
+from waymesh_operator.resources.model import Ref
+from waymesh_operator.router_entities.entities import LISTENER, Entity
+from waymesh_operator.routers.client import LiveClient
+from waymesh_operator.routers.management import apply_entity, read_entities
+from waymesh_operator.routers.views import AddressView, read_addresses, read_router
 
 from .events import BAD, GOOD, NOTE, WARN, Event, Sink
 from .ports import LOOPBACK, is_free

@@ -11,9 +11,9 @@ import random
 import socket
 from collections.abc import Callable, Mapping, MutableMapping
 
-from waymesh_operator.desired import Place, router_id
+from waymesh_operator.cluster.mesh import Place, router_id
 from waymesh_operator.errors import LocalError
-from waymesh_operator.specs import Router
+from waymesh_operator.resources.model import Router
 
 LOOPBACK = "127.0.0.1"
 FIRST, LAST = 20000, 32000

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, field
 
+from waymesh_operator.cluster.observed import RouterState
 from waymesh_operator.errors import LiveError
-from waymesh_operator.live import LiveClient, RouterView, unsettled
-from waymesh_operator.plan import RouterState
+from waymesh_operator.routers.client import LiveClient
+from waymesh_operator.routers.views import RouterView, unsettled
 
 from .processes import Process
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from waymesh_operator.entities import OPERATORS
 from waymesh_operator.errors import LocalError
-from waymesh_operator.specs import Ref
+from waymesh_operator.resources.model import Ref
+from waymesh_operator.router_entities.entities import OPERATORS
 
 
 def default_root() -> Path:

@@ -8,18 +8,22 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from waymesh_operator.desired import DesiredCluster, DesiredLocal, DesiredMesh, LocalContext, desired_local
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.desired import DesiredCluster
+from waymesh_operator.cluster.mesh import DesiredMesh
+from waymesh_operator.cluster.observed import RouterState
 from waymesh_operator.errors import LiveError, LocalError, ManifestError
-from waymesh_operator.live import AddressView
-from waymesh_operator.plan import Action, RouterState, plan
-from waymesh_operator.specs import Ref, Resources
+from waymesh_operator.resources.model import Ref, Resources
+from waymesh_operator.routers.views import AddressView
 
+from .desired import DesiredLocal, LocalContext, desired_local
 from .events import BAD, GOOD, NOTE, WARN, Event
 from .files import ManifestFiles
 from .mesh import LocalMesh, World
+from .plan import plan
 from .ports import PortTable, is_free
-from .resources import ResourceStates, ResourceView
 from .state import StateFolder
+from .status import ResourceStates, ResourceView
 
 BUSY_S, STEADY_S = 0.05, 0.1
 """Pauses between steps while something is under way, and while all is as it should be."""

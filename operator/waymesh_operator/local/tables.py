@@ -12,14 +12,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.live import AddressView
-from waymesh_operator.plan import Action, ClusterAction, RouterState
-from waymesh_operator.specs import AutoLink, Broker, LinkRoute, Ref
+from waymesh_operator.cluster.actions import Action, ClusterAction
+from waymesh_operator.cluster.observed import RouterState
+from waymesh_operator.resources.model import AutoLink, Broker, LinkRoute, Ref
+from waymesh_operator.routers.views import AddressView
 
 from .events import BAD, GOOD, NOTE, WARN, Event
 from .mesh import LocalMesh
-from .resources import ResourceView
 from .router import LocalRouter
+from .status import ResourceView
 
 STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
 STATES = {

@@ -12,18 +12,11 @@ from typing import Any
 import pytest
 
 from waymesh_amqp.users import make_line
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import (
-    ClusterContext,
-    DesiredCluster,
-    Manifest,
-    OperatorSettings,
-    desired_cluster,
-    referenced_secrets,
-    tls_request,
-)
-from waymesh_operator.plan import needs_apply
-from waymesh_operator.specs import (
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
+from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
+from waymesh_operator.cluster.differences import needs_apply
+from waymesh_operator.cluster.objects import Manifest
+from waymesh_operator.resources.model import (
     Address,
     AutoLink,
     Broker,
@@ -36,6 +29,8 @@ from waymesh_operator.specs import (
     Router,
     RouterTls,
 )
+from waymesh_operator.tls.rollover import next_tls
+from waymesh_operator.tls.state import TlsRequest
 from waymesh_schema.config import parse_json
 
 pytestmark = pytest.mark.engine_independent

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.desired import ClusterContext, OperatorSettings, desired_cluster
-from waymesh_operator.entities import (
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.model import Address, AutoLink, Broker, BrokerTls, LinkRoute, Ref, Resources, Router
+from waymesh_operator.router_entities.entities import (
     ADDRESS,
     AUTOLINK,
     LINKROUTE,
@@ -30,8 +33,6 @@ from waymesh_operator.entities import (
     mesh_profile,
     router_entity,
 )
-from waymesh_operator.manifests import load_crds
-from waymesh_operator.specs import Address, AutoLink, Broker, BrokerTls, LinkRoute, Ref, Resources, Router
 from waymesh_schema.entities import entity_type
 from waymesh_schema.loglevels import LOG_MODULES, parse_levels
 from waymesh_schema.validate import validate_create

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from tests.unit.operator.test_operator_status import ALL, CONTEXT, NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.desired import Verdict, desired_cluster
-from waymesh_operator.observe import event_trouble, pod_view
-from waymesh_operator.plan import Drift, ObservedCluster, ObservedMesh, RouterState, Trouble
-from waymesh_operator.specs import Pod, Ref
-from waymesh_operator.status import router_status
+from waymesh_operator.cluster.context import Verdict
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.observed import ObservedCluster, ObservedMesh, RouterState, Trouble
+from waymesh_operator.cluster.plan import Drift
+from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.resources.model import Pod, Ref
+from waymesh_operator.routers.pods import pod_view
+from waymesh_operator.routers.trouble import event_trouble
 
 pytestmark = pytest.mark.engine_independent
 

@@ -1,0 +1,84 @@
+"""The steps of a plan in their order: objects one by one, routers side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding
+from waymesh_operator.routers.live_router import LiveRouter, Outcome, RouterAction
+
+from .actions import ApplyObject, ClusterAction, DeleteObject, Scale
+from .object_writer import ObjectAction, ObjectWriter
+
+InThread = Callable[[Callable[[], list[Outcome]]], Awaitable[list[Outcome]]]
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of a plan. `refused` are steps that a router would not take, with its reason; `errors` in words."""
+
+    taken: list[ClusterAction] = field(default_factory=list)
+    refused: list[Outcome] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+async def carry_out(
+    actions: Iterable[ClusterAction], writer: ObjectWriter, routers: Mapping[str, LiveRouter], in_thread: InThread
+) -> Result:
+    """Carry out a plan as far as it goes.
+
+    A router that does not answer or refuses a step holds up nobody else. Pods are neither made nor taken away while the
+    configuration that they boot with could not be written. Raises NamespaceEnding, and takes no further step.
+    """
+    result = Result()
+    for at_routers, steps in itertools.groupby(actions, key=_at_router):
+        if at_routers:
+            await _on_routers(steps, result, routers, in_thread)
+        else:
+            await _on_objects(steps, result, writer)
+    return result
+
+
+async def _on_objects(steps: Iterable[ClusterAction], result: Result, writer: ObjectWriter) -> None:
+    for step in steps:
+        if not isinstance(step, ApplyObject | DeleteObject | Scale) or (result.errors and _concerns_pods(step)):
+            continue
+        try:
+            await writer.write(step)
+        except NamespaceEnding:
+            raise
+        except KubeError as error:
+            result.errors.append(f"{step.describe()}: {error}")
+        else:
+            result.taken.append(step)
+
+
+async def _on_routers(
+    steps: Iterable[ClusterAction], result: Result, routers: Mapping[str, LiveRouter], in_thread: InThread
+) -> None:
+    by_router: dict[str, list[RouterAction]] = {}
+    for step in steps:
+        if not isinstance(step, ApplyObject | DeleteObject | Scale) and step.router_id in routers:
+            by_router.setdefault(step.router_id, []).append(step)
+
+    async def one(router: LiveRouter, own: list[RouterAction]) -> None:
+        try:
+            outcomes = await in_thread(lambda: router.carry_out(own))
+        except LiveError as error:
+            result.errors.append(f"{router.pod.id}: {error}")
+            return
+        result.taken += [outcome.action for outcome in outcomes if not outcome.error]
+        result.refused += [outcome for outcome in outcomes if outcome.error]
+
+    await asyncio.gather(*(one(routers[name], own) for name, own in by_router.items()))
+
+
+def _at_router(step: ClusterAction) -> bool:
+    return bool(step.router_id)
+
+
+def _concerns_pods(step: ObjectAction) -> bool:
+    return isinstance(step, Scale) or (isinstance(step, ApplyObject) and step.manifest["kind"] == "StatefulSet")

@@ -1,0 +1,98 @@
+"""The Secrets and the seed ConfigMap of a Router: what its pods mount as folders."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from waymesh_amqp.credentials import prepared
+from waymesh_amqp.users import UserFile
+from waymesh_operator.resources.model import Broker, Router
+from waymesh_operator.router_entities.entities import USERS_NAME, credential_file
+from waymesh_operator.tls.state import MeshTls
+
+from .context import SecretData
+from .objects import Manifest, make
+from .seeds import SHARED_FILE
+
+LIMIT_BYTES = 1 << 20
+"""What the API server takes as contents of a ConfigMap or Secret."""
+STORED_KEYS = "{SCRAM-"
+"""A value that begins so holds stored keys; anything else is a password."""
+
+
+def seed_config_map(router: Router, shared: bytes, own: Mapping[str, str]) -> Manifest:
+    """What the pods boot with: `own` by router id."""
+    packed = base64.b64encode(shared).decode()
+    data = {f"{name}.json": text for name, text in own.items()}
+    return make(router, "v1", "ConfigMap", "-seed", {"binaryData": {SHARED_FILE: packed}, "data": data})
+
+
+def seed_bytes(shared: bytes, own: Mapping[str, str]) -> int:
+    """How much of the limit the seeds take."""
+    return len(shared) + sum(len(text.encode()) for text in own.values())
+
+
+def tls_secrets(router: Router, tls: MeshTls) -> list[Manifest]:
+    """The authority, the routers' certificate, and the operator's. The authority comes first: it holds the state."""
+    return [
+        _secret(router, name.removeprefix(router.ref.name), data) for name, data in tls.secrets(router.ref.name).items()
+    ]
+
+
+def credentials_secret(router: Router, data: SecretData) -> Manifest:
+    """Users of the listeners, and what brokers ask for."""
+    return _secret(router, "-credentials", data)
+
+
+def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> dict[str, bytes]:
+    """The files that a Broker's connector refers to, from the Secrets that the Broker names."""
+    found = {}
+    wanted = {"EXTERNAL": ("tls.crt", "tls.key")}.get(broker.mechanism, ("password",))
+    for part in wanted:
+        if part in auth:
+            found[credential_file(broker.ref, part)] = auth[part]
+    if "ca.crt" in authorities:
+        found[credential_file(broker.ref, "ca.crt")] = authorities["ca.crt"]
+    return found
+
+
+def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The user file made of a Secret (user → password or stored keys), and why some users are not in it, by user.
+
+    Routers read the file by the same parser, so they refuse no line of it.
+    """
+    lines: dict[str, str] = {}
+    bad: dict[str, str] = {}
+    for user in sorted(users):
+        try:
+            line = _user_line(user, users[user])
+        except ValueError as error:
+            bad[user] = str(error)
+        else:
+            if lines.setdefault(prepared(user), line) is not line:
+                bad[user] = "another name in the Secret looks the same"
+    return {f"{USERS_NAME}.users": "".join(f"{line}\n" for line in lines.values()).encode()}, bad
+
+
+def _user_line(user: str, value: bytes) -> str:
+    """A line of the user file. Raises ValueError for what is no usable password and no usable stored keys."""
+    try:
+        text = value.decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text") from None
+    if text.splitlines() != [text] or "\0" in text:
+        raise ValueError("not one line of text")
+    line = f"{user}:{text}" if text.startswith(STORED_KEYS) else f"{user}:{{plain}}{text}"
+    parsed = UserFile.parse(line)
+    for problem in parsed.problems:
+        raise ValueError(problem.reason)
+    if parsed.lookup(user) is None:
+        raise ValueError("not the name of a user: it begins with # or a blank, ends with a blank, or holds a colon")
+    return line
+
+
+def _secret(router: Router, suffix: str, data: SecretData) -> Manifest:
+    encoded = {name: base64.b64encode(value).decode() for name, value in sorted(data.items())}
+    kind = "kubernetes.io/tls" if "tls.crt" in data else "Opaque"  # as cert-manager has it; it can never change
+    return make(router, "v1", "Secret", suffix, {"type": kind, "data": encoded})
