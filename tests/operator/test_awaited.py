@@ -10,12 +10,11 @@ import pytest
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, run
-from waymesh_operator.cluster.worker.awaited import AT_ONCE, Awaited
-from waymesh_operator.cluster.worker.inventory import Inventory
-from waymesh_operator.cluster.worker.world import Pace
+from waymesh_operator.cluster.worker.environment import Pace
+from waymesh_operator.cluster.worker.inventory import AT_ONCE, Awaited, Inventory
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.kinds import CLAIM, SECRET
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.kube.api import CLAIM, SECRET
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent
 

@@ -13,10 +13,8 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import resource
-from waymesh_operator.cluster.health import Health, HealthServer
-from waymesh_operator.cluster.logs import JsonFormatter
-from waymesh_operator.cluster.metrics import Metrics
-from waymesh_operator.cluster.worker.reporter import AGAIN_S, NORMAL, WARNING, Reporter
+from waymesh_operator.cluster.monitoring import Health, HealthServer, JsonFormatter, Metrics
+from waymesh_operator.cluster.worker.environment import AGAIN_S, NORMAL, WARNING, Reporter
 from waymesh_operator.errors import KubeError
 
 pytestmark = pytest.mark.engine_independent

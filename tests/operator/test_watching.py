@@ -11,12 +11,12 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
-from waymesh_operator.cluster.health import Beat
+from waymesh_operator.cluster.monitoring import Beat
 from waymesh_operator.cluster.worker.audits import Auditor
 from waymesh_operator.cluster.worker.inventory import DELETED, Inventory
 from waymesh_operator.handlers.events import register, settings
-from waymesh_operator.kube.kinds import OWNED, RESOURCES
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.kube.api import OWNED, RESOURCES
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent
 

@@ -9,8 +9,7 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.cluster.objects import labels_of
 from waymesh_operator.cluster.worker.mesh_worker import ISSUED_ANNOTATION
-from waymesh_operator.tls.rollover import next_tls
-from waymesh_operator.tls.state import TlsRequest
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent
 

@@ -11,26 +11,24 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.cluster.actions import (
-    ApplyObject,
-    ClusterAction,
+from waymesh_operator.cluster.actions import ApplyObject, ClusterAction, DeleteObject, Scale
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
+from waymesh_operator.cluster.plan import ObservedCluster, plan_cluster
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
-    DeleteObject,
     DrainRouter,
     QuiesceEntity,
-    Scale,
     UndrainRouter,
     UpdateEntity,
 )
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
-from waymesh_operator.cluster.observed import ObservedCluster, ObservedMesh, ObservedRouter, RouterFacts, RouterState
-from waymesh_operator.cluster.plan import plan_cluster
-from waymesh_operator.resources.model import Ref, Resources, Router
-from waymesh_operator.router_entities.entities import LOG, ROUTER, TELEMETRY, Entity, exclusive_key
-from waymesh_operator.tls.rollover import next_tls
-from waymesh_operator.tls.state import MeshTls, TlsRequest
+from waymesh_operator.router_entities.diff import exclusive_key
+from waymesh_operator.router_entities.names import LOG, ROUTER, TELEMETRY, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
+from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls
 from waymesh_schema.loglevels import LOG_MODULES
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

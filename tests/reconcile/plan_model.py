@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from waymesh_operator.cluster.actions import (
-    Action,
-    CreateEntity,
-    CreateRouter,
-    DeleteEntity,
-    RestartRouter,
-    StopRouter,
-    UpdateEntity,
-    WriteSeed,
-)
+from waymesh_operator.cluster.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
 from waymesh_operator.cluster.mesh import DesiredMesh, Place
-from waymesh_operator.cluster.observed import ObservedMesh, ObservedRouter, RouterState
 from waymesh_operator.local.desired import LocalContext, desired_local
 from waymesh_operator.local.plan import plan
-from waymesh_operator.resources.model import Address, Ref, Resources, Router
-from waymesh_operator.router_entities.entities import LOG, Entity, exclusive_key
+from waymesh_operator.resources.dependents import Address, Resources
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity
+from waymesh_operator.router_entities.diff import exclusive_key
+from waymesh_operator.router_entities.names import LOG, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 
 MESH = Ref("default", "mesh")
 

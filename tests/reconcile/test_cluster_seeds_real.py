@@ -18,26 +18,15 @@ from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
-from waymesh_operator.cluster.actions import EntityAction
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
-from waymesh_operator.resources.model import (
-    Address,
-    AutoLink,
-    Broker,
-    BrokerTls,
-    LinkRoute,
-    Listener,
-    Ref,
-    Resources,
-    Router,
-    Telemetry,
-)
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Ref, Router, Telemetry
+from waymesh_operator.router_entities.actions import EntityAction
 from waymesh_operator.router_entities.diff import plan_entities
-from waymesh_operator.router_entities.entities import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER, Entity
+from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER, Entity
 from waymesh_operator.routers.management import apply_entity, read_entities
-from waymesh_operator.tls.rollover import next_tls
-from waymesh_operator.tls.state import TlsRequest
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.e2e
 

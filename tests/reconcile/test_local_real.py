@@ -15,7 +15,7 @@ from tests.kit.local_mode import DEADLINE_S, Up, start
 from tests.kit.ports import free_port
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import StateFolder
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.e2e
 

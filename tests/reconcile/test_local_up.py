@@ -16,11 +16,11 @@ from rich.console import Console
 
 from waymesh_operator.cli.up import Screen, Up, UpOptions
 from waymesh_operator.cluster.actions import StopRouter
-from waymesh_operator.local.events import GOOD, Event
+from waymesh_operator.local.status import GOOD, Event
 from waymesh_operator.local.supervisor import Supervisor, shifted_ports
 from waymesh_operator.local.tables import Shown, address_table, event_text, link_table, plan_table, screen
-from waymesh_operator.resources.model import Ref
-from waymesh_operator.routers.views import AddressView
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.routers.management import AddressView
 
 from .local_fakes import FakeNetwork, Stage
 

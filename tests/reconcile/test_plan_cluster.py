@@ -7,30 +7,18 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.cluster.actions import (
-    ApplyObject,
-    ClusterAction,
+from waymesh_operator.cluster.actions import ApplyObject, ClusterAction, DeleteObject, Scale
+from waymesh_operator.cluster.plan import drift, plan_cluster
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Pod, Ref
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
-    DeleteObject,
     DrainRouter,
     QuiesceEntity,
-    Scale,
     UpdateEntity,
 )
-from waymesh_operator.cluster.plan import drift, plan_cluster
-from waymesh_operator.resources.model import (
-    Address,
-    AutoLink,
-    Broker,
-    BrokerTls,
-    LinkRoute,
-    Listener,
-    Pod,
-    Ref,
-    Resources,
-)
-from waymesh_operator.router_entities.entities import (
+from waymesh_operator.router_entities.names import (
     ADDRESS,
     AUTOLINK,
     CONNECTOR,

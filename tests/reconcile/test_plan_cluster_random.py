@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waymesh_operator.cluster.plan import plan_cluster
-from waymesh_operator.resources.model import Address, AutoLink, Broker, LinkRoute, Listener, Ref, Resources
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Ref
 
 from .cluster_model import MESH, ModelCluster, router
 

@@ -8,19 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_operator.cluster.actions import (
-    CreateEntity,
-    CreateRouter,
-    DeleteEntity,
-    RestartRouter,
-    StopRouter,
-    UpdateEntity,
-    WriteSeed,
-)
-from waymesh_operator.cluster.observed import RouterState
+from waymesh_operator.cluster.actions import CreateRouter, RestartRouter, StopRouter, WriteSeed
 from waymesh_operator.local.plan import plan
-from waymesh_operator.resources.model import Address, Listener, Router
-from waymesh_operator.router_entities.entities import ADDRESS, CONNECTOR, LISTENER, LOG, Entity
+from waymesh_operator.resources.dependents import Address
+from waymesh_operator.resources.router import Listener, Router
+from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity
+from waymesh_operator.router_entities.names import ADDRESS, CONNECTOR, LISTENER, LOG, Entity
+from waymesh_operator.routers.observed import RouterState
 
 from .plan_model import MESH, ModelMesh, address, desire
 

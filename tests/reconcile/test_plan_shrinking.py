@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from waymesh_operator.cluster.actions import DrainRouter, Scale, UndrainRouter
-from waymesh_operator.cluster.observed import RouterState
+from waymesh_operator.cluster.actions import Scale
+from waymesh_operator.cluster.mesh import lower_neighbours
 from waymesh_operator.cluster.plan import plan_cluster
-from waymesh_operator.cluster.topology import lower_neighbours
+from waymesh_operator.router_entities.actions import DrainRouter, UndrainRouter
+from waymesh_operator.routers.observed import RouterState
 
 from .cluster_model import ModelCluster
 from .test_plan_cluster import mesh, running

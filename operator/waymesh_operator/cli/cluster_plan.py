@@ -15,24 +15,21 @@ from typing import Any
 from waymesh_client.channel import Tls
 from waymesh_operator.cluster.actions import ClusterAction
 from waymesh_operator.cluster.context import OperatorSettings
-from waymesh_operator.cluster.services import operator_namespace
+from waymesh_operator.cluster.objects import operator_namespace
+from waymesh_operator.cluster.worker.environment import Reporter, World
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.cluster.worker.reporter import Reporter
-from waymesh_operator.cluster.worker.world import World
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
-from waymesh_operator.kube.client import DynamicKube
-from waymesh_operator.kube.connect import find_cluster
+from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR
+from waymesh_operator.kube.client import DynamicKube, find_cluster
 from waymesh_operator.kube.forward import Forwarder
-from waymesh_operator.kube.kinds import OWNED, RESOURCES, SELECTOR
 from waymesh_operator.local.tables import make_console, plan_table
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.validation import check_alone
-from waymesh_operator.routers.client import LiveClient, connect
-from waymesh_operator.routers.secure import KeyFolder
-from waymesh_operator.tls.state import TlsView
+from waymesh_operator.routers.client import KeyFolder, LiveClient, connect
+from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
 from .plan import CHANGES, action_row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from waymesh_operator.router_entities.entities import ROUTER, Entity
+from waymesh_operator.router_entities.names import ROUTER, Entity
 from waymesh_operator.routers.client import LiveClient, connect
 from waymesh_operator.routers.management import read_entities, set_draining
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_operator.cluster.actions import Action, ClusterAction
-from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
-from waymesh_operator.local.supervisor import Supervisor
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor
 from waymesh_operator.local.tables import make_console, plan_table
 from waymesh_operator.routers.client import connect
 

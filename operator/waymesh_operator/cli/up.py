@@ -16,12 +16,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waymesh_operator.local.events import BAD, NOTE, WARN, Event
-from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
-from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
+from waymesh_operator.local.status import BAD, NOTE, WARN, Event
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up, shifted_ports
 from waymesh_operator.local.tables import Shown, event_text, make_console, resource_table, router_table, screen
 from waymesh_operator.routers.client import connect
 

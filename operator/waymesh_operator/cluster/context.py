@@ -1,4 +1,4 @@
-"""What the desired state of a cluster depends on besides the resources, and what is to be said about each of these."""
+"""Facts from outside the resources on which the desired state of a cluster depends."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_operator.resources.model import Resources, Router
-from waymesh_operator.tls.state import MeshTls, TlsRequest
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Router
+from waymesh_operator.router_entities.credentials import SecretData
+from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 MESH_PORT, MANAGEMENT_PORT, LOCAL_PORT, HTTP_PORT = 55671, 55672, 55673, 9090
 """Ports of every router pod. LOCAL_PORT is management without TLS, on the pod's loopback only."""
-SecretData = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +49,6 @@ class ClusterContext:
     claims: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     pod_now: Mapping[str, Any] = field(default_factory=dict)
     restarted_at: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What can be said about a resource before any router is asked.
-
-    `accepted`: it can be carried out as it stands. `resolved_refs`: all it refers to is there. `conflicted`: an older
-    resource has what it wants. `held`: what was made of it before stays as it is. `spared`: what is missing is nothing
-    that the resource needs to do its work. `reason` is one word, `message` is for a person.
-    """
-
-    accepted: bool = True
-    resolved_refs: bool = True
-    conflicted: bool = False
-    reason: str = "Accepted"
-    message: str = ""
-    held: bool = False
-    spared: bool = False
-
-    @property
-    def good(self) -> bool:
-        """Whether it is carried out."""
-        return self.accepted and self.resolved_refs and not self.conflicted
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:

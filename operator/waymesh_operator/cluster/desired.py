@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from waymesh_operator.resources.model import Ref, Resources, Router
-from waymesh_operator.router_entities.entities import (
-    CREDENTIALS,
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref, Router, router_id
+from waymesh_operator.router_entities.builders import (
     MUTUAL,
-    OPERATORS,
-    POD,
-    ROUTER,
-    TELEMETRY_FOLDER,
-    USERS_NAME,
-    Entity,
     Offer,
     Security,
     connector_entity,
-    entity_name,
     http_entity,
     listener_entity,
     log_entities,
     mesh_profile,
     telemetry_entity,
 )
+from waymesh_operator.router_entities.credentials import users_file
+from waymesh_operator.router_entities.names import (
+    CREDENTIALS,
+    OPERATORS,
+    POD,
+    ROUTER,
+    TELEMETRY_FOLDER,
+    USERS_NAME,
+    Entity,
+    entity_name,
+)
 from waymesh_operator.router_entities.placement import Spread, credential_files, spread
-from waymesh_operator.router_entities.verdicts import Verdicts, judge, judge_router
-from waymesh_operator.tls.state import TlsRequest
+from waymesh_operator.router_entities.verdicts import Verdict, Verdicts, judge, judge_router, judge_telemetry
+from waymesh_operator.tls.rollover import TlsRequest
 
-from .cert_manager import cert_manager_objects
-from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext, Verdict
-from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, peers_below, router_id
-from .objects import Manifest
-from .secrets import LIMIT_BYTES, credentials_secret, seed_bytes, seed_config_map, tls_secrets, users_file
-from .seeds import own_seed, shared_seed
-from .services import client_service, disruption_budget, mesh_service, metrics_service, network_policy
+from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
+from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
+from .objects import Manifest, client_service, disruption_budget, mesh_service, metrics_service, network_policy
+from .secrets import LIMIT_BYTES, cert_manager_objects, credentials_secret, seed_bytes, seed_config_map, tls_secrets
 from .stateful_set import image_of, stateful_set
-from .telemetry import judge_telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredClu
         stalled = "tls.issuer is CertManager, but this cluster does not have the API of cert-manager"
     elif router.tls.issuer == "Internal" and context.tls is None:
         stalled = "the certificates of the mesh are not there yet"
-    verdicts["Router", router.ref] = judge_router(router, context, stalled)
+    verdicts["Router", router.ref] = judge_router(router, context.secrets, context.claims, stalled)
     repair = router.drift == "Repair"
     mesh = DesiredMesh(router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused)
     objects = () if stalled else (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
@@ -119,7 +119,7 @@ def _listener_entities(router: Router) -> list[Entity]:
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
     """What routers log and export. While something that the export needs is missing they are told nothing of it."""
     yield from log_entities(router.log_level, dict(router.log_levels))
-    if judge_telemetry(router, context).good:
+    if judge_telemetry(router, context.secrets, context.claims).good:
         yield telemetry_entity(router.telemetry, str(router.ref), TELEMETRY_FOLDER)
 
 

@@ -1,14 +1,28 @@
-"""A Router resource and what refers to it, as single routers."""
+"""The desired routers of a mesh: topology, and the configuration with which each router boots (its seed)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import gzip
+import io
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from waymesh_operator.resources.model import Ref, Router
-from waymesh_operator.router_entities.entities import NOTHING_MORE, OPEN, Entity, Offer, Security
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.router_entities.builders import NOTHING_MORE, OPEN, Offer, Security, router_entity
+from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, Entity
 
-from .topology import lower_neighbours
+FULL_UP_TO = 6
+
+
+def lower_neighbours(ordinal: int, size: int, topology: str) -> tuple[int, ...]:
+    """Ordinals, lowest first, that the router connects to. `topology` is Full, Chordal, or Auto (by size)."""
+    if topology == "Full" or (topology == "Auto" and size <= FULL_UP_TO):
+        return tuple(range(ordinal))
+    steps = (1 << bit for bit in range(ordinal.bit_length()))
+    return tuple(sorted(ordinal - step for step in steps if step <= ordinal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +99,42 @@ class DesiredMesh:
     paused: bool = False
 
 
-def router_id(ref: Ref, ordinal: int) -> str:
-    """The id of a router: it follows from name and ordinal alone, so that no restart changes it."""
-    return f"{ref.name}-{ordinal}"
-
-
 def peers_below(router: Router, ordinal: int) -> tuple[int, ...]:
     """Ordinals that a router connects to."""
     return lower_neighbours(ordinal, router.size, router.topology) if router.role == "interior" else ()
+
+
+SHARED_FILE = "shared.json.gz"
+
+
+@functools.lru_cache(maxsize=1024)
+def seed_text(router: DesiredRouter) -> str:
+    """The whole configuration of one router in one text."""
+    return render((router_entity(router.id, router.mode), *router.entities))
+
+
+def shared_seed(entities: Iterable[Entity]) -> bytes:
+    """What all routers of a mesh boot with, the same octets for the same entities."""
+    packed = io.BytesIO()
+    with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
+        file.write(render(entities).encode())
+    return packed.getvalue()
+
+
+def own_seed(router: DesiredRouter, settings: Mapping[str, Any]) -> str:
+    """What one router boots with besides; `settings` are further attributes of its router entity."""
+    base = router_entity(router.id, router.mode)
+    own = (entity for entity in router.own if entity.type != ROUTER)
+    return render((Entity(ROUTER, base.name, {**base.attributes, **settings}), *own))
+
+
+def render(entities: Iterable[Entity]) -> str:
+    """Entities as text. Log modules that only say what is the default anyway are left out."""
+    told = [e for e in entities if e.type != LOG or e.attributes["enable"] != "default"]
+    return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in told) + "\n]\n"
+
+
+def _row(entity: Entity) -> list[Any]:
+    attributes = {name: value for name, value in entity.attributes.items() if value is not None}
+    named = entity.type not in STANDING_TYPES
+    return [entity.type, {"name": entity.name, **attributes} if named else attributes]

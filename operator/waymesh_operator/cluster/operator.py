@@ -17,24 +17,19 @@ from typing import Any
 
 import kopf
 
-from waymesh_operator.cluster.worker.analytics import AnalyticsWatch
-from waymesh_operator.cluster.worker.audits import Auditor
+from waymesh_operator.cluster.worker.audits import AnalyticsWatch, Auditor
+from waymesh_operator.cluster.worker.environment import Pace, Reporter, World
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool
-from waymesh_operator.cluster.worker.reporter import Reporter
-from waymesh_operator.cluster.worker.world import Pace, World
 from waymesh_operator.errors import KubeError
-from waymesh_operator.handlers.events import HEARTBEAT, register, settings
-from waymesh_operator.handlers.watch_guard import WatchGuard
-from waymesh_operator.kube.api import KubeClient
-from waymesh_operator.kube.connect import TOKEN_FILE, Cluster
-from waymesh_operator.kube.kinds import OWNED, RESOURCES, SELECTOR
-from waymesh_operator.routers.secure import KeyFolder, Reach, SecureReach
+from waymesh_operator.handlers.events import HEARTBEAT, WatchGuard, register, settings
+from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR, KubeClient
+from waymesh_operator.kube.client import TOKEN_FILE, Cluster
+from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
 
 from .context import OperatorSettings
-from .health import Beat, Health, HealthServer
 from .lease import Lease
-from .metrics import Metrics
+from .monitoring import Beat, Health, HealthServer, Metrics
 
 log = logging.getLogger(__name__)
 BEAT_S = 20.0

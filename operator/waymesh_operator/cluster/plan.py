@@ -1,40 +1,44 @@
-"""The planner of a cluster.
-
-What always holds for a plan:
-- the same desired and observed state give the same plan, and once all of it has come true the next one is empty;
-- any step may fail, or the operator end after any step: the next plan goes on from what is there;
-- what running routers are told comes before what they boot with next time, so that a change counts as handed out only
-  when both are done; both come before any pod is made or goes;
-- routers leave highest ordinal first, and drained, several at a time where each keeps a neighbour that stays; what is
-  placed on single routers is on its new place before it goes from the old one;
-- what no resource asked for is never touched.
-"""
+"""What is: the routers and objects of one mesh as they were last seen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_operator.router_entities.diff import plan_entities
-from waymesh_operator.router_entities.entities import STANDING_TYPES, Entity
-
-from .actions import (
-    ApplyObject,
-    ClusterAction,
+from waymesh_operator.resources.router import router_id
+from waymesh_operator.router_entities.actions import (
     DeleteEntity,
-    DeleteObject,
     DrainRouter,
     EntityAction,
     QuiesceEntity,
-    Scale,
     UndrainRouter,
 )
+from waymesh_operator.router_entities.diff import plan_entities
+from waymesh_operator.router_entities.names import STANDING_TYPES, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState, Trouble
+
+from .actions import ApplyObject, ClusterAction, DeleteObject, Scale
 from .desired import DesiredCluster
-from .differences import needs_apply
-from .mesh import router_id
-from .objects import LEAVING_ANNOTATION, Manifest, with_replicas
-from .observed import ObservedCluster, ObservedRouter, RouterState
+from .objects import LEAVING_ANNOTATION, Manifest, needs_apply, with_replicas
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCluster:
+    """One mesh in a cluster.
+
+    `objects` are the live ones with the Router's label, by (kind, name). `mesh` has every router whose pod exists, also
+    one that ends. `draining` is the drainStatus (none, draining, drained) of each router that answers; for a router
+    that does not, there is no entry. `hindrances` has the trouble of routers that do not run, those without a pod too.
+    `fresh` are running routers that have not had all of the configuration yet.
+    """
+
+    objects: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    mesh: ObservedMesh = field(default_factory=ObservedMesh)
+    draining: Mapping[str, str] = field(default_factory=dict)
+    hindrances: Mapping[str, Trouble] = field(default_factory=dict)
+    fresh: frozenset[str] = frozenset()
+
 
 STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
 REMOVABLE = ("Service", "NetworkPolicy", "PodDisruptionBudget", "Issuer", "Certificate")

@@ -1,24 +1,20 @@
-"""The Secrets and the seed ConfigMap of a Router: what its pods mount as folders."""
+"""The Secrets and the seed ConfigMap of a Router, and the cert-manager objects if cert-manager writes the Secrets."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from typing import Any
 
-from waymesh_amqp.credentials import prepared
-from waymesh_amqp.users import UserFile
-from waymesh_operator.resources.model import Broker, Router
-from waymesh_operator.router_entities.entities import USERS_NAME, credential_file
-from waymesh_operator.tls.state import MeshTls
+from waymesh_operator.resources.router import Router
+from waymesh_operator.router_entities.credentials import SecretData
+from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
-from .context import SecretData
-from .objects import Manifest, make
-from .seeds import SHARED_FILE
+from .mesh import SHARED_FILE
+from .objects import Manifest, labels_of, make
 
 LIMIT_BYTES = 1 << 20
 """What the API server takes as contents of a ConfigMap or Secret."""
-STORED_KEYS = "{SCRAM-"
-"""A value that begins so holds stored keys; anything else is a password."""
 
 
 def seed_config_map(router: Router, shared: bytes, own: Mapping[str, str]) -> Manifest:
@@ -45,54 +41,64 @@ def credentials_secret(router: Router, data: SecretData) -> Manifest:
     return _secret(router, "-credentials", data)
 
 
-def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> dict[str, bytes]:
-    """The files that a Broker's connector refers to, from the Secrets that the Broker names."""
-    found = {}
-    wanted = {"EXTERNAL": ("tls.crt", "tls.key")}.get(broker.mechanism, ("password",))
-    for part in wanted:
-        if part in auth:
-            found[credential_file(broker.ref, part)] = auth[part]
-    if "ca.crt" in authorities:
-        found[credential_file(broker.ref, "ca.crt")] = authorities["ca.crt"]
-    return found
-
-
-def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The user file made of a Secret (user → password or stored keys), and why some users are not in it, by user.
-
-    Routers read the file by the same parser, so they refuse no line of it.
-    """
-    lines: dict[str, str] = {}
-    bad: dict[str, str] = {}
-    for user in sorted(users):
-        try:
-            line = _user_line(user, users[user])
-        except ValueError as error:
-            bad[user] = str(error)
-        else:
-            if lines.setdefault(prepared(user), line) is not line:
-                bad[user] = "another name in the Secret looks the same"
-    return {f"{USERS_NAME}.users": "".join(f"{line}\n" for line in lines.values()).encode()}, bad
-
-
-def _user_line(user: str, value: bytes) -> str:
-    """A line of the user file. Raises ValueError for what is no usable password and no usable stored keys."""
-    try:
-        text = value.decode("utf-8").removesuffix("\n")
-    except UnicodeDecodeError:
-        raise ValueError("not UTF-8 text") from None
-    if text.splitlines() != [text] or "\0" in text:
-        raise ValueError("not one line of text")
-    line = f"{user}:{text}" if text.startswith(STORED_KEYS) else f"{user}:{{plain}}{text}"
-    parsed = UserFile.parse(line)
-    for problem in parsed.problems:
-        raise ValueError(problem.reason)
-    if parsed.lookup(user) is None:
-        raise ValueError("not the name of a user: it begins with # or a blank, ends with a blank, or holds a colon")
-    return line
-
-
 def _secret(router: Router, suffix: str, data: SecretData) -> Manifest:
     encoded = {name: base64.b64encode(value).decode() for name, value in sorted(data.items())}
     kind = "kubernetes.io/tls" if "tls.crt" in data else "Opaque"  # as cert-manager has it; it can never change
     return make(router, "v1", "Secret", suffix, {"type": kind, "data": encoded})
+
+
+_API = "cert-manager.io/v1"
+_OPERATOR = "waymesh-operator"
+_AUTHORITY_HOURS, _LEAF_HOURS = 3650 * 24, 90 * 24
+
+
+def cert_manager_objects(router: Router, cluster_domain: str) -> list[Manifest]:
+    """Certificates of the routers and the operator; issuers too, unless the Router names one."""
+    name = router.ref.name
+    request = TlsRequest(name, router.ref.namespace, cluster_domain)
+    chosen = router.tls.issuer_ref
+    own = [] if chosen else _own_authority(router)
+    issuer = dict(zip(("name", "kind", "group"), chosen)) if chosen else _issuer(f"{name}-ca")
+    return [
+        *own,
+        _certificate(router, "-tls", name, list(request.names), issuer),
+        _certificate(router, "-operator-tls", _OPERATOR, list(request.operator_names), issuer),
+    ]
+
+
+def _own_authority(router: Router) -> list[Manifest]:
+    """An authority of the mesh's own, kept by cert-manager."""
+    name = router.ref.name
+    spec = {
+        "isCA": True,
+        "commonName": f"{name} authority",
+        "secretName": f"{name}-ca",
+        "secretTemplate": {"labels": labels_of(name)},
+        "duration": f"{_AUTHORITY_HOURS}h",
+        "privateKey": {"algorithm": "ECDSA", "size": 256},
+        "issuerRef": _issuer(f"{name}-selfsigned"),
+    }
+    return [
+        make(router, _API, "Issuer", "-selfsigned", {"spec": {"selfSigned": {}}}),
+        make(router, _API, "Certificate", "-ca", {"spec": spec}),
+        make(router, _API, "Issuer", "-ca", {"spec": {"ca": {"secretName": f"{name}-ca"}}}),
+    ]
+
+
+def _certificate(router: Router, suffix: str, common_name: str, names: list[str], issuer: dict[str, str]) -> Manifest:
+    spec: dict[str, Any] = {
+        "secretName": router.ref.name + suffix,
+        "secretTemplate": {"labels": labels_of(router.ref.name)},
+        "commonName": common_name,
+        "dnsNames": names,
+        "duration": f"{_LEAF_HOURS}h",
+        "renewBefore": f"{_LEAF_HOURS // 3}h",
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "usages": ["server auth", "client auth", "digital signature"],
+        "issuerRef": issuer,
+    }
+    return make(router, _API, "Certificate", suffix, {"spec": spec})
+
+
+def _issuer(name: str) -> dict[str, str]:
+    return {"name": name, "kind": "Issuer", "group": "cert-manager.io"}

@@ -7,16 +7,16 @@ Secrets, which are outside the template.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from waymesh_operator.resources.model import Router
-from waymesh_operator.router_entities.entities import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER
+from waymesh_operator.resources.router import S3, Router, router_id
+from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER
+from waymesh_operator.router_entities.verdicts import S3_KEYS, judge_telemetry
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
-from .mesh import router_id
+from .mesh import SHARED_FILE
 from .objects import LEAVING_ANNOTATION, RESTARTED_ANNOTATION, Manifest, labels_of, make, marked, selector_of
-from .seeds import SHARED_FILE
-from .telemetry import VOLUME, uploader, volume
 
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
@@ -163,3 +163,58 @@ def _port(name: str, number: int) -> dict[str, Any]:
 def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:
     get = {"path": path, "port": "http"}
     return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
+
+
+VOLUME, UPLOADER = "telemetry", "upload"
+
+
+def volume(router: Router, context: ClusterContext) -> Mapping[str, Any]:
+    """The volume of the exported files.
+
+    A pod has one even while nothing is exported: so the export is turned on and off without a restart.
+    """
+    if not judge_telemetry(router, context.secrets, context.claims).good:
+        return _named(context.pod_now.get("volumes"), VOLUME) or _empty()
+    if router.telemetry.target == "Claim":
+        return {"name": VOLUME, "persistentVolumeClaim": {"claimName": router.telemetry.claim}}
+    return _empty()
+
+
+def uploader(router: Router, context: ClusterContext, base: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The container that hands the files on to S3, if they go there; `base` is what it has like the router's.
+
+    It begins before the router and ends after it, so that the files of the router's last moments go, too.
+    """
+    if not judge_telemetry(router, context.secrets, context.claims).good:
+        return _named(context.pod_now.get("initContainers"), UPLOADER)
+    s3 = router.telemetry.s3
+    if s3 is None:
+        return None
+    return {
+        **base,
+        "name": UPLOADER,
+        "restartPolicy": "Always",
+        "command": ["waymesh-upload", *_words(s3)],
+        "env": [_from_secret(key, s3.secret) for key in S3_KEYS] if s3.secret else [],
+        "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "192Mi"}},
+        "volumeMounts": [{"name": VOLUME, "mountPath": TELEMETRY_FOLDER}, {"name": "tmp", "mountPath": "/tmp"}],
+    }
+
+
+def _words(s3: S3) -> list[str]:
+    target = "/".join(part for part in (f"s3://{s3.bucket}", s3.prefix.strip("/")) if part)
+    options = {"--spool": TELEMETRY_FOLDER, "--target": target, "--endpoint": s3.endpoint, "--region": s3.region}
+    return [word for name, value in options.items() if value for word in (name, value)]
+
+
+def _from_secret(key: str, secret: str) -> dict[str, Any]:
+    """Optional: a Secret that goes later must not keep the router in the same pod from starting."""
+    return {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}}}
+
+
+def _empty() -> Mapping[str, Any]:
+    return {"name": VOLUME, "emptyDir": {}}
+
+
+def _named(items: Iterable[Mapping[str, Any]] | None, name: str) -> Mapping[str, Any] | None:
+    return next((item for item in items or () if item["name"] == name), None)

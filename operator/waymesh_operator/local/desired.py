@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from waymesh_operator.cluster.context import SecretData
 from waymesh_operator.cluster.desired import DesiredCluster
 from waymesh_operator.cluster.mesh import (
     DesiredConnector,
@@ -14,20 +13,19 @@ from waymesh_operator.cluster.mesh import (
     DesiredRouter,
     Place,
     peers_below,
-    router_id,
 )
-from waymesh_operator.resources.model import Resources, Router
-from waymesh_operator.router_entities.entities import (
-    CREDENTIALS,
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Router, router_id
+from waymesh_operator.router_entities.builders import (
     OPEN,
-    OPERATORS,
-    TELEMETRY_FOLDER,
     Offer,
     connector_entity,
     listener_entity,
     log_entities,
     telemetry_entity,
 )
+from waymesh_operator.router_entities.credentials import SecretData
+from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
 from waymesh_operator.router_entities.placement import Spread, credential_files, spread
 from waymesh_operator.router_entities.verdicts import judge
 

@@ -6,19 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from waymesh_operator.cluster.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
-from waymesh_operator.cluster.observed import ObservedMesh, ObservedRouter, RouterState
 from waymesh_operator.errors import LiveError
-from waymesh_operator.resources.model import Ref
-from waymesh_operator.router_entities.entities import LISTENER, Entity
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.names import LISTENER, Entity
 from waymesh_operator.routers.client import LiveClient
-from waymesh_operator.routers.management import apply_entity, read_entities
-from waymesh_operator.routers.views import AddressView, read_addresses, read_router
+from waymesh_operator.routers.management import AddressView, apply_entity, read_addresses, read_entities, read_router
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 
-from .events import BAD, GOOD, NOTE, WARN, Event, Sink
-from .ports import LOOPBACK, is_free
-from .processes import Launcher, usage
-from .router import LocalRouter
-from .state import StateFolder
+from .processes import Launcher, LocalRouter, usage
+from .state import LOOPBACK, StateFolder, is_free
+from .status import BAD, GOOD, NOTE, WARN, Event, Sink
 
 Connect = Callable[[str], LiveClient]
 ASK_SOON_S, ASK_SOON_UNTIL_S, ASK_LATER_S = 0.05, 5.0, 2.0

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from waymesh_operator.cluster.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
-from waymesh_operator.cluster.mesh import DesiredMesh, DesiredRouter
-from waymesh_operator.cluster.observed import ObservedMesh, ObservedRouter, RouterState
-from waymesh_operator.cluster.seeds import seed_text
+from waymesh_operator.cluster.mesh import DesiredMesh, DesiredRouter, seed_text
 from waymesh_operator.router_entities.diff import plan_entities
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 
 
 def plan(desired: DesiredMesh, observed: ObservedMesh) -> tuple[Action, ...]:

@@ -1,4 +1,4 @@
-"""What refers to a Router in local mode: how it stands on the routers, told when it changes."""
+"""Events of local mode, and the state of the resources of a mesh, reported when it changes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,26 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waymesh_operator.cluster.desired import DesiredCluster
-from waymesh_operator.cluster.observed import ObservedCluster, ObservedMesh
+from waymesh_operator.cluster.plan import ObservedCluster
+from waymesh_operator.cluster.status.conditions import Seen
 from waymesh_operator.cluster.status.dependents import autolink_status, broker_status, linkroute_status
-from waymesh_operator.cluster.status.seen import Seen
-from waymesh_operator.resources.model import Broker, Dependent, Ref, Resources
+from waymesh_operator.resources.dependents import Broker, Dependent, Resources
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.routers.observed import ObservedMesh
 
-from .events import GOOD, WARN, Event, Sink
+GOOD, NOTE, WARN, BAD = "good", "note", "warn", "bad"
 
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: how it is to be taken (good, note, warn, bad), and what, in one line."""
+
+    level: str
+    text: str
+
+
+Sink = Callable[[Event], None]
+"""Takes events as they happen."""
 _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "Broker": broker_status,
     "AutoLink": autolink_status,

@@ -13,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from waymesh_operator.cluster.actions import Action, ClusterAction
-from waymesh_operator.cluster.observed import RouterState
-from waymesh_operator.resources.model import AutoLink, Broker, LinkRoute, Ref
-from waymesh_operator.routers.views import AddressView
+from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.routers.management import AddressView
+from waymesh_operator.routers.observed import RouterState
 
-from .events import BAD, GOOD, NOTE, WARN, Event
 from .mesh import LocalMesh
-from .router import LocalRouter
-from .status import ResourceView
+from .processes import LocalRouter
+from .status import BAD, GOOD, NOTE, WARN, Event, ResourceView
 
 STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
 STATES = {

@@ -10,14 +10,24 @@ from typing import Any, TypeVar
 
 from waymesh_operator.errors import ManifestError, Problem
 
-from .conflicts import autolink_conflicts, conflicts, linkroute_conflicts
-from .crds import GROUP, Crd
+from .crds import GROUP, SECRET, Crd, secret_data, secret_findings
+from .dependents import (
+    Address,
+    AutoLink,
+    Dependent,
+    LinkRoute,
+    Resources,
+    autolink_conflicts,
+    conflicts,
+    linkroute_conflicts,
+    parse_address,
+    parse_autolink,
+    parse_broker,
+    parse_linkroute,
+)
 from .manifests import Document, Path_, show_path
-from .model import Address, AutoLink, Dependent, LinkRoute, Ref, Resources, Router
-from .parse import parse_address, parse_autolink, parse_broker, parse_linkroute, parse_router, ref_of
-from .rules import rule_findings
-from .schema import findings, with_defaults, without_nulls
-from .secrets import SECRET, secret_data, secret_findings
+from .router import Ref, Router, parse_router, ref_of
+from .schema import findings, rule_findings, with_defaults, without_nulls
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _ROUTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")

@@ -1,23 +1,101 @@
-"""Steps that make the entities of one running router those that are wanted."""
+"""Comparison of the entities a router should have with those it has, and the actions that remove the differences."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from waymesh_operator.cluster.actions import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
+from waymesh_schema.convert import convert
+from waymesh_schema.entities import entity_type
 
-from .entities import (
+from .actions import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
+from .names import (
+    ADDRESS,
+    AUTOLINK,
+    CONNECTOR,
+    LINKROUTE,
+    LISTENER,
     MANAGED_TYPES,
     QUIESCING,
     Entity,
-    changed_attributes,
-    creatable,
-    exclusive_key,
     free_name,
     keeps_name,
     quiesces,
-    updatable,
 )
+
+
+def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
+    """Attributes of `wanted` whose live value means something else: name → (live, wanted). Names are not compared.
+
+    Values are compared as the schema reads them: `"5672"` and 5672, or an absent value and its default, are the same.
+    """
+    table = entity_type(wanted.type).attributes
+    changed = {}
+    for name, value in wanted.attributes.items():
+        if value == live.attributes.get(name) or name in SECRETS or (name in LATER and name not in live.attributes):
+            continue
+        attribute = table[name]
+        is_, should = (
+            attribute.default if v is None else convert(attribute, v) for v in (live.attributes.get(name), value)
+        )
+        if is_ != should and not (_phase_default(wanted, name, is_, should)):
+            changed[name] = (is_, should)
+    if live.attributes.get(QUIESCING):
+        changed[QUIESCING] = (True, False)
+    return changed
+
+
+LATER = ("peerNames",)
+"""Attributes that routers of older images do not have: a listener is not made anew, in vain, because of them."""
+SECRETS = ("saslPassword", "password")
+"""Attributes that a router does not tell. They hold the path of a file, which follows from the entity's name."""
+
+
+def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
+    """Whether a phase that the manifest leaves open is reported as the number that it comes out at."""
+    if should is not None or name not in ("ingressPhase", "egressPhase", "phase"):
+        return False
+    if name == "phase":
+        return bool(is_ == (1 if wanted.attributes.get("direction") == "in" else 0))
+    return bool(is_ == (1 if name == "egressPhase" and wanted.attributes.get("waypoint") else 0))
+
+
+def exclusive_key(entity: Entity) -> tuple[str, ...]:
+    """What no two entities of a router may share, besides the name: an address its match, a listener its port."""
+    attributes = entity.attributes
+    if entity.type == ADDRESS:
+        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
+        return (entity.type, kind, str(attributes.get(kind)))
+    if entity.type == LISTENER:
+        return (entity.type, str(attributes.get("port")))
+    if entity.type == LINKROUTE:
+        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
+        return (entity.type, kind, str(attributes.get(kind)), str(attributes.get("direction")), _target(entity))
+    if entity.type == AUTOLINK:
+        return (entity.type, entity.name, *(str(attributes.get(name)) for name in _OF_AUTOLINK))
+    if entity.type == CONNECTOR and not keeps_name(entity):
+        return (entity.type, str(attributes.get("host")), str(attributes.get("port")))
+    return (entity.type, entity.name)
+
+
+_OF_AUTOLINK = ("address", "direction", "phase", "externalAddress", "fallback", "connection", "containerId")
+"""With another value of one of these it is another link, for which there is room beside the former."""
+
+
+def _target(entity: Entity) -> str:
+    return str(entity.attributes.get("connection") or entity.attributes.get("containerId"))
+
+
+def creatable(entity: Entity) -> bool:
+    """Whether entities of this type can be made at run time; the others a router has from its start."""
+    return "CREATE" in entity_type(entity.type).operations
+
+
+def updatable(entity: Entity, attributes: Mapping[str, Any]) -> bool:
+    """Whether all these attributes of a live entity can be changed by UPDATE."""
+    kind = entity_type(entity.type)
+    return "UPDATE" in kind.operations and all(kind.attributes[name].update for name in attributes)
+
 
 _RANK = {kind: rank for rank, kind in enumerate(MANAGED_TYPES)}
 Name = tuple[str, str]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.cluster.context import SecretData
-from waymesh_operator.cluster.mesh import router_id
-from waymesh_operator.cluster.secrets import broker_files
-from waymesh_operator.resources.model import Broker, Resources, Router
+from waymesh_operator.resources.dependents import Broker, Resources
+from waymesh_operator.resources.router import Router, router_id
 
-from .entities import CREDENTIALS, Entity, address_entity, autolink_entities, broker_entities, linkroute_entities
+from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities
+from .credentials import SecretData, broker_files
+from .names import CREDENTIALS, Entity
 from .verdicts import Verdicts
 
 

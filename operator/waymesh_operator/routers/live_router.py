@@ -11,16 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from waymesh_client.channel import Tls
-from waymesh_operator.cluster.actions import DrainRouter, EntityAction, UndrainRouter
-from waymesh_operator.cluster.observed import RouterFacts
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.entities import AUTOLINK, LINKROUTE, ROUTER, Entity, of_broker
-from waymesh_operator.tls.state import TlsView
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, ROUTER, Entity, of_broker
+from waymesh_operator.tls.rollover import TlsView
 
-from .management import apply_entity, read_entities, set_draining
+from .client import Reach
+from .management import apply_entity, read_consumers, read_entities, read_known, set_draining
+from .observed import RouterFacts
 from .pods import PodView
-from .secure import Reach
-from .views import read_consumers, read_known
 
 ENTITIES_S = 30.0
 """How old what we know of a router's entities may become while nobody but us changes them."""
@@ -28,7 +27,6 @@ STATES_S = 2.0
 """How old what we know of the state of connections to brokers, and of links to them, may become."""
 FACTS_S = 1.0
 TLS_S = 300.0
-RouterAction = EntityAction | DrainRouter | UndrainRouter
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from waymesh_client.errors import ClientError, ConnectionFailed, ManagementError
-from waymesh_operator.cluster.actions import CreateEntity, DeleteEntity, UpdateEntity
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.entities import ADDRESS, LOG, MANAGED_TYPES, Entity
-from waymesh_operator.routers.management import apply_entity, read_entities
-from waymesh_operator.routers.views import read_addresses, read_router, unsettled
+from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity
+from waymesh_operator.router_entities.names import ADDRESS, LOG, MANAGED_TYPES, Entity
+from waymesh_operator.routers.management import apply_entity, read_addresses, read_entities, read_router, unsettled
 
 pytestmark = pytest.mark.engine_independent
 

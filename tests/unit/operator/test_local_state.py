@@ -15,7 +15,7 @@ import pytest
 from waymesh_operator.errors import LocalError
 from waymesh_operator.local.processes import ChildProcess, FoundProcess, SystemLauncher, router_command, usage
 from waymesh_operator.local.state import StateFolder, default_root
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from waymesh_operator.errors import ManifestError
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import parse_text
-from waymesh_operator.resources.rules import rule_findings
-from waymesh_operator.resources.schema import findings, with_defaults
+from waymesh_operator.resources.schema import findings, rule_findings, with_defaults
 from waymesh_operator.resources.validation import check
 
 pytestmark = pytest.mark.engine_independent

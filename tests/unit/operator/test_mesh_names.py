@@ -9,11 +9,12 @@ import pytest
 
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.resources.model import Listener, Ref, Resources, Router, RouterTls
-from waymesh_operator.router_entities.entities import Entity, changed_attributes
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Listener, Ref, Router, RouterTls
+from waymesh_operator.router_entities.diff import changed_attributes
+from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.tls.certificates import dns_names, issue
-from waymesh_operator.tls.rollover import next_tls
-from waymesh_operator.tls.state import MeshTls, TlsRequest
+from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls
 from waymesh_router.runtime.peer_names import refused_name
 
 pytestmark = pytest.mark.engine_independent

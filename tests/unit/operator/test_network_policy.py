@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from waymesh_operator.cluster.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
-from waymesh_operator.cluster.services import network_policy, operator_namespace
-from waymesh_operator.resources.model import Listener, Ref, Router
+from waymesh_operator.cluster.objects import network_policy, operator_namespace
+from waymesh_operator.resources.router import Listener, Ref, Router
 
 pytestmark = pytest.mark.engine_independent
 

@@ -22,8 +22,7 @@ from waymesh_operator.tls.certificates import (
     renewal_due,
     split_pem,
 )
-from waymesh_operator.tls.rollover import next_tls
-from waymesh_operator.tls.state import MeshTls, Phase, TlsRequest, TlsView
+from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 
 pytestmark = pytest.mark.engine_independent
 

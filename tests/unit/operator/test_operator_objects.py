@@ -14,23 +14,10 @@ import pytest
 from waymesh_amqp.users import make_line
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
 from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
-from waymesh_operator.cluster.differences import needs_apply
-from waymesh_operator.cluster.objects import Manifest
-from waymesh_operator.resources.model import (
-    Address,
-    AutoLink,
-    Broker,
-    BrokerTls,
-    LinkRoute,
-    Listener,
-    Pod,
-    Ref,
-    Resources,
-    Router,
-    RouterTls,
-)
-from waymesh_operator.tls.rollover import next_tls
-from waymesh_operator.tls.state import TlsRequest
+from waymesh_operator.cluster.objects import Manifest, needs_apply
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Pod, Ref, Router, RouterTls
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 from waymesh_schema.config import parse_json
 
 pytestmark = pytest.mark.engine_independent

@@ -12,17 +12,17 @@ import pytest
 from waymesh_operator.cluster.actions import DeleteObject
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.observed import ObservedCluster, ObservedMesh, ObservedRouter, RouterFacts, RouterState
-from waymesh_operator.cluster.plan import Drift
+from waymesh_operator.cluster.plan import Drift, ObservedCluster
+from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
-from waymesh_operator.cluster.status.seen import Seen, consumers_by_address
 from waymesh_operator.resources.crds import load_crds
-from waymesh_operator.resources.model import S3, Address, AutoLink, Broker, LinkRoute, Ref, Resources, Router, Telemetry
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
+from waymesh_operator.resources.router import S3, Ref, Router, Telemetry
 from waymesh_operator.resources.schema import findings
-from waymesh_operator.router_entities.entities import LINKROUTE, Entity
-from waymesh_operator.tls.rollover import next_tls
-from waymesh_operator.tls.state import TlsRequest
+from waymesh_operator.router_entities.names import LINKROUTE, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent
 

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from tests.unit.operator.test_operator_status import ALL, CONTEXT, NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.cluster.context import Verdict
 from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.observed import ObservedCluster, ObservedMesh, RouterState, Trouble
-from waymesh_operator.cluster.plan import Drift
+from waymesh_operator.cluster.plan import Drift, ObservedCluster
 from waymesh_operator.cluster.status.router import router_status
-from waymesh_operator.resources.model import Pod, Ref
-from waymesh_operator.routers.pods import pod_view
-from waymesh_operator.routers.trouble import event_trouble
+from waymesh_operator.resources.router import Pod, Ref
+from waymesh_operator.router_entities.verdicts import Verdict
+from waymesh_operator.routers.observed import ObservedMesh, RouterState, Trouble
+from waymesh_operator.routers.pods import event_trouble, pod_view
 
 pytestmark = pytest.mark.engine_independent
 

@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waymesh_operator.cluster.context import Verdict
 from waymesh_operator.cluster.mesh import DesiredRouter
-from waymesh_operator.cluster.observed import RouterState
-from waymesh_operator.resources.model import Address, AutoLink, Broker, Dependent, LinkRoute
-from waymesh_operator.router_entities.entities import (
-    CONNECTOR,
-    QUIESCING,
-    Entity,
-    address_entity,
-    autolink_entities,
-    broker_name,
-    linkroute_entities,
-)
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
+from waymesh_operator.router_entities.builders import address_entity, autolink_entities, linkroute_entities
+from waymesh_operator.router_entities.names import CONNECTOR, QUIESCING, Entity, broker_name
+from waymesh_operator.router_entities.verdicts import Verdict
+from waymesh_operator.routers.observed import RouterState
 
-from .conditions import Condition, rendered
-from .seen import Seen
+from .conditions import Condition, Seen, rendered
 
 LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
 WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")

@@ -8,15 +8,13 @@ from typing import Any
 
 from waymesh_operator.cluster.mesh import DesiredMesh
 from waymesh_operator.cluster.objects import ROUTER_LABEL
-from waymesh_operator.cluster.observed import ObservedRouter, RouterState, Trouble
-from waymesh_operator.resources.model import Router
-from waymesh_operator.router_entities.entities import OWNED_PREFIX
+from waymesh_operator.resources.router import Router
+from waymesh_operator.router_entities.names import OWNED_PREFIX
+from waymesh_operator.routers.observed import ObservedRouter, RouterState, Trouble
 from waymesh_operator.tls.certificates import expires
 
-from .conditions import Condition, rendered, timestamp
+from .conditions import Condition, Seen, rendered, timestamp
 from .dependents import verdict_conditions
-from .phase import phase
-from .seen import Seen
 
 _STATES = {
     RouterState.STARTING: "Starting",
@@ -25,7 +23,7 @@ _STATES = {
     RouterState.WAITING: "Lost",
     RouterState.DRAINING: "Draining",
 }
-NOT_READY = ("Stalled", "Failed", "Refused")
+NOT_READY_REASONS = ("Stalled", "Failed", "Refused")
 """Reasons of Programmed for which a mesh is not ready."""
 TOLD_FOR = timedelta(minutes=5)
 """How long a status says that drift was repaired."""
@@ -242,7 +240,7 @@ def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condi
             message = f"{_told(troubles)}; waiting for {_some(waiting)}"
             return Condition("Ready", False, next(iter(troubles.values())).word, message)
         return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
-    if others["Programmed"].reason in NOT_READY:
+    if others["Programmed"].reason in NOT_READY_REASONS:
         return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
     if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
@@ -254,3 +252,27 @@ def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condi
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+PAUSED, STALLED, ROLLING, DRAINING, SCALING = "Paused", "Stalled", "Rolling", "Draining", "Scaling"
+STARTING, READY, NOT_READY = "Starting", "Ready", "NotReady"
+
+
+def phase(router: Router, seen: Seen, conditions: Mapping[str, Condition], before: Mapping[str, Any]) -> str:
+    """The word. `before` is the former status: a mesh that grows is Scaling until its new routers are in it."""
+    live = seen.observed.mesh.routers
+    running = sum(one.state is RouterState.RUNNING for one in live.values())
+    converged = conditions["Converged"].holds is True
+    if router.paused:
+        return PAUSED
+    if conditions["Stalled"].holds is True:
+        return STALLED
+    if conditions["RestartPending"].reason == ROLLING:
+        return ROLLING
+    if conditions["Draining"].holds is True or any(one.ordinal >= router.size for one in live.values()):
+        return DRAINING
+    if running and (len(live) < router.size or (before.get("phase") == SCALING and not converged)):
+        return SCALING
+    if conditions["Ready"].holds is True:
+        return READY
+    return NOT_READY if converged else STARTING

@@ -1,26 +1,27 @@
 """Full lists from time to time, beside the watches.
 
-They fill the inventory before anything is done. Later they find what watches lose: after a gap kopf lists anew and
-tells of what is there, but not of what has gone meanwhile. And they find out about a watch that is dead while it seems
-to live: what a list shows must come through the watch too.
+They fill the inventory before anything is done. Later they find what watches lose: after a gap kopf lists again and
+reports what exists, but not what has been deleted meanwhile. They also detect a watch that is dead while it seems to be
+alive: what a list shows must come through the watch too. Jobs of analytics are listed here as well, for a metric.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.kinds import OWNED, RESOURCES, SELECTOR, Kind
+from waymesh_operator.kube.api import CRON_JOB, JOB, OWNED, RESOURCES, SELECTOR, Kind
 
-from .inventory import Key, key_of, version_of
-from .world import World
+from .environment import World
+from .inventory import Key, Object, key_of, version_of
 
 log = logging.getLogger(__name__)
-EVERY_S, RETRY_S = 120.0, 2.0
+AUDIT_EVERY_S, RETRY_S = 120.0, 2.0
 PATIENCE_S = 60.0
 """How long a change that a list shows may take to come through the watch."""
 
@@ -49,7 +50,7 @@ class Auditor:
     async def run(self) -> None:
         """Audits for ever."""
         while True:
-            await asyncio.sleep(EVERY_S * (1 + self.world.rng.uniform(-0.2, 0.2)))
+            await asyncio.sleep(AUDIT_EVERY_S * (1 + self.world.rng.uniform(-0.2, 0.2)))
             try:
                 await self.once()
             except KubeError as error:
@@ -90,3 +91,53 @@ class Auditor:
         if news or lost:
             log.info("an audit of %s found %d changes and %d removals", kind.plural, len(news), lost)
             self.world.metrics.missed.labels(kind.kind).inc(len(news) + lost)
+
+
+ANALYTICS_SELECTOR = "app.kubernetes.io/name=waymesh-analytics"
+INSTANCE = "app.kubernetes.io/instance"
+ANALYTICS_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyticsWatch:
+    """Looks at the Jobs and CronJobs of analytics in all namespaces (`namespaces` empty) or in some."""
+
+    world: World
+    namespaces: Sequence[str] = ()
+
+    async def run(self) -> None:
+        """Looks for ever."""
+        while True:
+            try:
+                await self.once()
+            except KubeError as error:
+                log.debug("the jobs of analytics cannot be listed: %s", error)
+            await asyncio.sleep(ANALYTICS_EVERY_S)
+
+    async def once(self) -> None:
+        """One look. Raises KubeError."""
+        found: list[Object] = []
+        for kind in (JOB, CRON_JOB):
+            for namespace in self.namespaces or (None,):
+                found += await self.world.kube.list(kind, namespace, ANALYTICS_SELECTOR)
+        for (place, instance), moment in latest(found).items():
+            self.world.metrics.analytics.labels(place, instance).set(moment)
+
+
+def latest(jobs: Iterable[Object]) -> dict[tuple[str, str], float]:
+    """By namespace and release the seconds since 1970 at which a job last succeeded."""
+    found: dict[tuple[str, str], float] = {}
+    for job in jobs:
+        metadata = job["metadata"]
+        key = metadata["namespace"], str((metadata.get("labels") or {}).get(INSTANCE, ""))
+        for moment in _successes(job):
+            found[key] = max(moment, found.get(key, 0.0))
+    return found
+
+
+def _successes(job: Object) -> Iterator[float]:
+    """A Job that succeeded says when it was completed, a CronJob when the last one was that it made."""
+    status: dict[str, Any] = job.get("status") or {}
+    for name in ("completionTime", "lastSuccessfulTime"):
+        if status.get(name):
+            yield datetime.fromisoformat(status[name]).timestamp()

@@ -1,4 +1,4 @@
-"""The latest of every object that is watched, by the mesh that it belongs to.
+"""The latest version of every watched object, by the mesh that it belongs to.
 
 It is fed by watches, by audits (full lists, which find what a watch has missed), and by the answers to our own writes:
 what we have just done is never mistaken for something still to do.
@@ -6,13 +6,27 @@ what we have just done is never mistaken for something still to do.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_operator.kube.kinds import RESOURCES, SELECTOR
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import RESOURCES, SELECTOR, Kind, KubeClient
+from waymesh_operator.resources.dependents import (
+    Address,
+    AutoLink,
+    Broker,
+    LinkRoute,
+    Resources,
+    parse_address,
+    parse_autolink,
+    parse_broker,
+    parse_linkroute,
+)
+from waymesh_operator.resources.router import Ref, Router, parse_router
 
 DELETED = "DELETED"
 _OURS = frozenset(kind.kind for kind in RESOURCES)
@@ -133,3 +147,98 @@ def _slim(body: Object) -> Object:
     """Without the record of who set which field: it is often larger than the rest."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
     return {**body, "metadata": metadata}
+
+
+log = logging.getLogger(__name__)
+_PARSERS: Mapping[str, Callable[[Object], Any]] = {
+    "Router": parse_router,
+    "Address": parse_address,
+    "Broker": parse_broker,
+    "AutoLink": parse_autolink,
+    "LinkRoute": parse_linkroute,
+}
+
+
+class Parser:
+    """Parses the resources of one mesh."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[Key, tuple[str, Any]] = {}
+
+    def resources(self, mesh: Ref, objects: Mapping[Key, Object]) -> Resources:
+        """All that can be read; without a Router, or with one on its way out, its `uid` is empty."""
+        found: dict[str, list[Any]] = {kind: [] for kind in _PARSERS}
+        former, self._parsed = self._parsed, {}
+        for key, body in objects.items():
+            if key[0] in _PARSERS and not body["metadata"].get("deletionTimestamp"):
+                known = former.get(key)
+                version = body["metadata"].get("resourceVersion", "")
+                entry = known if known and known[0] == version else (version, _parse(body))
+                self._parsed[key] = entry
+                if entry[1] is not None:
+                    found[key[0]].append(entry[1])
+        router: Router = next(iter(found["Router"]), Router(mesh))
+        addresses: list[Address] = found["Address"]
+        brokers: list[Broker] = found["Broker"]
+        autolinks: list[AutoLink] = found["AutoLink"]
+        linkroutes: list[LinkRoute] = found["LinkRoute"]
+        return Resources(router, tuple(addresses), tuple(brokers), tuple(autolinks), tuple(linkroutes))
+
+
+def _parse(body: Object) -> Any:
+    """The resource; None for one that an older schema let in and this one would not."""
+    try:
+        return _PARSERS[body["kind"]](body)
+    except (KeyError, TypeError, ValueError) as error:
+        log.error("%s %s cannot be read: %r", body["kind"], body["metadata"]["name"], error)
+        return None
+
+
+AT_ONCE = 16
+"""Requests in one round: what is missing beyond that takes its turn in the next ones."""
+Name = tuple[Kind, str]
+
+
+@dataclass(slots=True)
+class Awaited:
+    """What each mesh waits for. A mesh gets a turn as soon as something of that is there."""
+
+    _missing: dict[Ref, frozenset[Name]] = field(default_factory=dict)
+    _rounds: int = 0
+
+    def note(self, mesh: Ref, missing: Iterable[Name]) -> None:
+        """All that this mesh waits for now, in its own namespace."""
+        names = frozenset(missing)
+        if names:
+            self._missing[mesh] = names
+        else:
+            self._missing.pop(mesh, None)
+
+    async def run(self, kube: KubeClient, inventory: Inventory, every_s: float) -> None:
+        """Look for ever."""
+        while True:
+            await asyncio.sleep(every_s)
+            await self.look(kube, inventory)
+
+    async def look(self, kube: KubeClient, inventory: Inventory) -> None:
+        """One round: ask for what is missing, and wake the meshes that wait for what is there."""
+        wanted = sorted({(mesh.namespace, *name) for mesh, names in self._missing.items() for name in names}, key=str)
+        first = self._rounds * AT_ONCE % max(1, len(wanted))
+        self._rounds += 1
+        chosen = (wanted[first:] + wanted[:first])[:AT_ONCE]
+        found = await asyncio.gather(*(_exists(kube, *one) for one in chosen))
+        there = {one for one, exists in zip(chosen, found) if exists}
+        for mesh, names in list(self._missing.items()):
+            if any((mesh.namespace, *name) in there for name in names):
+                self.note(mesh, (name for name in names if (mesh.namespace, *name) not in there))
+                inventory.changed(mesh)
+
+
+async def _exists(kube: KubeClient, namespace: str, kind: Kind, name: str) -> bool:
+    try:
+        await kube.get(kind, namespace, name)
+    except KubeError as error:
+        if not error.missing:
+            log.debug("%s %s/%s cannot be looked for: %s", kind.kind, namespace, name, error)
+        return False
+    return True

@@ -13,31 +13,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.cluster.actions import ApplyObject, ClusterAction, DrainRouter, EntityAction, Scale
-from waymesh_operator.cluster.apply import Result, carry_out
+from waymesh_operator.cluster.actions import ApplyObject, ClusterAction, Scale
+from waymesh_operator.cluster.apply import ObjectWriter, Result, carry_out
 from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
 from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
-from waymesh_operator.cluster.object_writer import ObjectWriter
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
-from waymesh_operator.cluster.observed import ObservedCluster, ObservedMesh, Trouble
-from waymesh_operator.cluster.plan import Drift, drift, plan_cluster
-from waymesh_operator.cluster.status.seen import Seen, consumers_by_address
+from waymesh_operator.cluster.plan import Drift, ObservedCluster, drift, plan_cluster
+from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube.kinds import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
-from waymesh_operator.resources.model import Ref, Resources
-from waymesh_operator.router_entities.entities import of_broker
+from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
+from waymesh_operator.router_entities.names import of_broker
+from waymesh_operator.routers.observed import ObservedMesh, Trouble
 from waymesh_operator.routers.pods import pod_view
 
-from .connections import LiveMesh, Routers
-from .handed import Handed
-from .hindrances import hindrances
-from .inventory import Key, Object
-from .lookups import UserSecrets, mesh_tls, read_claims
-from .parsing import Parser
-from .refusals import Refusals, Which
-from .reporter import NORMAL, WARNING
+from .environment import NORMAL, WARNING, World
+from .inventory import Key, Object, Parser
+from .observation import LiveMesh, Routers, UserSecrets, hindrances, mesh_tls, read_claims
+from .rollout import Handed, Refusals, Which
 from .status_writer import Statuses
-from .world import World
 
 log = logging.getLogger(__name__)
 PASSES = 4

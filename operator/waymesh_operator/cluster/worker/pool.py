@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.resources.router import Ref
 
+from .environment import World
 from .mesh_worker import MeshWorker
-from .world import World
 
 log = logging.getLogger(__name__)
 AT_ONCE = 8

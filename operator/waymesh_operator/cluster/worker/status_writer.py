@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from waymesh_operator.cluster.status.conditions import Seen
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
-from waymesh_operator.cluster.status.seen import Seen
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.kinds import kind_of
-from waymesh_operator.resources.model import Ref, Resources
+from waymesh_operator.kube.api import kind_of
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref
 
+from .environment import NORMAL, WARNING, World
 from .inventory import Key, Object
-from .reporter import NORMAL, WARNING
-from .world import World
 
 AT_ONCE = 16
 """Requests under way at one time: behind thousands of them the Lease would not be renewed in time."""

@@ -1,4 +1,4 @@
-"""What is: the routers and objects of one mesh as they were last seen."""
+"""The observed state of routers. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from waymesh_operator.router_entities.entities import Entity
+from waymesh_operator.router_entities.names import Entity
 
 
 class RouterState(enum.Enum):
@@ -79,20 +78,3 @@ class ObservedMesh:
     """All routers that exist, by id, wanted or not."""
 
     routers: Mapping[str, ObservedRouter] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedCluster:
-    """One mesh in a cluster.
-
-    `objects` are the live ones with the Router's label, by (kind, name). `mesh` has every router whose pod exists, also
-    one that ends. `draining` is the drainStatus (none, draining, drained) of each router that answers; for a router
-    that does not, there is no entry. `hindrances` has the trouble of routers that do not run, those without a pod too.
-    `fresh` are running routers that have not had all of the configuration yet.
-    """
-
-    objects: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    mesh: ObservedMesh = ObservedMesh()
-    draining: Mapping[str, str] = field(default_factory=dict)
-    hindrances: Mapping[str, Trouble] = field(default_factory=dict)
-    fresh: frozenset[str] = frozenset()

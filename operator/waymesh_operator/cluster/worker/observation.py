@@ -1,4 +1,4 @@
-"""The connections to the routers of one mesh, and what all of them tell."""
+"""What a worker observes of its mesh: routers over management connections, Secrets and claims, Events about pods."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from waymesh_client.channel import Tls
-from waymesh_operator.cluster.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
-from waymesh_operator.errors import LiveError
-from waymesh_operator.resources.model import Ref
+from waymesh_operator.errors import KubeError, LiveError
+from waymesh_operator.kube.api import CLAIM, EVENT, SECRET
+from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.live_router import LiveRouter, Reading
-from waymesh_operator.routers.pods import PodView, pod_view
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState, Trouble
+from waymesh_operator.routers.pods import PodView, event_trouble, pod_view
 from waymesh_operator.tls.certificates import Credential
-from waymesh_operator.tls.state import MeshTls, TlsView
+from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 
+from .environment import World
 from .inventory import Key, Object
-from .world import World
 
 log = logging.getLogger(__name__)
 
@@ -130,3 +131,108 @@ def secret_data(secret: Object) -> dict[str, bytes]:
 def _serves(live: LiveRouter, wanted: tuple[PodView, Tls | None]) -> bool:
     pod, tls = wanted
     return tls is not None and live.serves(pod, tls)
+
+
+Data = Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class UserSecrets:
+    """Secrets that resources of a namespace refer to.
+
+    They bear no label of ours, so watching them would mean to watch every Secret of the cluster; they are read again
+    with each resync instead, and those that are missing with each turn (`Awaited` sees that there is one).
+    """
+
+    mesh: Ref
+    world: World
+    _known: dict[str, tuple[float, Data | None]] = field(default_factory=dict)
+
+    async def read(self, names: frozenset[str]) -> dict[str, Data | None]:
+        """The data of each, None for one that does not exist. Raises KubeError."""
+        now, pace = self.world.clock(), self.world.pace
+        self._known = {name: known for name, known in self._known.items() if name in names}
+        for name in sorted(names):
+            at, data = self._known.get(name, (float("-inf"), None))
+            if data is None or now - at >= pace.least_resync_s:
+                self._known[name] = (now, await read_secret(self.world, self.mesh.namespace, name))
+        return {name: data for name, (_, data) in self._known.items()}
+
+
+async def read_secret(world: World, namespace: str, name: str) -> Data | None:
+    """The data of a Secret as it is now; None when there is none. Raises KubeError."""
+    try:
+        return secret_data(await world.kube.get(SECRET, namespace, name))
+    except KubeError as error:
+        if error.missing:
+            return None
+        raise
+
+
+async def read_claims(world: World, namespace: str, name: str) -> dict[str, tuple[str, ...] | None]:
+    """Access modes of the claim of this name, None when there is none; nothing for no name. Raises KubeError."""
+    if not name:
+        return {}
+    try:
+        claim = await world.kube.get(CLAIM, namespace, name)
+    except KubeError as error:
+        if error.missing:
+            return {name: None}
+        raise
+    return {name: tuple(claim["spec"].get("accessModes") or ())}
+
+
+async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: Routers, world: World) -> MeshTls:
+    """The certificates as they should be now. Raises KubeError.
+
+    What the watch has told is enough to see that nothing is to do. Before anything is changed the Secrets are read
+    afresh: keys must not be made, nor an authority put back, because a watch is behind.
+    """
+    names = tuple(f"{request.router}-{part}" for part in ("ca", "tls", "operator-tls"))
+    bodies = {name: objects.get(("Secret", request.namespace, name)) for name in names}
+    seen: dict[str, Data | None] = {name: secret_data(body) if body else None for name, body in bodies.items()}
+    tls = await _next(request, seen, routers, world)
+    if tls.secrets(request.router) == seen:
+        return tls
+    seen = {name: await read_secret(world, request.namespace, name) for name in names}
+    return await _next(request, seen, routers, world)
+
+
+async def _next(request: TlsRequest, seen: Mapping[str, Data | None], routers: Routers, world: World) -> MeshTls:
+    views = {name: TlsView() for name in routers.pods}
+    tls = await world.in_thread(lambda: next_tls(request, seen, views, world.now()))
+    if tls.phase is Phase.STABLE:
+        return tls
+    views = await routers.tls_views(tls)
+    return await world.in_thread(lambda: next_tls(request, seen, views, world.now()))
+
+
+ASKED = 3
+"""Pods of one mesh whose Events are asked for in one turn."""
+
+
+async def hindrances(
+    world: World, mesh: Ref, objects: Mapping[Key, Object], pods: Mapping[str, PodView]
+) -> dict[str, Trouble]:
+    """The trouble of each router that has some, by its id."""
+    found = {name: pod.trouble for name, pod in pods.items() if pod.trouble}
+    stuck = [pod for pod in pods.values() if pod.waits and not pod.trouble]
+    for pod in stuck[:ASKED]:
+        trouble = event_trouble(await _events(world, mesh, pod.uid))
+        if trouble:
+            found[pod.id] = trouble
+    stateful_set = objects.get(("StatefulSet", mesh.namespace, mesh.name))
+    wanted = int(stateful_set["spec"].get("replicas", 1)) if stateful_set else 0
+    missing = [name for name in (f"{mesh.name}-{k}" for k in range(wanted)) if name not in pods]
+    if stateful_set and missing:
+        trouble = event_trouble(await _events(world, mesh, stateful_set["metadata"].get("uid", "")))
+        found |= dict.fromkeys(missing, trouble) if trouble else {}
+    return found
+
+
+async def _events(world: World, mesh: Ref, uid: str) -> list[Object]:
+    """Events about an object; none when they cannot be read: without them a status is only less clear."""
+    try:
+        return list(await world.kube.list(EVENT, mesh.namespace, fields=f"involvedObject.uid={uid}"))
+    except KubeError:
+        return []

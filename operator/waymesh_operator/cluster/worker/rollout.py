@@ -1,18 +1,17 @@
-"""Which routers have had the present configuration: a difference on one that has not is no drift, but still to do.
-
-A router boots with what the kubelet has mounted by then, which may be older than what was asked for meanwhile.
-"""
+"""Which routers have received the present configuration, and which actions routers have refused."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from waymesh_operator.cluster.actions import ClusterAction, EntityAction
+from waymesh_operator.cluster.actions import ClusterAction
+from waymesh_operator.cluster.apply import Result
 from waymesh_operator.cluster.desired import DesiredCluster
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION
-from waymesh_operator.cluster.observed import ObservedMesh, RouterState
 from waymesh_operator.cluster.plan import Drift
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, UndrainRouter
+from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 
 @dataclass(slots=True)
@@ -63,3 +62,45 @@ def _running(mesh: ObservedMesh) -> frozenset[str]:
 def _digest(desired: DesiredCluster) -> str:
     seeds = next((item for item in desired.objects if item["kind"] == "ConfigMap"), None)
     return str(seeds["metadata"]["annotations"][MANIFEST_ANNOTATION]) if seeds else ""
+
+
+Which = tuple[str, tuple[str, str]]
+"""A router's id and an `Entity.key`."""
+_DRAIN = ("drain", "")
+
+
+@dataclass(slots=True)
+class Refusals:
+    """What was refused, why, and when."""
+
+    clock: Callable[[], float]
+    again_s: float
+    _known: dict[Which, tuple[str, float]] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[Which, str]:
+        """The reason for each entity that a router would not take."""
+        return {which: reason for which, (reason, _) in self._known.items()}
+
+    def due(self, actions: Iterable[ClusterAction]) -> list[ClusterAction]:
+        """The steps without those refused a short while ago."""
+        now = self.clock()
+        return [action for action in actions if now - self._refused_at(action) >= self.again_s]
+
+    def note(self, planned: Iterable[ClusterAction], result: Result) -> None:
+        """Keep what is planned and was refused; what was taken, or is wanted no more, is forgotten."""
+        open_ = {_which(action) for action in planned} - {_which(action) for action in result.taken}
+        self._known = {which: known for which, known in self._known.items() if which in open_}
+        for outcome in result.refused:
+            self._known[_which(outcome.action)] = (outcome.error, self.clock())
+
+    def _refused_at(self, action: ClusterAction) -> float:
+        return self._known.get(_which(action), ("", float("-inf")))[1]
+
+
+def _which(action: ClusterAction) -> Which:
+    if isinstance(action, EntityAction):
+        return action.router_id, action.entity.key
+    if isinstance(action, DrainRouter | UndrainRouter):
+        return action.router_id, _DRAIN
+    return "", ("", "")

@@ -1,82 +1,38 @@
-"""Router entities that stand for resources: their names, their attributes, and when two values mean the same.
-
-Names of ours are `k8s/<namespace>/<kind>/<name>`, with a further part where a resource needs several entities. A
-replacement that is made while its predecessor still exists gets a suffix like `~1`, which no resource name can have.
-"""
+"""Builders of router entities: which attributes each resource sets."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.resources.model import Address, AutoLink, Broker, LinkRoute, Ref, Telemetry
-from waymesh_schema.convert import convert
-from waymesh_schema.entities import entity_type
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
+from waymesh_operator.resources.router import Ref, Telemetry
 from waymesh_schema.loglevels import LOG_MODULES
 
-OWNED_PREFIX = "k8s/"
-IMMEDIATE = "immediate"
-"""Last part of the name of an autolink that goes at once; the others let deliveries under way end first."""
-_PLAIN = 3
-"""Slashes in the name of an entity that has no further part."""
-_ALTERNATE = re.compile(r"~\d+$")
-QUIESCING = "quiescing"
-"""Attribute of an autolink that is on its way out: the router removes it when nothing of it is under way."""
-ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
-AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
-TELEMETRY = "telemetry"
-MANAGED_TYPES = (SSL_PROFILE, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, ROUTER)
-"""Types whose live entities are compared with what is wanted, in the order in which they are made."""
-STANDING_TYPES = (LOG, TELEMETRY, ROUTER)
-"""Types whose entities every router has from its start, under names of its own."""
-MESH_PROFILE = "mesh"
-CREDENTIALS, CERTIFICATES = "/etc/waymesh/credentials", "/etc/waymesh/tls"
-TELEMETRY_FOLDER = "/var/lib/waymesh/telemetry"
-"""Folders in a router's pod: passwords and keys given by users, the mesh's own certificate, and exported files."""
-USERS_NAME = "waymesh"
-"""Name of the SASL configuration: the user file is `<CREDENTIALS>/waymesh.users`."""
-SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
-
-
-@dataclass(frozen=True)
-class Entity:
-    """An entity as it is wanted, or as a router reports it. `type` is the short name in the schema."""
-
-    type: str
-    name: str
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.name))
-
-    @property
-    def base_name(self) -> str:
-        """The name without the suffix of a replacement."""
-        return _ALTERNATE.sub("", self.name)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What stays the same when the entity is replaced. Of some there is one, whatever the router calls it."""
-        return self.type, "" if self.type in (ROUTER, TELEMETRY) else self.base_name
-
-    @property
-    def owned(self) -> bool:
-        """Whether the name says that a resource asked for it."""
-        return self.name.startswith(OWNED_PREFIX)
-
-
-def entity_name(ref: Ref, kind: str, *parts: str) -> str:
-    """`k8s/<namespace>/<kind>/<name>`, with parts appended for a resource that needs several entities."""
-    return OWNED_PREFIX + "/".join((ref.namespace, kind, ref.name, *parts))
-
-
-def free_name(name: str, taken: Collection[str]) -> str:
-    """The name for one more entity with this base name."""
-    names = (name, *(f"{name}~{number}" for number in range(1, len(taken) + 1)))
-    return next(candidate for candidate in names if candidate not in taken)
+from .names import (
+    ADDRESS,
+    AUTOLINK,
+    CERTIFICATES,
+    CONNECTOR,
+    CREDENTIALS,
+    IMMEDIATE,
+    LINKROUTE,
+    LISTENER,
+    LOG,
+    MESH_PROFILE,
+    OPERATORS,
+    POD,
+    ROUTER,
+    SSL_PROFILE,
+    SYSTEM_AUTHORITIES,
+    TELEMETRY,
+    Entity,
+    broker_name,
+    credential_file,
+    entity_name,
+)
 
 
 def router_entity(router_id: str, mode: str) -> Entity:
@@ -114,8 +70,6 @@ class Offer:
 
 
 NOTHING_MORE = Offer()
-OPERATORS, POD = "management", "local"
-"""The listeners of a router over which it is managed: by the operator, and by whoever may run commands in its pod."""
 
 
 def listener_entity(
@@ -215,11 +169,6 @@ def address_entity(address: Address) -> Entity:
     )
 
 
-def broker_name(ref: Ref) -> str:
-    """The name of a Broker's connector, by which autolinks and link routes refer to it."""
-    return entity_name(ref, "Broker")
-
-
 def broker_entities(broker: Broker, username: str = "", credentials: str = CREDENTIALS) -> tuple[Entity, ...]:
     """The connector of a Broker and, with TLS, its profile. `username` is what its Secret says; what else it says is in
     files in the folder `credentials`.
@@ -243,11 +192,6 @@ def broker_entities(broker: Broker, username: str = "", credentials: str = CREDE
         attributes |= {"saslUsername": username, "saslPassword": password}
     connector = Entity(CONNECTOR, broker_name(broker.ref), attributes)
     return (connector,) if profile is None else (profile, connector)
-
-
-def credential_file(broker: Ref, part: str) -> str:
-    """The key in the credentials Secret, and so the file name, of something that belongs to a Broker."""
-    return f"broker.{broker.name}.{part}"
 
 
 def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
@@ -301,91 +245,3 @@ def _container(resource: AutoLink | LinkRoute) -> dict[str, Any]:
     """At whose connections it is: the Broker's connector, or every container of that id."""
     connection = broker_name(resource.broker) if resource.broker else None
     return {"connection": connection, "containerId": resource.container_id}
-
-
-def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
-    """Attributes of `wanted` whose live value means something else: name → (live, wanted). Names are not compared.
-
-    Values are compared as the schema reads them: `"5672"` and 5672, or an absent value and its default, are the same.
-    """
-    table = entity_type(wanted.type).attributes
-    changed = {}
-    for name, value in wanted.attributes.items():
-        if value == live.attributes.get(name) or name in SECRETS or (name in LATER and name not in live.attributes):
-            continue
-        attribute = table[name]
-        is_, should = (
-            attribute.default if v is None else convert(attribute, v) for v in (live.attributes.get(name), value)
-        )
-        if is_ != should and not (_phase_default(wanted, name, is_, should)):
-            changed[name] = (is_, should)
-    if live.attributes.get(QUIESCING):
-        changed[QUIESCING] = (True, False)
-    return changed
-
-
-LATER = ("peerNames",)
-"""Attributes that routers of older images do not have: a listener is not made anew, in vain, because of them."""
-SECRETS = ("saslPassword", "password")
-"""Attributes that a router does not tell. They hold the path of a file, which follows from the entity's name."""
-
-
-def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
-    """Whether a phase that the manifest leaves open is reported as the number that it comes out at."""
-    if should is not None or name not in ("ingressPhase", "egressPhase", "phase"):
-        return False
-    if name == "phase":
-        return bool(is_ == (1 if wanted.attributes.get("direction") == "in" else 0))
-    return bool(is_ == (1 if name == "egressPhase" and wanted.attributes.get("waypoint") else 0))
-
-
-def exclusive_key(entity: Entity) -> tuple[str, ...]:
-    """What no two entities of a router may share, besides the name: an address its match, a listener its port."""
-    attributes = entity.attributes
-    if entity.type == ADDRESS:
-        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
-        return (entity.type, kind, str(attributes.get(kind)))
-    if entity.type == LISTENER:
-        return (entity.type, str(attributes.get("port")))
-    if entity.type == LINKROUTE:
-        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
-        return (entity.type, kind, str(attributes.get(kind)), str(attributes.get("direction")), _target(entity))
-    if entity.type == AUTOLINK:
-        return (entity.type, entity.name, *(str(attributes.get(name)) for name in _OF_AUTOLINK))
-    if entity.type == CONNECTOR and not keeps_name(entity):
-        return (entity.type, str(attributes.get("host")), str(attributes.get("port")))
-    return (entity.type, entity.name)
-
-
-_OF_AUTOLINK = ("address", "direction", "phase", "externalAddress", "fallback", "connection", "containerId")
-"""With another value of one of these it is another link, for which there is room beside the former."""
-
-
-def _target(entity: Entity) -> str:
-    return str(entity.attributes.get("connection") or entity.attributes.get("containerId"))
-
-
-def keeps_name(entity: Entity) -> bool:
-    """Whether others refer to the entity by name, so that a replacement must have the very same one."""
-    return entity.type == SSL_PROFILE or of_broker(entity)
-
-
-def of_broker(entity: Entity) -> bool:
-    """Whether it is the connector of a Broker."""
-    return entity.type == CONNECTOR and entity.attributes.get("role") == "route-container"
-
-
-def quiesces(entity: Entity) -> bool:
-    """Whether an entity is to end what is under way before it goes."""
-    return entity.type == AUTOLINK and entity.owned and entity.base_name.count("/") == _PLAIN
-
-
-def creatable(entity: Entity) -> bool:
-    """Whether entities of this type can be made at run time; the others a router has from its start."""
-    return "CREATE" in entity_type(entity.type).operations
-
-
-def updatable(entity: Entity, attributes: Mapping[str, Any]) -> bool:
-    """Whether all these attributes of a live entity can be changed by UPDATE."""
-    kind = entity_type(entity.type)
-    return "UPDATE" in kind.operations and all(kind.attributes[name].update for name in attributes)

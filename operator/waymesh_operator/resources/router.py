@@ -1,11 +1,117 @@
-"""From validated manifests (unknown fields refused, defaults applied) to typed resources."""
+"""The Router resource as a typed value: its fields, their defaults, and how a validated manifest is parsed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from .model import S3, Address, AutoLink, Broker, BrokerTls, LinkRoute, Listener, Pod, Ref, Router, RouterTls, Telemetry
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """A resource of a known kind: namespace and name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.namespace == "default" else f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A port for clients. `auth` is none, plain, scram or mtls; `users` names the Secret that holds the passwords.
+
+    `route_address` leads to the broker that stands behind it, if one does; `open_capabilities` are offered to clients
+    besides the routers' own and that broker's.
+    """
+
+    name: str
+    port: int
+    tls: bool = False
+    auth: str = "none"
+    users: str = ""
+    route_address: str = ""
+    open_capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """How the pods of a Router are made and placed; the mappings are as Kubernetes takes them."""
+
+    image: str = ""
+    image_pull_policy: str = ""
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    spread: tuple[Mapping[str, Any], ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RouterTls:
+    """Who issues the routers' certificates. `authority` goes up to ask for a new authority; `issuer_ref` is the
+    cert-manager issuer as (name, kind, group), empty for one of the mesh's own."""
+
+    issuer: str = "Internal"
+    authority: int = 1
+    issuer_ref: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class S3:
+    """A bucket; `endpoint` is empty for that of AWS, `secret` names the Secret with the access keys."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+    secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Export of what the routers do. `target` is Off, EmptyDir, Claim (named by `claim`) or S3 (in `s3`)."""
+
+    target: str = "Off"
+    claim: str = ""
+    s3: S3 | None = None
+    interval_s: int = 60
+    rotate_s: int = 300
+    sample_one_in: int = 100
+    samples_per_second: int = 100
+    max_megabytes: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """A set of routers that are configured alike. `log_levels` holds (module, least level), sorted by module."""
+
+    ref: Ref
+    size: int = 1
+    role: str = "interior"
+    topology: str = "Auto"
+    listeners: tuple[Listener, ...] = ()
+    drain_timeout_s: int = 30
+    drift: str = "Repair"
+    log_level: str = "info"
+    log_levels: tuple[tuple[str, str], ...] = ()
+    paused: bool = False
+    tls: RouterTls = RouterTls()
+    pod: Pod = field(default_factory=Pod)
+    telemetry: Telemetry = Telemetry()
+    uid: str = ""
+    generation: int = 0
+    created: str = ""
+
+
+def router_id(ref: Ref, ordinal: int) -> str:
+    """The id of a router: it follows from name and ordinal alone, so that no restart changes it."""
+    return f"{ref.name}-{ordinal}"
+
 
 Manifest = Mapping[str, Any]
 
@@ -38,78 +144,6 @@ def parse_router(manifest: Manifest) -> Router:
     )
 
 
-def parse_address(manifest: Manifest) -> Address:
-    """The Address of a validated manifest; its Router is in the same namespace."""
-    spec = manifest["spec"]
-    return Address(
-        ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
-        prefix=spec.get("prefix"),
-        pattern=spec.get("pattern"),
-        distribution=spec["distribution"],
-        waypoint=spec["waypoint"],
-        ingress_phase=spec.get("ingressPhase"),
-        egress_phase=spec.get("egressPhase"),
-        priority=spec.get("priority"),
-        enable_fallback=spec["enableFallback"],
-        **_metadata(manifest),
-    )
-
-
-def parse_broker(manifest: Manifest) -> Broker:
-    """The Broker of a validated manifest; its Router is in the same namespace."""
-    spec = manifest["spec"]
-    auth, placement, tls = spec.get("auth", {}), spec["placement"], spec.get("tls")
-    return Broker(
-        ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
-        endpoints=tuple((item["host"], item["port"]) for item in spec["endpoints"]),
-        hostname=spec.get("hostname", ""),
-        container_id=spec.get("containerId", ""),
-        tls=None if tls is None else BrokerTls(tls.get("caSecretRef", {}).get("name", ""), tls["verifyHostname"]),
-        mechanism=auth.get("mechanism", ""),
-        secret=auth.get("secretRef", {}).get("name", ""),
-        placement=placement["routers"],
-        ordinals=tuple(sorted(placement.get("ordinals", ()))),
-        **_metadata(manifest),
-    )
-
-
-def parse_autolink(manifest: Manifest) -> AutoLink:
-    """The AutoLink of a validated manifest; its Router and Broker are in the same namespace."""
-    spec = manifest["spec"]
-    return AutoLink(
-        ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
-        address=spec["address"],
-        direction=spec["direction"],
-        broker=_local(manifest, "brokerRef") if "brokerRef" in spec else None,
-        container_id=spec.get("containerId"),
-        phase=spec.get("phase"),
-        external_address=spec.get("externalAddress"),
-        fallback=spec["fallback"],
-        deletion_policy=spec["deletionPolicy"],
-        **_metadata(manifest),
-    )
-
-
-def parse_linkroute(manifest: Manifest) -> LinkRoute:
-    """The LinkRoute of a validated manifest; its Router and Broker are in the same namespace."""
-    spec = manifest["spec"]
-    return LinkRoute(
-        ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
-        direction=spec["direction"],
-        prefix=spec.get("prefix"),
-        pattern=spec.get("pattern"),
-        broker=_local(manifest, "brokerRef") if "brokerRef" in spec else None,
-        container_id=spec.get("containerId"),
-        add_external_prefix=spec.get("addExternalPrefix"),
-        del_external_prefix=spec.get("delExternalPrefix"),
-        **_metadata(manifest),
-    )
-
-
 def _metadata(manifest: Manifest) -> dict[str, Any]:
     """What the API server knows of a resource; nothing of it is there outside a cluster."""
     metadata = manifest["metadata"]
@@ -118,11 +152,6 @@ def _metadata(manifest: Manifest) -> dict[str, Any]:
         "generation": metadata.get("generation") or 0,
         "created": metadata.get("creationTimestamp") or "",
     }
-
-
-def _local(manifest: Manifest, name: str) -> Ref:
-    """A reference to a resource in the same namespace."""
-    return Ref(ref_of(manifest).namespace, manifest["spec"][name]["name"])
 
 
 def _listener(item: Mapping[str, Any]) -> Listener:
