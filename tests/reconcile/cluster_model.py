@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.cluster.actions import ApplyObject, ClusterAction, DeleteObject, Scale
+from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
-from waymesh_operator.cluster.plan import ObservedCluster, plan_cluster
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.actions import (
@@ -54,7 +54,7 @@ class ModelCluster:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.routers: dict[str, ObservedRouter] = {}
         self.draining: dict[str, str] = {}
-        self.log: list[ClusterAction] = []
+        self.log: list[Action] = []
         self.refuses: set[str] = set()
         self.secrets: dict[str, Mapping[str, bytes] | None] = {}
         self.restarts = 0
@@ -64,30 +64,30 @@ class ModelCluster:
     # what the operator sees
 
     @property
-    def observed(self) -> ObservedCluster:
-        return ObservedCluster(dict(self.objects), ObservedMesh(dict(self.routers)), dict(self.draining))
+    def observed(self) -> ObservedState:
+        return ObservedState(dict(self.objects), ObservedMesh(dict(self.routers)), dict(self.draining))
 
     @property
     def replicas(self) -> int | None:
         live = self.objects.get(("StatefulSet", "mesh"))
         return None if live is None else int(live["spec"]["replicas"])
 
-    def desire(self, resources: Resources, **fields: Any) -> DesiredCluster:
+    def desire(self, resources: Resources, **fields: Any) -> DesiredState:
         return desired_cluster(resources, context(size_now=self.replicas, secrets=self.secrets, **fields))
 
     # what the operator does
 
-    def reconcile(self, resources: Resources, steps: int | None = None, **fields: Any) -> tuple[ClusterAction, ...]:
+    def reconcile(self, resources: Resources, steps: int | None = None, **fields: Any) -> tuple[Action, ...]:
         """One turn, broken off after some steps; then the cluster goes on by itself. Returns the whole plan."""
-        actions = plan_cluster(self.desire(resources, **fields), self.observed)
+        actions = plan(self.desire(resources, **fields), self.observed)
         for action in actions[:steps]:
             self.apply(action)
         self.settle()
         return actions
 
-    def converge(self, resources: Resources, limit: int = 300, **fields: Any) -> list[ClusterAction]:
+    def converge(self, resources: Resources, limit: int = 300, **fields: Any) -> list[Action]:
         """Turns until nothing is left to do."""
-        done: list[ClusterAction] = []
+        done: list[Action] = []
         for _ in range(limit):
             actions = self.reconcile(resources, **fields)
             done += actions
@@ -97,7 +97,7 @@ class ModelCluster:
                 return done
         raise AssertionError(f"still to do: {[a.describe() for a in actions]}")
 
-    def apply(self, action: ClusterAction) -> None:
+    def apply(self, action: Action) -> None:
         """Carry out one action."""
         self.log.append(action)
         match action:

@@ -19,7 +19,7 @@ from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.router import Listener, Ref, Router, Telemetry
 from waymesh_operator.router_entities.actions import EntityAction
@@ -76,7 +76,7 @@ class Pods:
         ]
         self.routers: list[BootedRouter] = []
 
-    def boot(self, desired: DesiredCluster) -> None:
+    def boot(self, desired: DesiredState) -> None:
         """Secrets as folders, the ConfigMap as files, and then the routers."""
         objects = {f"{o['kind']} {o['metadata']['name']}": o for o in desired.objects}
         for name, path in (("Secret mesh-tls", CERTIFICATES), ("Secret mesh-credentials", CREDENTIALS)):
@@ -119,7 +119,7 @@ class Pods:
     def client(self, ordinal: int) -> ManagementClient:
         return ManagementClient(f"amqp://127.0.0.1:{self.ports[ordinal][LOCAL]}")
 
-    def plan(self, ordinal: int, desired: DesiredCluster) -> list[EntityAction]:
+    def plan(self, ordinal: int, desired: DesiredState) -> list[EntityAction]:
         """What one router would be told."""
         router = desired.mesh.routers[ordinal]
         wanted = [Entity(e.type, e.name, self.moved(ordinal, dict(e.attributes))) for e in router.entities]
@@ -138,7 +138,7 @@ def pods(tmp_path: Path) -> Iterator[Pods]:
         router.stop()
 
 
-def desire(resources: Resources) -> DesiredCluster:
+def desire(resources: Resources) -> DesiredState:
     return desired_cluster(resources, ClusterContext(OperatorSettings("image"), SECRETS, TLS))
 
 

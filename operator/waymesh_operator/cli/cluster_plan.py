@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.channel import Tls
-from waymesh_operator.cluster.actions import ClusterAction
+from waymesh_operator.cluster.actions import Action
 from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.objects import operator_namespace
 from waymesh_operator.cluster.worker.environment import Reporter, World
@@ -62,7 +62,7 @@ def run_cluster_plan(options: ClusterPlanOptions) -> int:
     return CHANGES if options.detailed and any(plans.values()) else 0
 
 
-async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[ClusterAction, ...]]:
+async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[Action, ...]]:
     cluster = await find_cluster(context=options.where.context)
     namespace = options.where.namespace or cluster.namespace
     manifests = _manifests(options.files, namespace)
@@ -94,7 +94,7 @@ async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[ClusterAction, 
         await kube.close()
 
 
-async def _plan(worker: MeshWorker) -> tuple[ClusterAction, ...]:
+async def _plan(worker: MeshWorker) -> tuple[Action, ...]:
     try:
         return await worker.plan()
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, UndrainRouter
+from waymesh_operator.router_entities.actions import RouterAction
 
 from .mesh import DesiredRouter
 from .objects import Manifest
@@ -54,15 +54,14 @@ class RestartRouter:
 
 @dataclass(frozen=True)
 class StopRouter:
-    """Drain a router and end it."""
+    """Stop a router that is drained, or that does not answer."""
 
     sign: ClassVar[str] = "-"
     router_id: str
-    drain_timeout_s: int
 
     def describe(self) -> str:
         """What the step does."""
-        return f"drain and stop router {self.router_id} (at most {self.drain_timeout_s} s)"
+        return f"stop router {self.router_id}"
 
 
 @dataclass(frozen=True)
@@ -122,10 +121,11 @@ class Scale:
         return f"scale {self.manifest['metadata']['name']} to {self.replicas}"
 
 
-Action = CreateRouter | RestartRouter | StopRouter | WriteSeed | EntityAction
-"""A step of local mode."""
-ClusterAction = ApplyObject | DeleteObject | DrainRouter | UndrainRouter | Scale | EntityAction
-"""A step in a cluster."""
+ObjectAction = ApplyObject | DeleteObject | Scale
+"""An action on objects of a cluster."""
+ProcessAction = CreateRouter | RestartRouter | StopRouter | WriteSeed
+"""An action on the processes of local mode. In a cluster Kubernetes starts and stops pods as the StatefulSet says."""
+Action = ObjectAction | ProcessAction | RouterAction
 
 
 def _join(values: Any) -> str:

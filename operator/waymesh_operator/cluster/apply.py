@@ -13,9 +13,7 @@ from waymesh_operator.kube.api import KubeClient, kind_of
 from waymesh_operator.router_entities.actions import RouterAction
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 
-from .actions import ApplyObject, ClusterAction, DeleteObject, Scale
-
-ObjectAction = ApplyObject | DeleteObject | Scale
+from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +58,13 @@ InThread = Callable[[Callable[[], list[Outcome]]], Awaitable[list[Outcome]]]
 class Result:
     """What became of a plan. `refused` are steps that a router would not take, with its reason; `errors` in words."""
 
-    taken: list[ClusterAction] = field(default_factory=list)
+    taken: list[Action] = field(default_factory=list)
     refused: list[Outcome] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
 async def carry_out(
-    actions: Iterable[ClusterAction], writer: ObjectWriter, routers: Mapping[str, LiveRouter], in_thread: InThread
+    actions: Iterable[Action], writer: ObjectWriter, routers: Mapping[str, LiveRouter], in_thread: InThread
 ) -> Result:
     """Carry out a plan as far as it goes.
 
@@ -82,9 +80,9 @@ async def carry_out(
     return result
 
 
-async def _on_objects(steps: Iterable[ClusterAction], result: Result, writer: ObjectWriter) -> None:
+async def _on_objects(steps: Iterable[Action], result: Result, writer: ObjectWriter) -> None:
     for step in steps:
-        if not isinstance(step, ApplyObject | DeleteObject | Scale) or (result.errors and _concerns_pods(step)):
+        if not isinstance(step, ObjectAction) or (result.errors and _concerns_pods(step)):
             continue
         try:
             await writer.write(step)
@@ -97,11 +95,11 @@ async def _on_objects(steps: Iterable[ClusterAction], result: Result, writer: Ob
 
 
 async def _on_routers(
-    steps: Iterable[ClusterAction], result: Result, routers: Mapping[str, LiveRouter], in_thread: InThread
+    steps: Iterable[Action], result: Result, routers: Mapping[str, LiveRouter], in_thread: InThread
 ) -> None:
     by_router: dict[str, list[RouterAction]] = {}
     for step in steps:
-        if not isinstance(step, ApplyObject | DeleteObject | Scale) and step.router_id in routers:
+        if isinstance(step, RouterAction) and step.router_id in routers:
             by_router.setdefault(step.router_id, []).append(step)
 
     async def one(router: LiveRouter, own: list[RouterAction]) -> None:
@@ -116,7 +114,7 @@ async def _on_routers(
     await asyncio.gather(*(one(routers[name], own) for name, own in by_router.items()))
 
 
-def _at_router(step: ClusterAction) -> bool:
+def _at_router(step: Action) -> bool:
     return bool(step.router_id)
 
 

@@ -41,29 +41,30 @@ from .stateful_set import image_of, stateful_set
 
 
 @dataclass(frozen=True, slots=True)
-class DesiredCluster:
-    """All that should be for one Router.
-
-    `objects` are full manifests in the order in which to apply them: the seed ConfigMap and then the StatefulSet come
-    last; there are none in local mode. `verdicts` has an entry for each resource that refers to the Router, and in a
-    cluster for the Router. `placements` holds, for each entity name that does its work on some routers only, the ids of
-    these routers. Entities whose names begin with one of `held` belong to a resource that refers to something missing:
-    they stay as they are. With `stalled` (the reason) nothing can be done and nothing is. `restart_pending` says what
-    waits for a restart that only a person can ask for.
-    """
+class DesiredState:
+    """The desired state of one Router, in a cluster or in local mode."""
 
     mesh: DesiredMesh
+    # Full manifests in the order in which to apply them, the seed ConfigMap and the StatefulSet last. None in local
+    # mode.
     objects: tuple[Manifest, ...]
+    # For each resource that refers to the Router, and in a cluster for the Router itself.
     verdicts: Mapping[tuple[str, Ref], Verdict]
     uid: str = ""
     size: int = 0
+    # Why nothing can be done; nothing is done then.
     stalled: str = ""
+    # What waits for a restart that only a person can ask for.
     restart_pending: str = ""
+    # For each entity that works on some routers only, by its name, the ids of these routers.
     placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Name prefixes of entities whose resource refers to something missing: they stay as they are.
     held: tuple[str, ...] = ()
+    # Local mode: the configuration with which each router boots, by router id. In a cluster the seed ConfigMap has it.
+    seeds: Mapping[str, str] = field(default_factory=dict)
 
 
-def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredCluster:
+def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredState:
     """What should be, from the resources and what is outside our hands."""
     router = resources.router
     verdicts = judge(resources, context.secrets)
@@ -80,7 +81,7 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredClu
     repair = router.drift == "Repair"
     mesh = DesiredMesh(router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused)
     objects = () if stalled else (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
-    return DesiredCluster(
+    return DesiredState(
         mesh,
         objects,
         verdicts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from waymesh_operator.cluster.desired import DesiredCluster
+from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import (
     DesiredConnector,
     DesiredListener,
@@ -13,6 +13,7 @@ from waymesh_operator.cluster.mesh import (
     DesiredRouter,
     Place,
     peers_below,
+    seed_text,
 )
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, router_id
@@ -43,15 +44,10 @@ class LocalContext:
 
 @dataclass(frozen=True, slots=True)
 class DesiredLocal:
-    """All that should be for one Router. `files` are what the routers read passwords and keys from, by name."""
+    """The desired state of one Router, and the files from which its routers read passwords and keys, by name."""
 
-    whole: DesiredCluster
+    state: DesiredState
     files: Mapping[str, bytes]
-
-    @property
-    def mesh(self) -> DesiredMesh:
-        """The routers."""
-        return self.whole.mesh
 
 
 def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
@@ -61,8 +57,9 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     found = spread(resources, context.secrets, verdicts, context.credentials)
     routers = tuple(_desired_router(router, ordinal, context, found) for ordinal in range(router.size))
     mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
-    whole = DesiredCluster(mesh, (), verdicts, size=router.size, placements=found.placements(router))
-    return DesiredLocal(whole, credential_files(resources, context.secrets, verdicts))
+    seeds = {one.id: seed_text(one) for one in routers}
+    state = DesiredState(mesh, (), verdicts, size=router.size, placements=found.placements(router), seeds=seeds)
+    return DesiredLocal(state, credential_files(resources, context.secrets, verdicts))
 
 
 def _desired_router(router: Router, ordinal: int, context: LocalContext, found: Spread) -> DesiredRouter:

@@ -188,7 +188,7 @@ class StateFolder:
                 path.unlink()
         self._credentials = dict(files)
 
-    def last_words(self, router: str, size: int = 4096) -> str:
+    def last_log_line(self, router: str, size: int = 4096) -> str:
         """The last line of a router's log that is not blank."""
         try:
             data = self.log(router).read_bytes()[-size:]

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.cluster.desired import DesiredCluster
-from waymesh_operator.cluster.plan import ObservedCluster
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.cluster.status.conditions import Seen
 from waymesh_operator.cluster.status.dependents import autolink_status, broker_status, linkroute_status
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.routers.observed import ObservedMesh
 
 GOOD, NOTE, WARN, BAD = "good", "note", "warn", "bad"
 
@@ -64,9 +63,9 @@ class ResourceStates:
     views: tuple[ResourceView, ...] = ()
     _told: dict[tuple[str, Ref], tuple[bool, str]] = field(default_factory=dict)
 
-    def look(self, resources: Resources, desired: DesiredCluster, observed: ObservedMesh) -> None:
+    def look(self, resources: Resources, desired: DesiredState, observed: ObservedState) -> None:
         """Take in what was observed, and tell what works now, and what does not and why."""
-        seen = Seen(desired, ObservedCluster(mesh=observed), datetime.now(UTC))
+        seen = Seen(desired, observed, datetime.now(UTC))
         self.views = tuple(_views(resources, seen))
         former, self._told = self._told, {}
         for view in self.views:

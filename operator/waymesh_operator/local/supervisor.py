@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from waymesh_operator.cluster.actions import Action
-from waymesh_operator.cluster.desired import DesiredCluster
+from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import DesiredMesh
+from waymesh_operator.cluster.plan import plan
 from waymesh_operator.errors import LiveError, LocalError, ManifestError, Problem
 from waymesh_operator.resources.crds import Crd, load_crds
 from waymesh_operator.resources.dependents import Resources
@@ -22,7 +23,6 @@ from waymesh_operator.routers.observed import RouterState
 
 from .desired import DesiredLocal, LocalContext, desired_local
 from .mesh import LocalMesh, World
-from .plan import plan
 from .state import PortTable, StateFolder, is_free
 from .status import BAD, GOOD, NOTE, WARN, Event, ResourceStates, ResourceView
 
@@ -158,7 +158,7 @@ class Supervisor:
     def plans(self, now: float) -> dict[Ref, tuple[Action, ...]]:
         """What a step would do to each mesh, without doing it."""
         return {
-            ref: plan(self._desired(ref, entry).mesh, entry.mesh.observe(now)) for ref, entry in self._entries.items()
+            ref: plan(self._desired(ref, entry).state, entry.mesh.observe(now)) for ref, entry in self._entries.items()
         }
 
     @property
@@ -176,10 +176,10 @@ class Supervisor:
         self._leaving = True
         self._wanted = frozenset()
 
-    def hurry(self, now: float) -> None:
+    def hurry(self) -> None:
         """Wait no longer for deliveries that are unsettled."""
         for entry in self._entries.values():
-            entry.mesh.hurry(now)
+            entry.mesh.hurry()
 
     def close(self) -> None:
         """Let go of everything; routers that still run go on."""
@@ -200,11 +200,11 @@ class Supervisor:
     def _reconcile(self, ref: Ref, entry: _Entry, now: float) -> None:
         observed = entry.mesh.observe(now)
         local = self._desired(ref, entry)
-        desired = local.mesh
+        desired = local.state.mesh
         entry.mesh.folder.write_credentials(local.files)
         if ref in self._wanted:
-            entry.states.look(entry.resources, local.whole, observed)
-        actions = plan(desired, observed)
+            entry.states.look(entry.resources, local.state, observed)
+        actions = plan(local.state, observed)
         waiting: set[str] = set()
         for action in actions:
             # The steps of one router build on each other; those of others can go on.
@@ -221,7 +221,7 @@ class Supervisor:
     def _desired(self, ref: Ref, entry: _Entry) -> DesiredLocal:
         router = entry.resources.router
         if ref not in self._wanted:
-            return DesiredLocal(DesiredCluster(DesiredMesh(ref, (), router.drain_timeout_s), (), {}), {})
+            return DesiredLocal(DesiredState(DesiredMesh(ref, (), router.drain_timeout_s), (), {}), {})
         alive = {
             name: r for name, r in entry.mesh.routers.items() if r.state in (RouterState.RUNNING, RouterState.STARTING)
         }

@@ -148,11 +148,6 @@ def read_consumers(client: LiveClient) -> dict[str, int]:
     return found
 
 
-def unsettled(client: LiveClient) -> int:
-    """How many deliveries on links of clients wait to be sent or settled. Raises LiveError."""
-    return sum(_pending(link) for link in _client_links(client))
-
-
 def read_addresses(clients: Iterable[LiveClient]) -> tuple[AddressView, ...]:
     """The mobile addresses that clients use, over all routers, by name. Raises LiveError."""
     sums: dict[str, dict[str, int]] = {}

@@ -12,7 +12,7 @@ import pytest
 from waymesh_operator.cluster.actions import DeleteObject
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.plan import Drift, ObservedCluster
+from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
@@ -58,7 +58,7 @@ def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields
         observed[router.id] = ObservedRouter(router.id, router.ordinal, state, entities=tuple(entities), facts=facts)
     for name, change in fields.pop("facts", {}).items():
         observed[name] = replace(observed[name], facts=replace(observed[name].facts, **change))
-    cluster = ObservedCluster(fields.pop("objects", {}), ObservedMesh(observed), fields.pop("draining", {}))
+    cluster = ObservedState(fields.pop("objects", {}), ObservedMesh(observed), fields.pop("draining", {}))
     return Seen(desired, cluster, **{"now": NOW, "tls": context.tls, **fields})
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.cluster.actions import ClusterAction
-from waymesh_operator.cluster.desired import DesiredCluster
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import DesiredRouter
-from waymesh_operator.cluster.plan import Drift, ObservedCluster
+from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.names import Entity
@@ -73,12 +73,12 @@ class Seen:
     `repaired` counts what was put right, over all time.
     """
 
-    desired: DesiredCluster
-    observed: ObservedCluster
+    desired: DesiredState
+    observed: ObservedState
     now: datetime
     refused: Mapping[tuple[str, Key], str] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
-    pending: tuple[ClusterAction, ...] = ()
+    pending: tuple[Action, ...] = ()
     consumers: Mapping[Ref, int] = field(default_factory=dict)
     drift: Drift = field(default_factory=Drift)
     repaired: int = 0

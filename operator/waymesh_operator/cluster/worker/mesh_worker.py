@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.cluster.actions import ApplyObject, ClusterAction, Scale
+from waymesh_operator.cluster.actions import Action, ApplyObject, Scale
 from waymesh_operator.cluster.apply import ObjectWriter, Result, carry_out
 from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
-from waymesh_operator.cluster.desired import DesiredCluster, desired_cluster
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
-from waymesh_operator.cluster.plan import Drift, ObservedCluster, drift, plan_cluster
+from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
 from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
@@ -49,9 +49,9 @@ class Thought:
 
     context: ClusterContext
     live: LiveMesh
-    desired: DesiredCluster
-    observed: ObservedCluster
-    actions: tuple[ClusterAction, ...]
+    desired: DesiredState
+    observed: ObservedState
+    actions: tuple[Action, ...]
     drift: Drift
     news: frozenset[str] = frozenset()
 
@@ -110,7 +110,7 @@ class MeshWorker:
             await self._routers.rest()
         return result
 
-    async def plan(self) -> tuple[ClusterAction, ...]:
+    async def plan(self) -> tuple[Action, ...]:
         """What a turn would begin with. Nothing is changed. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         resources = self._parser.resources(self.mesh, objects)
@@ -147,7 +147,7 @@ class MeshWorker:
         await self._tell(thought, result, body)
         return thought, result
 
-    def _news(self, desired: DesiredCluster) -> frozenset[str]:
+    def _news(self, desired: DesiredState) -> frozenset[str]:
         """Secrets of ours that others have changed by theirs, or that time has: to write them repairs nothing."""
         meant = {item["metadata"]["name"]: item["data"] for item in desired.objects if item["kind"] == "Secret"}
         former, self._meant = self._meant, meant
@@ -273,14 +273,14 @@ def _think(
     owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
     formed = _holds(body.get("status") or {}, "Converged")
     fresh = handed.fresh(desired, live.mesh, around.lives, formed)
-    observed = ObservedCluster(owned, live.mesh, live.draining, around.hindrances, fresh)
-    actions, found = plan_cluster(desired, observed), drift(desired, observed)
+    observed = ObservedState(owned, live.mesh, live.draining, around.hindrances, fresh)
+    actions, found = plan(desired, observed), drift(desired, observed)
     if desired.objects:
         handed.note(desired, live.mesh, around.lives, actions, found, around.refused)
     return Thought(context, live, desired, observed, actions, found)
 
 
-def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
+def _repairs(action: Action, thought: Thought, router: Object) -> bool:
     """Whether a step puts right what no change of a resource explains. `router` is the Router as it was before."""
     if isinstance(action, EntityAction):
         return thought.drift.current > 0 and action.router_id in thought.drift.routers
@@ -297,7 +297,7 @@ def _repairs(action: ClusterAction, thought: Thought, router: Object) -> bool:
     return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
 
 
-def _growth(action: ClusterAction, thought: Thought) -> str:
+def _growth(action: Action, thought: Thought) -> str:
     """What to say of a step that makes a mesh larger; nothing of any other."""
     if not isinstance(action, ApplyObject) or action.manifest["kind"] != "StatefulSet":
         return ""

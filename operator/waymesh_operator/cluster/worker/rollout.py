@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from waymesh_operator.cluster.actions import ClusterAction
+from waymesh_operator.cluster.actions import Action
 from waymesh_operator.cluster.apply import Result
-from waymesh_operator.cluster.desired import DesiredCluster
+from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION
 from waymesh_operator.cluster.plan import Drift
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, UndrainRouter
@@ -21,7 +21,7 @@ class Handed:
     _known: dict[str, tuple[str, str]] | None = None
 
     def fresh(
-        self, desired: DesiredCluster, mesh: ObservedMesh, lives: Mapping[str, str], formed: bool
+        self, desired: DesiredState, mesh: ObservedMesh, lives: Mapping[str, str], formed: bool
     ) -> frozenset[str]:
         """Running routers that have not been in step with this configuration since they started.
 
@@ -35,10 +35,10 @@ class Handed:
 
     def note(
         self,
-        desired: DesiredCluster,
+        desired: DesiredState,
         mesh: ObservedMesh,
         lives: Mapping[str, str],
-        steps: Iterable[ClusterAction],
+        steps: Iterable[Action],
         drift: Drift,
         refused: Collection[tuple[str, tuple[str, str]]],
     ) -> None:
@@ -59,7 +59,7 @@ def _running(mesh: ObservedMesh) -> frozenset[str]:
     return frozenset(name for name, router in mesh.routers.items() if router.state is RouterState.RUNNING)
 
 
-def _digest(desired: DesiredCluster) -> str:
+def _digest(desired: DesiredState) -> str:
     seeds = next((item for item in desired.objects if item["kind"] == "ConfigMap"), None)
     return str(seeds["metadata"]["annotations"][MANIFEST_ANNOTATION]) if seeds else ""
 
@@ -82,23 +82,23 @@ class Refusals:
         """The reason for each entity that a router would not take."""
         return {which: reason for which, (reason, _) in self._known.items()}
 
-    def due(self, actions: Iterable[ClusterAction]) -> list[ClusterAction]:
+    def due(self, actions: Iterable[Action]) -> list[Action]:
         """The steps without those refused a short while ago."""
         now = self.clock()
         return [action for action in actions if now - self._refused_at(action) >= self.again_s]
 
-    def note(self, planned: Iterable[ClusterAction], result: Result) -> None:
+    def note(self, planned: Iterable[Action], result: Result) -> None:
         """Keep what is planned and was refused; what was taken, or is wanted no more, is forgotten."""
         open_ = {_which(action) for action in planned} - {_which(action) for action in result.taken}
         self._known = {which: known for which, known in self._known.items() if which in open_}
         for outcome in result.refused:
             self._known[_which(outcome.action)] = (outcome.error, self.clock())
 
-    def _refused_at(self, action: ClusterAction) -> float:
+    def _refused_at(self, action: Action) -> float:
         return self._known.get(_which(action), ("", float("-inf")))[1]
 
 
-def _which(action: ClusterAction) -> Which:
+def _which(action: Action) -> Which:
     if isinstance(action, EntityAction):
         return action.router_id, action.entity.key
     if isinstance(action, DrainRouter | UndrainRouter):
