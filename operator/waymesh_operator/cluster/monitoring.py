@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import (
@@ -20,6 +19,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from pythonjsonlogger import json
 
 Check = Callable[[], str | None]
 """Says what is wrong, None for nothing."""
@@ -171,25 +171,20 @@ class Metrics:
         return Histogram(f"waymesh_operator_{name}", text, buckets=SECONDS, registry=self.registry)
 
 
-_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+class JsonFormatter(json.JsonFormatter):
+    """One JSON object per line: `time`, `level`, `logger`, `message`, the `extra` fields and an `exception`."""
 
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
 
-class JsonFormatter(logging.Formatter):
-    """`time`, `level`, `logger`, `message`, what `extra` gave, and the trace of an exception."""
+    def __init__(self) -> None:
+        renamed = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "exception"}
+        super().__init__(["asctime", "levelname", "name", "message"], rename_fields=renamed, json_default=str)
+        self.converter = time.gmtime
 
-    def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        time = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
-        line = {
-            "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **{name: value for name, value in vars(record).items() if name not in _OWN and not name.startswith("_")},
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        """Levels in lower case."""
+        return log_data | {"level": log_data["level"].lower()}
 
 
 def set_up(form: str, level: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from waymesh_operator.resources.router import Router
@@ -85,10 +84,6 @@ _KEYS = ("name", "mountPath", "containerPort", "uid")
 _EXACT = ("matchLabels", "nodeSelector", "selector")
 """Maps that are one value: a key that we did not set makes a difference, and applying takes it away."""
 _QUANTITIES = ("limits", "requests")
-_SUFFIXES = {
-    **{suffix: Decimal(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)},
-    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
-}
 
 
 def needs_apply(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
@@ -124,13 +119,13 @@ def _list_within(wanted: Sequence[Any], live: Sequence[Any]) -> bool:
 
 
 def _quantity(value: Any) -> Any:
-    """A quantity as a number: "0.5" and "500m" are the same. What is none stays as it is."""
-    text = str(value)
-    digits = text.rstrip("nukmKMGTPEi")
+    """A quantity as a number: "0.5" and "500m" are equal. Returns the text of what is no quantity."""
+    from kubernetes.utils import parse_quantity  # slow to import, and local mode has no objects
+
     try:
-        return Decimal(digits) * _SUFFIXES[text[len(digits) :]]
-    except (InvalidOperation, KeyError):
-        return text
+        return parse_quantity(str(value))
+    except ValueError:
+        return str(value)
 
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"

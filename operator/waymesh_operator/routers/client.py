@@ -9,9 +9,11 @@ import ssl
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from waymesh_client.channel import Sasl, Tls
 from waymesh_operator.tls.certificates import Credential
@@ -103,11 +105,11 @@ class SecureReach:
         """See Reach."""
         place = (address, self.port)
         try:
-            der, about = _handshake(place, tls)
-        except OSError:
+            shown = x509.load_der_x509_certificate(_handshake(place, tls))
+        except (OSError, ValueError):
             return TlsView()
-        ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(about["notAfter"])), UTC)
-        return TlsView(hashlib.sha256(der).hexdigest(), ends, probe is not None and _takes(place, probe))
+        digest = shown.fingerprint(hashes.SHA256()).hex()
+        return TlsView(digest, shown.not_valid_after_utc, probe is not None and _takes(place, probe))
 
 
 def _takes(place: tuple[str, int], probe: Tls) -> bool:
@@ -118,8 +120,8 @@ def _takes(place: tuple[str, int], probe: Tls) -> bool:
     return True
 
 
-def _handshake(place: tuple[str, int], tls: Tls) -> tuple[bytes, Mapping[str, object]]:
-    """The router's certificate, as DER and as read. Raises OSError when either side does not trust the other.
+def _handshake(place: tuple[str, int], tls: Tls) -> bytes:
+    """The router's certificate as DER. Raises OSError when either side does not trust the other.
 
     TLS 1.3 ends the client's handshake before the server has judged the client: only an answer shows that it was taken.
     """
@@ -132,4 +134,4 @@ def _handshake(place: tuple[str, int], tls: Tls) -> tuple[bytes, Mapping[str, ob
         stream.sendall(_SASL_HEADER)
         if not stream.recv(len(_SASL_HEADER)):
             raise ConnectionError("the router closed the connection")
-        return stream.getpeercert(binary_form=True) or b"", stream.getpeercert() or {}
+        return stream.getpeercert(binary_form=True) or b""
