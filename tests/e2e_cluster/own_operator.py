@@ -16,15 +16,16 @@ from typing import Any
 from tests.cluster.namespace import Namespace
 from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
-from waymesh_operator.desired import OperatorSettings
-from waymesh_operator.kube import FIELD_MANAGER, OWNED, RESOURCES, SELECTOR, Kind, KubeClient
-from waymesh_operator.kube.connect import find_cluster
-from waymesh_operator.kube.dynamic import DynamicKube
-from waymesh_operator.live import KeyFolder, LiveClient, Reach, SecureReach
-from waymesh_operator.metrics import Metrics
-from waymesh_operator.runtime import Operator, Options
-from waymesh_operator.specs import Ref
-from waymesh_operator.worker import Inventory, MeshWorker, Pace, Reporter, World
+from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.monitoring import Metrics
+from waymesh_operator.cluster.operator import Operator, Options
+from waymesh_operator.cluster.worker.environment import Pace, Reporter, World
+from waymesh_operator.cluster.worker.inventory import Inventory
+from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.kube.api import FIELD_MANAGER, OWNED, RESOURCES, SELECTOR, Kind, KubeClient
+from waymesh_operator.kube.client import DynamicKube, find_cluster
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.routers.client import KeyFolder, LiveClient, Reach, SecureReach
 
 QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, missing_s=1.0)
 

@@ -32,9 +32,7 @@ def test_killed_router_pod(operator: Namespace, namespace: Namespace, operator_i
     wait_until(lambda: renewed(mesh, "mesh-1", before["mesh-1"][0]), 180, "a new mesh-1")
     mesh.converged(3)
     after = mesh.lives()
-    assert {name: after[name] for name in ("mesh-0", "mesh-2")} == {
-        name: before[name] for name in ("mesh-0", "mesh-2")
-    }
+    assert {name: after[name] for name in ("mesh-0", "mesh-2")} == {name: before[name] for name in ("mesh-0", "mesh-2")}
     traffic.end().check(at_least=200)
 
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.architecture.tree import REPO, pyproject
-from waymesh_operator.kube import CERT_MANAGER, EVENT, OWNED, RESOURCES
-from waymesh_operator.plan.cluster import REMOVABLE
+from waymesh_operator.cluster.plan import REMOVABLE
+from waymesh_operator.kube.api import CERT_MANAGER, EVENT, OWNED, RESOURCES
 
 pytestmark = pytest.mark.engine_independent
 
@@ -116,7 +116,7 @@ def test_nothing_in_the_operator_deletes_but_the_planner_s_steps() -> None:
         for path in sorted((REPO / "operator").rglob("*.py"))
         if re.search(r"\bkube\.delete\(|delete_namespaced_|\.delete_collection", path.read_text())
     ]
-    assert calls == ["operator/waymesh_operator/apply/objects.py"]
+    assert calls == ["operator/waymesh_operator/cluster/apply.py"]
 
 
 def test_the_report_is_served_to_nobody_else_in_the_cluster() -> None:

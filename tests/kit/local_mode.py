@@ -16,7 +16,7 @@ from typing import Any
 from waymesh_client.management import ManagementClient
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import StateFolder
-from waymesh_operator.specs import Ref
+from waymesh_operator.resources.router import Ref
 
 ROOT = Path(__file__).parents[2]
 CODE = "import sys; from waymesh_operator.cli.main import main; sys.argv[0] = 'waymesh'; main()"

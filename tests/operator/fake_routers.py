@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives import serialization
 
 from waymesh_client.channel import Tls
 from waymesh_client.errors import ConnectionFailed, ManagementError
-from waymesh_operator.certificates import TlsView, split_pem
-from waymesh_operator.certificates.issue import issued_by
-from waymesh_operator.entities import AUTOLINK, LINKROUTE, LOG, ROUTER, TELEMETRY
+from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LOG, ROUTER, TELEMETRY
+from waymesh_operator.tls.certificates import issued_by, split_pem
+from waymesh_operator.tls.rollover import TlsView
 from waymesh_schema.loglevels import LOG_MODULES
 
 Row = dict[str, Any]

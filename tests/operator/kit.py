@@ -15,12 +15,14 @@ from typing import Any
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.fake_routers import FakeMesh, FakeRouter
-from waymesh_operator.desired import OperatorSettings
-from waymesh_operator.live import KeyFolder
-from waymesh_operator.manifests.crds import load_crds
-from waymesh_operator.manifests.structural import with_defaults
-from waymesh_operator.specs import Ref
-from waymesh_operator.worker import Inventory, MeshWorker, Pace, Reporter, World
+from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.worker.environment import Pace, Reporter, World
+from waymesh_operator.cluster.worker.inventory import Inventory
+from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.schema import with_defaults
+from waymesh_operator.routers.client import KeyFolder
 
 NAMESPACE = "ns"
 MESH = Ref(NAMESPACE, "mesh")

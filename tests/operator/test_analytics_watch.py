@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.worker import AnalyticsWatch
+from waymesh_operator.cluster.worker.audits import AnalyticsWatch
 
 pytestmark = pytest.mark.engine_independent
 

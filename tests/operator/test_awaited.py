@@ -10,11 +10,11 @@ import pytest
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, run
+from waymesh_operator.cluster.worker.environment import Pace
+from waymesh_operator.cluster.worker.inventory import AT_ONCE, Awaited, Inventory
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube import CLAIM, SECRET
-from waymesh_operator.specs import Ref
-from waymesh_operator.worker import Inventory, Pace
-from waymesh_operator.worker.awaited import AT_ONCE, Awaited
+from waymesh_operator.kube.api import CLAIM, SECRET
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent
 

@@ -13,11 +13,9 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import resource
+from waymesh_operator.cluster.monitoring import Health, HealthServer, JsonFormatter, Metrics
+from waymesh_operator.cluster.worker.environment import AGAIN_S, NORMAL, WARNING, Reporter
 from waymesh_operator.errors import KubeError
-from waymesh_operator.health import Health, HealthServer
-from waymesh_operator.logs import JsonFormatter
-from waymesh_operator.metrics import Metrics
-from waymesh_operator.worker.reporter import AGAIN_S, NORMAL, WARNING, Reporter
 
 pytestmark = pytest.mark.engine_independent
 

@@ -12,11 +12,11 @@ import pytest
 from tests.kit.waiting import wait_until
 from tests.operator.fake_routers import FakeMesh
 from waymesh_client.channel import Tls
-from waymesh_operator.entities import Entity
 from waymesh_operator.errors import LiveError
-from waymesh_operator.observe import LiveRouter, PodView
-from waymesh_operator.observe.routers import ENTITIES_S
-from waymesh_operator.plan import CreateEntity
+from waymesh_operator.router_entities.actions import CreateEntity
+from waymesh_operator.router_entities.names import Entity
+from waymesh_operator.routers.live_router import ENTITIES_S, LiveRouter
+from waymesh_operator.routers.pods import PodView
 
 pytestmark = pytest.mark.engine_independent
 

@@ -10,9 +10,11 @@ import pytest
 
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.kit import PACE, Lab, lab
+from waymesh_operator.cluster.worker.environment import World
+from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.specs import Ref
-from waymesh_operator.worker import MeshWorker, Pool, World
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent
 

@@ -15,7 +15,7 @@ from kopf._core.reactor import orchestration
 from packaging.requirements import Requirement
 
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.watches import START_S, WATCH_TASK, WatchGuard
+from waymesh_operator.handlers.events import START_S, WATCH_TASK, WatchGuard
 
 pytestmark = pytest.mark.engine_independent
 

@@ -11,12 +11,12 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
-from waymesh_operator.handlers import register, settings
-from waymesh_operator.health import Beat
-from waymesh_operator.kube import OWNED, RESOURCES
-from waymesh_operator.specs import Ref
-from waymesh_operator.worker import Auditor, Inventory
-from waymesh_operator.worker.inventory import DELETED
+from waymesh_operator.cluster.monitoring import Beat
+from waymesh_operator.cluster.worker.audits import Auditor
+from waymesh_operator.cluster.worker.inventory import DELETED, Inventory
+from waymesh_operator.handlers.events import register, settings
+from waymesh_operator.kube.api import OWNED, RESOURCES
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent
 

@@ -7,9 +7,9 @@ import base64
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import labels_of
-from waymesh_operator.worker.mesh import ISSUED_ANNOTATION
+from waymesh_operator.cluster.objects import labels_of
+from waymesh_operator.cluster.worker.mesh_worker import ISSUED_ANNOTATION
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent
 

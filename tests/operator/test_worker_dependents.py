@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.entities import AUTOLINK
+from waymesh_operator.router_entities.names import AUTOLINK
 
 pytestmark = pytest.mark.engine_independent
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.desired import RESTARTED_ANNOTATION, OperatorSettings
+from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION
 
 pytestmark = pytest.mark.engine_independent
 

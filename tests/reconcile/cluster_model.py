@@ -11,28 +11,24 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.certificates import MeshTls, TlsRequest, next_tls
-from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
-from waymesh_operator.entities import LOG, ROUTER, TELEMETRY, Entity, exclusive_key
-from waymesh_operator.plan import (
-    ApplyObject,
-    ClusterAction,
+from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.plan import ObservedState, plan
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
-    DeleteObject,
     DrainRouter,
-    ObservedCluster,
-    ObservedMesh,
-    ObservedRouter,
     QuiesceEntity,
-    RouterFacts,
-    RouterState,
-    Scale,
     UndrainRouter,
     UpdateEntity,
-    plan_cluster,
 )
-from waymesh_operator.specs import Ref, Resources, Router
+from waymesh_operator.router_entities.diff import exclusive_key
+from waymesh_operator.router_entities.names import LOG, ROUTER, TELEMETRY, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
+from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls
 from waymesh_schema.loglevels import LOG_MODULES
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,7 +54,7 @@ class ModelCluster:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.routers: dict[str, ObservedRouter] = {}
         self.draining: dict[str, str] = {}
-        self.log: list[ClusterAction] = []
+        self.log: list[Action] = []
         self.refuses: set[str] = set()
         self.secrets: dict[str, Mapping[str, bytes] | None] = {}
         self.restarts = 0
@@ -68,30 +64,30 @@ class ModelCluster:
     # what the operator sees
 
     @property
-    def observed(self) -> ObservedCluster:
-        return ObservedCluster(dict(self.objects), ObservedMesh(dict(self.routers)), dict(self.draining))
+    def observed(self) -> ObservedState:
+        return ObservedState(dict(self.objects), ObservedMesh(dict(self.routers)), dict(self.draining))
 
     @property
     def replicas(self) -> int | None:
         live = self.objects.get(("StatefulSet", "mesh"))
         return None if live is None else int(live["spec"]["replicas"])
 
-    def desire(self, resources: Resources, **fields: Any) -> DesiredCluster:
+    def desire(self, resources: Resources, **fields: Any) -> DesiredState:
         return desired_cluster(resources, context(size_now=self.replicas, secrets=self.secrets, **fields))
 
     # what the operator does
 
-    def reconcile(self, resources: Resources, steps: int | None = None, **fields: Any) -> tuple[ClusterAction, ...]:
+    def reconcile(self, resources: Resources, steps: int | None = None, **fields: Any) -> tuple[Action, ...]:
         """One turn, broken off after some steps; then the cluster goes on by itself. Returns the whole plan."""
-        actions = plan_cluster(self.desire(resources, **fields), self.observed)
+        actions = plan(self.desire(resources, **fields), self.observed)
         for action in actions[:steps]:
             self.apply(action)
         self.settle()
         return actions
 
-    def converge(self, resources: Resources, limit: int = 300, **fields: Any) -> list[ClusterAction]:
+    def converge(self, resources: Resources, limit: int = 300, **fields: Any) -> list[Action]:
         """Turns until nothing is left to do."""
-        done: list[ClusterAction] = []
+        done: list[Action] = []
         for _ in range(limit):
             actions = self.reconcile(resources, **fields)
             done += actions
@@ -101,7 +97,7 @@ class ModelCluster:
                 return done
         raise AssertionError(f"still to do: {[a.describe() for a in actions]}")
 
-    def apply(self, action: ClusterAction) -> None:
+    def apply(self, action: Action) -> None:
         """Carry out one action."""
         self.log.append(action)
         match action:

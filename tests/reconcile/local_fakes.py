@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.errors import ConnectionFailed, ManagementError, RequestTimeout
-from waymesh_operator.local.events import Event, Sink
-from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import World
-from waymesh_operator.local.supervisor import Supervisor
+from waymesh_operator.local.status import Event, Sink
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor
 from waymesh_schema.config import read_config
 from waymesh_schema.loglevels import LOG_MODULES
 
@@ -32,6 +31,7 @@ class FakeRouter:
         self.ignores_sigterm = False
         self.unsettled = 0
         self.refuses: set[str] = set()
+        self.drain_by: float | None = None
         entries = read_config(str(config))
         self.id = next(e.attributes["id"] for e in entries if e.type.name == "router")
         self.entities: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in SHORT}
@@ -56,6 +56,13 @@ class FakeRouter:
         """End without being asked to."""
         self.end = "signal 9 SIGKILL"
 
+    def drain_state(self) -> dict[str, Any]:
+        """What it reports of its drain: done when nothing is unsettled, or when its time is up."""
+        if self.drain_by is None:
+            return {"drainStatus": "none"}
+        done = not self.unsettled or self.network.now >= self.drain_by
+        return {"drainStatus": "drained" if done else "draining"}
+
     # management
 
     @property
@@ -78,6 +85,8 @@ class FakeRouter:
     def rows(self, kind: str) -> list[dict[str, Any]]:
         if kind == "log":
             return [{"name": f"log/{m}", "module": m, "enable": level} for m, level in self.levels.items()]
+        if kind == "router":
+            return [{"name": self.id, "id": self.id, "unsettledDeliveries": self.unsettled, **self.drain_state()}]
         if kind == "router.node":
             known = self.network.reachable(self)
             return [{"id": name, "nextHop": None if name in self.neighbours() else "x"} for name in known]
@@ -125,6 +134,10 @@ class FakeClient:
         if entity_type == "router.config.autoLink":
             router.entities[entity_type][name].update(attributes)
             return dict(router.entities[entity_type][name])
+        if entity_type == "router":
+            assert name == router.id
+            router.drain_by = self.network.now + attributes["drainTimeoutSeconds"] if attributes["draining"] else None
+            return {"id": router.id, "name": router.id, **router.drain_state()}
         assert entity_type == "log"
         router.levels[name.removeprefix("log/")] = attributes["enable"]
         return {}
@@ -150,6 +163,7 @@ class FakeNetwork:
         self.changes: list[tuple[str, str, str]] = []
         self.signals: list[tuple[str, int]] = []
         self.cut: set[frozenset[str]] = set()
+        self.now = 0.0
         self.trouble: dict[str, str] = {}
         """What is wrong with links, and with connections to brokers, by the name of the entity."""
 
@@ -222,6 +236,7 @@ class Stage:
 
     def step(self, count: int = 1, seconds: float = 0.1) -> None:
         for _ in range(count):
+            self.network.now = self.now
             self.supervisor.step(self.now)
             self.now += seconds
 

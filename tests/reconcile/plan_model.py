@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from waymesh_operator.desired import DesiredMesh, LocalContext, Place, desired_local
-from waymesh_operator.entities import LOG, Entity, exclusive_key
-from waymesh_operator.plan import (
-    Action,
+from waymesh_operator.cluster.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.mesh import Place
+from waymesh_operator.cluster.plan import ObservedState, plan
+from waymesh_operator.local.desired import LocalContext, desired_local
+from waymesh_operator.resources.dependents import Address, Resources
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
-    CreateRouter,
     DeleteEntity,
-    ObservedMesh,
-    ObservedRouter,
-    RestartRouter,
-    RouterState,
-    StopRouter,
+    DrainRouter,
+    UndrainRouter,
     UpdateEntity,
-    WriteSeed,
-    plan,
 )
-from waymesh_operator.specs import Address, Ref, Resources, Router
+from waymesh_operator.router_entities.diff import exclusive_key
+from waymesh_operator.router_entities.names import LOG, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
 
 MESH = Ref("default", "mesh")
 
@@ -33,9 +33,9 @@ def places(router: Router) -> list[Place]:
     ]
 
 
-def desire(router: Router, *addresses: Address) -> DesiredMesh:
-    """The desired mesh of a Router with made-up places."""
-    return desired_local(Resources(router, addresses), LocalContext(places(router))).mesh
+def desire(router: Router, *addresses: Address) -> DesiredState:
+    """The desired state of a Router with made-up places."""
+    return desired_local(Resources(router, addresses), LocalContext(places(router))).state
 
 
 def address(name: str, **spec: object) -> Address:
@@ -51,17 +51,40 @@ class ModelMesh:
     def __init__(self) -> None:
         self.routers: dict[str, ObservedRouter] = {}
         self.log: list[Action] = []
+        self.draining: dict[str, str] = {}
+        self.leaving: set[str] = set()
 
     @property
-    def observed(self) -> ObservedMesh:
-        return ObservedMesh(dict(self.routers))
+    def observed(self) -> ObservedState:
+        mesh = ObservedMesh({name: replace(one, facts=self._facts(one)) for name, one in self.routers.items()})
+        return ObservedState(mesh=mesh, draining=dict(self.draining), leaving=frozenset(self.leaving))
 
-    def reconcile(self, desired: DesiredMesh) -> tuple[Action, ...]:
-        """Plan and carry out; returns the plan."""
+    def _facts(self, router: ObservedRouter) -> RouterFacts:
+        """Every router is next to every other one."""
+        return RouterFacts(neighbours=tuple(name for name in self.routers if name != router.id))
+
+    def reconcile(self, desired: DesiredState) -> tuple[Action, ...]:
+        """Plan and carry out; returns the plan. What drains is drained then."""
         actions = plan(desired, self.observed)
         for action in actions:
             self.apply(action)
+        self.settle()
         return actions
+
+    def converge(self, desired: DesiredState) -> tuple[Action, ...]:
+        """Reconcile until nothing is left to do; returns all actions."""
+        done: list[Action] = []
+        for _ in range(100):
+            waits = "draining" in self.draining.values()
+            actions = self.reconcile(desired)
+            if not actions and not waits:
+                return tuple(done)
+            done += actions
+        raise AssertionError(f"still to do: {[a.describe() for a in actions]}")
+
+    def settle(self) -> None:
+        """Routers that drain are done with it."""
+        self.draining = {name: "none" if state == "none" else "drained" for name, state in self.draining.items()}
 
     def apply(self, action: Action) -> None:
         """Carry out one action."""
@@ -72,8 +95,17 @@ class ModelMesh:
                 self.routers[router.id] = ObservedRouter(
                     router.id, router.ordinal, RouterState.RUNNING, action.seed, router.entities
                 )
+                self.draining[router.id] = "none"
+            case DrainRouter():
+                self.draining[action.router_id] = "draining"
+                self.leaving.add(action.router_id)
+            case UndrainRouter():
+                self.draining[action.router_id] = "none"
+                self.leaving.remove(action.router_id)
             case StopRouter():
                 assert action.router_id == max(self.routers.values(), key=lambda r: r.ordinal).id
+                assert self.draining.pop(action.router_id) == "drained", "lost messages"
+                self.leaving.discard(action.router_id)
                 del self.routers[action.router_id]
             case WriteSeed():
                 self._change(action.router_id, seed=action.seed)

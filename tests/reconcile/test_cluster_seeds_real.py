@@ -18,24 +18,15 @@ from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import ClusterContext, DesiredCluster, OperatorSettings, desired_cluster
-from waymesh_operator.entities import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER, Entity
-from waymesh_operator.live import apply_entity, read_entities
-from waymesh_operator.plan import EntityAction
-from waymesh_operator.plan.entities import plan_entities
-from waymesh_operator.specs import (
-    Address,
-    AutoLink,
-    Broker,
-    BrokerTls,
-    LinkRoute,
-    Listener,
-    Ref,
-    Resources,
-    Router,
-    Telemetry,
-)
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Ref, Router, Telemetry
+from waymesh_operator.router_entities.actions import EntityAction
+from waymesh_operator.router_entities.diff import plan_entities
+from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER, Entity
+from waymesh_operator.routers.management import apply_entity, read_entities
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.e2e
 
@@ -85,7 +76,7 @@ class Pods:
         ]
         self.routers: list[BootedRouter] = []
 
-    def boot(self, desired: DesiredCluster) -> None:
+    def boot(self, desired: DesiredState) -> None:
         """Secrets as folders, the ConfigMap as files, and then the routers."""
         objects = {f"{o['kind']} {o['metadata']['name']}": o for o in desired.objects}
         for name, path in (("Secret mesh-tls", CERTIFICATES), ("Secret mesh-credentials", CREDENTIALS)):
@@ -128,7 +119,7 @@ class Pods:
     def client(self, ordinal: int) -> ManagementClient:
         return ManagementClient(f"amqp://127.0.0.1:{self.ports[ordinal][LOCAL]}")
 
-    def plan(self, ordinal: int, desired: DesiredCluster) -> list[EntityAction]:
+    def plan(self, ordinal: int, desired: DesiredState) -> list[EntityAction]:
         """What one router would be told."""
         router = desired.mesh.routers[ordinal]
         wanted = [Entity(e.type, e.name, self.moved(ordinal, dict(e.attributes))) for e in router.entities]
@@ -147,7 +138,7 @@ def pods(tmp_path: Path) -> Iterator[Pods]:
         router.stop()
 
 
-def desire(resources: Resources) -> DesiredCluster:
+def desire(resources: Resources) -> DesiredState:
     return desired_cluster(resources, ClusterContext(OperatorSettings("image"), SECRETS, TLS))
 
 

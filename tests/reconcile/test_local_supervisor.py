@@ -75,12 +75,15 @@ def test_size_five_adds_two_and_leaves_the_three_alone(stage: Stage) -> None:
     assert stage.network.changes == []
 
 
-def test_size_two_takes_the_highest_away_one_at_a_time(stage: Stage) -> None:
+def test_size_two_drains_the_highest_together_and_stops_none_before_those_above_it(stage: Stage) -> None:
     stage.write(manifest(4))
     stage.settle()
     stage.network.router("mesh-3").unsettled = 7
     stage.write(manifest(2))
     stage.step(10)
+    assert [change for change in stage.network.changes if change[1] == "update"] == [
+        ("mesh-3", "update", "mesh-3"), ("mesh-2", "update", "mesh-2"),
+    ]  # fmt: skip
     assert stage.network.signals == []  # mesh-3 waits for its deliveries, mesh-2 for mesh-3
     stage.network.router("mesh-3").unsettled = 0
     stage.step()
@@ -89,16 +92,31 @@ def test_size_two_takes_the_highest_away_one_at_a_time(stage: Stage) -> None:
     assert stage.ids() == ["mesh-0", "mesh-1"]
 
 
-def test_a_drain_closes_client_listeners_first_and_ends_when_its_time_is_up(stage: Stage) -> None:
+def test_a_router_drains_by_itself_and_ends_when_its_time_is_up(stage: Stage) -> None:
     stage.settle()
     stage.network.router("mesh-2").unsettled = 3
     stage.write(manifest(2))
     stage.step(5, seconds=1)
-    assert ("mesh-2", "delete", "k8s/default/Router/mesh/listener/amqp") in stage.network.changes
+    assert stage.network.changes == [("mesh-2", "update", "mesh-2")]
+    assert "drain router mesh-2 (at most 5 s)" in stage.network.said
     assert stage.network.signals == []
     stage.step(3, seconds=1)
     assert stage.network.signals == [("mesh-2", signal.SIGTERM)]
-    assert "mesh-2 ends with 3 deliveries unsettled: its time is up" in stage.network.said
+    assert "mesh-2 stops with 3 unsettled deliveries" in stage.network.said
+
+
+def test_a_router_that_drains_and_is_wanted_again_serves_again(stage: Stage) -> None:
+    stage.settle()
+    before = stage.pids()
+    stage.network.router("mesh-2").unsettled = 3
+    stage.write(manifest(2))
+    stage.step(3)
+    stage.write(manifest(3))
+    stage.step(2)
+    stage.settle()
+    assert stage.network.router("mesh-2").drain_by is None
+    assert stage.pids() == before
+    assert "take router mesh-2 back into service" in stage.network.said
 
 
 def test_a_router_that_does_not_end_is_killed(stage: Stage) -> None:
@@ -217,7 +235,7 @@ def test_hurry_does_not_wait_for_what_is_unsettled(stage: Stage) -> None:
     stage.supervisor.leave()
     stage.step(5)
     assert not stage.network.signals
-    stage.supervisor.hurry(stage.now)
+    stage.supervisor.hurry()
     stage.step(10)
     assert stage.supervisor.gone
 

@@ -15,12 +15,13 @@ import pytest
 from rich.console import Console
 
 from waymesh_operator.cli.up import Screen, Up, UpOptions
-from waymesh_operator.live import AddressView
-from waymesh_operator.local.events import GOOD, Event
+from waymesh_operator.cluster.actions import StopRouter
+from waymesh_operator.local.status import GOOD, Event
 from waymesh_operator.local.supervisor import Supervisor, shifted_ports
 from waymesh_operator.local.tables import Shown, address_table, event_text, link_table, plan_table, screen
-from waymesh_operator.plan import StopRouter
-from waymesh_operator.specs import Ref
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.actions import DrainRouter
+from waymesh_operator.routers.management import AddressView
 
 from .local_fakes import FakeNetwork, Stage
 
@@ -111,14 +112,14 @@ def test_a_signal_drains_and_a_second_one_does_not_wait(stage: Stage, terminal: 
         os.kill(os.getpid(), signal.SIGTERM)
 
     first = when(lambda: stage.supervisor.converged, keep_busy_and_stop)
-    closed = ("mesh-2", "delete", "k8s/default/Router/mesh/listener/amqp")
-    second = when(lambda: closed in network.changes, lambda: os.kill(os.getpid(), signal.SIGINT))
+    draining = ("mesh-2", "update", "mesh-2")
+    second = when(lambda: draining in network.changes, lambda: os.kill(os.getpid(), signal.SIGINT))
     assert command.run() == 0
     for thread in (first, second):
         thread.join()
     text = output.getvalue()
     assert "stopping all routers, the highest first" in text
-    assert "mesh-2 ends with 4 deliveries unsettled" in text
+    assert "mesh-2 stops with 4 unsettled deliveries" in text
     assert network.alive() == []
 
 
@@ -138,11 +139,11 @@ def test_plan_address_and_link_tables() -> None:
     console = Console(file=io.StringIO(), width=120)
     link = {"linkDir": "in", "owningAddr": "M0orders", "capacity": 250, "deliveryCount": 12345}
     with console.capture() as capture:
-        console.print(plan_table(Ref("team", "m"), [StopRouter("m-2", 5)]))
+        console.print(plan_table(Ref("team", "m"), [DrainRouter("m-2", 5), StopRouter("m-2")]))
         console.print(address_table(Ref("default", "m"), []))
         console.print(link_table({"m-0": [link]}))
     shown = capture.get()
-    for expected in ("Plan for team/m", "drain and stop router m-2 (at most 5 s)", "orders", "12,345"):
+    for expected in ("Plan for team/m", "drain router m-2 (at most 5 s)", "stop router m-2", "orders", "12,345"):
         assert expected in shown
 
 

@@ -7,21 +7,26 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.entities import ADDRESS, AUTOLINK, CONNECTOR, LINKROUTE, LISTENER, SSL_PROFILE, Entity
-from waymesh_operator.plan import (
-    ApplyObject,
-    ClusterAction,
+from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
+from waymesh_operator.cluster.plan import drift, plan
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Pod, Ref
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
-    DeleteObject,
     DrainRouter,
     QuiesceEntity,
-    Scale,
     UpdateEntity,
-    drift,
-    plan_cluster,
 )
-from waymesh_operator.specs import Address, AutoLink, Broker, BrokerTls, LinkRoute, Listener, Pod, Ref, Resources
+from waymesh_operator.router_entities.names import (
+    ADDRESS,
+    AUTOLINK,
+    CONNECTOR,
+    LINKROUTE,
+    LISTENER,
+    SSL_PROFILE,
+    Entity,
+)
 
 from .cluster_model import MESH, SETTINGS, ModelCluster, router
 
@@ -50,7 +55,7 @@ def running(resources: Resources | None = None) -> ModelCluster:
     return model
 
 
-def kinds(actions: tuple[ClusterAction, ...] | list[ClusterAction]) -> list[str]:
+def kinds(actions: tuple[Action, ...] | list[Action]) -> list[str]:
     """Each action by what it is about."""
     return [a.manifest["kind"] if isinstance(a, ApplyObject) else type(a).__name__ for a in actions]
 
@@ -96,9 +101,9 @@ def test_a_router_that_still_drains_is_waited_for() -> None:
     model = running()
     model.reconcile(mesh(2))
     model.draining["mesh-2"] = "draining"
-    assert plan_cluster(model.desire(mesh(2)), model.observed) == ()
+    assert plan(model.desire(mesh(2)), model.observed) == ()
     model.draining["mesh-2"] = "drained"
-    assert [type(a) for a in plan_cluster(model.desire(mesh(2)), model.observed)] == [Scale]
+    assert [type(a) for a in plan(model.desire(mesh(2)), model.observed)] == [Scale]
 
 
 def test_a_router_that_does_not_answer_is_not_waited_for() -> None:
@@ -119,7 +124,7 @@ def test_a_size_that_goes_up_again_takes_the_router_back() -> None:
 def test_a_router_that_a_person_drains_stays_so() -> None:
     model = running()
     model.draining["mesh-1"] = "drained"
-    assert plan_cluster(model.desire(mesh()), model.observed) == ()
+    assert plan(model.desire(mesh()), model.observed) == ()
 
 
 def test_to_zero_and_back() -> None:
@@ -291,7 +296,7 @@ def test_a_person_s_restart_and_a_new_default_image_are_no_difference() -> None:
     live["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
     newer = replace(SETTINGS, router_image="registry/router:2")
     desired = model.desire(mesh(), settings=newer, image_now="registry/router:1")
-    assert plan_cluster(desired, model.observed) == ()
+    assert plan(desired, model.observed) == ()
     assert "registry/router:2" in desired.restart_pending
 
 
@@ -312,7 +317,7 @@ def test_drift_is_repaired_or_only_counted() -> None:
     by_hand = Entity(ADDRESS, "by-hand", {"prefix": "mine"})
     model.routers["mesh-1"] = replace(model.routers["mesh-1"], entities=(*kept, by_hand))
     watching = replace(resources, router=replace(resources.router, drift="Report"))
-    assert plan_cluster(model.desire(watching), model.observed) == ()
+    assert plan(model.desire(watching), model.observed) == ()
     found = drift(model.desire(watching), model.observed)
     assert (found.current, found.unmanaged) == (1, 1)
     assert [type(a) for a in model.reconcile(resources)] == [CreateEntity]
@@ -338,6 +343,6 @@ def test_an_entity_that_routers_refuse_stops_nothing_else() -> None:
 
 def test_a_paused_or_stalled_mesh_is_left_alone() -> None:
     model = running()
-    assert plan_cluster(model.desire(mesh(1, paused=True)), model.observed) == ()
-    assert plan_cluster(model.desire(mesh(1), tls=None), model.observed) == ()
+    assert plan(model.desire(mesh(1, paused=True)), model.observed) == ()
+    assert plan(model.desire(mesh(1), tls=None), model.observed) == ()
     assert model.desire(mesh(1), tls=None).objects == ()

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waymesh_operator.plan import plan_cluster
-from waymesh_operator.specs import Address, AutoLink, Broker, LinkRoute, Listener, Ref, Resources
+from waymesh_operator.cluster.plan import plan
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Ref
 
 from .cluster_model import MESH, ModelCluster, router
 
@@ -70,7 +71,7 @@ def test_whatever_is_asked_and_wherever_it_is_broken_off_the_last_wish_comes_tru
 def test_every_prefix_of_a_plan_leads_on(first: Resources, then: Resources, data: st.DataObject) -> None:
     model = ModelCluster()
     model.converge(first)
-    while actions := plan_cluster(model.desire(then), model.observed):
+    while actions := plan(model.desire(then), model.observed):
         model.apply(actions[0])  # the operator ends after each single step
         if data.draw(st.booleans()):
             model.settle()

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_operator.entities import ADDRESS, CONNECTOR, LISTENER, LOG, Entity
-from waymesh_operator.plan import (
+from waymesh_operator.cluster.actions import CreateRouter, RestartRouter, StopRouter, WriteSeed
+from waymesh_operator.cluster.plan import plan
+from waymesh_operator.resources.dependents import Address
+from waymesh_operator.resources.router import Listener, Router
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
-    CreateRouter,
     DeleteEntity,
-    RestartRouter,
-    RouterState,
-    StopRouter,
+    DrainRouter,
+    UndrainRouter,
     UpdateEntity,
-    WriteSeed,
-    plan,
 )
-from waymesh_operator.specs import Address, Listener, Router
+from waymesh_operator.router_entities.names import ADDRESS, CONNECTOR, LISTENER, LOG, Entity
+from waymesh_operator.routers.observed import RouterState
 
 from .plan_model import MESH, ModelMesh, address, desire
 
@@ -50,15 +50,38 @@ def test_scaling_up_touches_only_the_new_routers() -> None:
     assert [(type(a), a.router_id) for a in actions] == [(CreateRouter, "mesh-3"), (CreateRouter, "mesh-4")]
 
 
-def test_scaling_down_removes_the_highest_ordinals_one_at_a_time() -> None:
+def test_scaling_down_drains_the_highest_ordinals_and_stops_them_when_they_are_drained() -> None:
     model = running(replace(ROUTER, size=5))
-    actions = model.reconcile(desire(replace(ROUTER, size=3, drain_timeout_s=7)))
-    assert actions == (StopRouter("mesh-4", 7), StopRouter("mesh-3", 7))
+    wanted = desire(replace(ROUTER, size=3, drain_timeout_s=7))
+    assert model.reconcile(wanted) == (DrainRouter("mesh-4", 7), DrainRouter("mesh-3", 7))
+    model.draining["mesh-4"] = "draining"
+    assert model.reconcile(wanted) == ()
+    assert model.reconcile(wanted) == (StopRouter("mesh-4"), StopRouter("mesh-3"))
+
+
+def test_a_router_that_was_to_leave_and_is_wanted_again_is_taken_back() -> None:
+    model = running()
+    model.reconcile(desire(replace(ROUTER, size=1)))
+    assert model.reconcile(desire(replace(ROUTER, size=2))) == (UndrainRouter("mesh-1"), StopRouter("mesh-2"))
+    assert plan(desire(replace(ROUTER, size=2)), model.observed) == ()
+
+
+def test_a_router_that_a_person_drains_is_left_so() -> None:
+    model = running()
+    model.draining["mesh-1"] = "drained"
+    assert plan(desire(ROUTER), model.observed) == ()
+
+
+def test_a_router_that_does_not_answer_is_stopped_without_a_drain() -> None:
+    model = running()
+    model.set("mesh-2", state=RouterState.STARTING, entities=())
+    del model.draining["mesh-2"]
+    assert plan(desire(replace(ROUTER, size=2)), model.observed) == (StopRouter("mesh-2"),)
 
 
 def test_scale_to_zero_and_back() -> None:
     model = running()
-    model.reconcile(desire(replace(ROUTER, size=0)))
+    model.converge(desire(replace(ROUTER, size=0)))
     assert model.routers == {}
     assert len(model.reconcile(desire(ROUTER))) == 3
 
@@ -76,7 +99,7 @@ def test_a_new_address_is_a_live_action_on_each_router_and_then_goes_into_its_se
     model = running()
     actions = model.reconcile(desire(ROUTER, address("orders")))
     assert [(type(a), a.router_id) for a in actions] == [
-        (kind, f"mesh-{k}") for k in range(3) for kind in (CreateEntity, WriteSeed)
+        (kind, f"mesh-{k}") for kind in (CreateEntity, WriteSeed) for k in range(3)
     ]
     created = actions[0]
     assert isinstance(created, CreateEntity)
@@ -96,7 +119,7 @@ def test_another_prefix_is_made_before_the_old_one_goes() -> None:
 def test_another_distribution_of_the_same_prefix_cannot_coexist_so_the_old_one_goes_first() -> None:
     model = running(ROUTER, address("orders"))
     actions = model.reconcile(desire(ROUTER, address("orders", distribution="multicast")))
-    assert [type(a) for a in actions[:3]] == [DeleteEntity, CreateEntity, WriteSeed]
+    assert [type(a) for a in actions if a.router_id == "mesh-0"] == [DeleteEntity, CreateEntity, WriteSeed]
 
 
 def test_two_addresses_that_swap_their_prefixes() -> None:
@@ -186,13 +209,14 @@ def test_descriptions_are_for_people() -> None:
     model = ModelMesh()
     model.reconcile(desire(ROUTER, address("orders")))
     model.reconcile(desire(ROUTER, address("orders", prefix="sales", distribution="multicast")))
-    model.reconcile(desire(replace(ROUTER, size=2, log_level="debug")))
+    model.converge(desire(replace(ROUTER, size=2, log_level="debug")))
     said = [a.describe() for a in model.log]
     assert "create router mesh-2 (listens on 5674; connects to mesh-0, mesh-1)" in said
     assert "mesh-0: replace address orders (prefix sales, multicast)" in said
     assert "mesh-0: remove the former address orders (prefix orders, balanced)" in said
     assert "mesh-0: update log DEFAULT: enable info+ → debug+" in said
-    assert "drain and stop router mesh-2 (at most 30 s)" in said
+    assert "drain router mesh-2 (at most 30 s)" in said
+    assert "stop router mesh-2" in said
 
 
 MATCHES = st.one_of(
@@ -222,11 +246,11 @@ def test_any_sequence_of_manifests_is_reached_without_a_restart(steps: list[tupl
     for router, addresses in steps:
         before = set(model.routers)
         wanted = desire(router, *addresses)
-        actions = model.reconcile(wanted)  # the model refuses what a router would refuse
+        actions = model.converge(wanted)  # the model refuses what a router would refuse, and the loss of messages
         assert plan(wanted, model.observed) == ()
         created = {a.router_id for a in actions if isinstance(a, CreateRouter)}
         assert not created & before
-        assert set(model.routers) == {r.id for r in wanted.routers}
+        assert set(model.routers) == {r.id for r in wanted.mesh.routers}
 
 
 @given(ROUTERS, ADDRESSES, ROUTERS, ADDRESSES, st.data())
@@ -238,5 +262,5 @@ def test_a_plan_interrupted_anywhere_is_finished_by_the_next(
     actions = plan(wanted, model.observed)
     for action in actions[: data.draw(st.integers(0, len(actions)))]:
         model.apply(action)
-    model.reconcile(wanted)
+    model.converge(wanted)
     assert plan(wanted, model.observed) == ()

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from waymesh_operator.desired import lower_neighbours
-from waymesh_operator.plan import DrainRouter, RouterState, Scale, UndrainRouter, plan_cluster
+from waymesh_operator.cluster.actions import Scale
+from waymesh_operator.cluster.mesh import lower_neighbours
+from waymesh_operator.cluster.plan import plan
+from waymesh_operator.router_entities.actions import DrainRouter, UndrainRouter
+from waymesh_operator.routers.observed import RouterState
 
 from .cluster_model import ModelCluster
 from .test_plan_cluster import mesh, running
@@ -18,9 +21,7 @@ pytestmark = pytest.mark.engine_independent
 def joined(size: int, topology: str) -> dict[str, tuple[str, ...]]:
     """The neighbours of each router of a mesh."""
     pairs = [(k, peer) for k in range(size) for peer in lower_neighbours(k, size, topology)]
-    return {
-        f"mesh-{k}": tuple(f"mesh-{a + b - k}" for a, b in pairs if k in (a, b)) for k in range(size)
-    }
+    return {f"mesh-{k}": tuple(f"mesh-{a + b - k}" for a, b in pairs if k in (a, b)) for k in range(size)}
 
 
 def shrunk(size: int, topology: str, to: int) -> list[str]:
@@ -63,10 +64,10 @@ def test_drained_routers_leave_from_the_top_and_wait_for_those_above_them() -> N
     model.apply(DrainRouter("mesh-3", 30))
     model.apply(DrainRouter("mesh-2", 30))
     model.draining |= {"mesh-2": "drained"}
-    planned = plan_cluster(model.desire(mesh(1)), model.observed)
+    planned = plan(model.desire(mesh(1)), model.observed)
     assert not [a for a in planned if isinstance(a, Scale)]
     model.draining |= {"mesh-3": "drained"}
-    planned = plan_cluster(model.desire(mesh(1)), model.observed)
+    planned = plan(model.desire(mesh(1)), model.observed)
     assert [a.replicas for a in planned if isinstance(a, Scale)] == [2]
     assert [a.router_id for a in planned if isinstance(a, DrainRouter)] == ["mesh-1"]
 
@@ -85,7 +86,7 @@ def test_a_pod_that_ends_keeps_no_other_from_draining() -> None:
     leaving = replace(model.routers["mesh-3"], state=RouterState.DRAINING)
     model.reconcile(mesh(3))
     model.routers["mesh-3"] = leaving
-    planned = plan_cluster(model.desire(mesh(2)), model.observed)
+    planned = plan(model.desire(mesh(2)), model.observed)
     assert [a.router_id for a in planned if isinstance(a, DrainRouter)] == ["mesh-2"]
 
 

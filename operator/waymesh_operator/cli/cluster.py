@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube import Kind, kind_of
-from waymesh_operator.kube.connect import find_cluster
-from waymesh_operator.kube.dynamic import DynamicKube
-from waymesh_operator.kube.kinds import RESOURCES, SELECTOR
+from waymesh_operator.kube.api import RESOURCES, SELECTOR, Kind, kind_of
+from waymesh_operator.kube.client import DynamicKube, find_cluster
 
 Object = Mapping[str, Any]
 _OURS = frozenset(kind.kind for kind in RESOURCES)

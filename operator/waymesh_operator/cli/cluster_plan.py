@@ -13,20 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.channel import Tls
-from waymesh_operator.certificates import TlsView
-from waymesh_operator.desired import OperatorSettings
-from waymesh_operator.desired.network import operator_namespace
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.objects import operator_namespace
+from waymesh_operator.cluster.worker.environment import Reporter, World
+from waymesh_operator.cluster.worker.inventory import Inventory
+from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
-from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR
-from waymesh_operator.kube.connect import find_cluster
-from waymesh_operator.kube.dynamic import DynamicKube
+from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR
+from waymesh_operator.kube.client import DynamicKube, find_cluster
 from waymesh_operator.kube.forward import Forwarder
-from waymesh_operator.live import KeyFolder, LiveClient, connect
 from waymesh_operator.local.tables import make_console, plan_table
-from waymesh_operator.manifests import check_alone, load_crds, read_files
-from waymesh_operator.plan import ClusterAction
-from waymesh_operator.specs import Ref
-from waymesh_operator.worker import Inventory, MeshWorker, Reporter, World
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.manifests import read_files
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.validation import check_alone
+from waymesh_operator.routers.client import KeyFolder, LiveClient, connect
+from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
 from .plan import CHANGES, action_row
@@ -59,7 +62,7 @@ def run_cluster_plan(options: ClusterPlanOptions) -> int:
     return CHANGES if options.detailed and any(plans.values()) else 0
 
 
-async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[ClusterAction, ...]]:
+async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[Action, ...]]:
     cluster = await find_cluster(context=options.where.context)
     namespace = options.where.namespace or cluster.namespace
     manifests = _manifests(options.files, namespace)
@@ -91,7 +94,7 @@ async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[ClusterAction, 
         await kube.close()
 
 
-async def _plan(worker: MeshWorker) -> tuple[ClusterAction, ...]:
+async def _plan(worker: MeshWorker) -> tuple[Action, ...]:
     try:
         return await worker.plan()
     finally:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from waymesh_operator.entities import OPERATORS
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import StateFolder, default_root
-from waymesh_operator.specs import Ref
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.names import OPERATORS
 
 
 def local_bus(root: Path | None = None) -> str | None:

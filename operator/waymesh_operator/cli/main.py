@@ -243,8 +243,8 @@ def run(
     log_level: Annotated[str, typer.Option(metavar="debug|info|warning|error", help="The least level.")] = "info",
 ) -> None:
     """Be the operator of a Kubernetes cluster: what its pods run."""
-    from waymesh_operator.desired import OperatorSettings
-    from waymesh_operator.runtime import Options
+    from waymesh_operator.cluster.context import OperatorSettings
+    from waymesh_operator.cluster.operator import Options
 
     from .run import run_operator
 

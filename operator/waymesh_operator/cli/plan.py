@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waymesh_operator.live import connect
-from waymesh_operator.local.files import ManifestFiles
+from waymesh_operator.cluster.actions import Action
 from waymesh_operator.local.mesh import World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
-from waymesh_operator.local.supervisor import Supervisor
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor
 from waymesh_operator.local.tables import make_console, plan_table
-from waymesh_operator.plan import Action, ClusterAction
+from waymesh_operator.routers.client import connect
 
 CHANGES = 2
 """Exit code with --detailed-exitcode when there is something to do."""
@@ -53,7 +52,7 @@ def run_plan(options: PlanOptions) -> int:
     return CHANGES if options.detailed and any(plans.values()) else 0
 
 
-def action_row(action: Action | ClusterAction) -> dict[str, Any]:
+def action_row(action: Action | Action) -> dict[str, Any]:
     """A step as JSON."""
     row: dict[str, Any] = {
         "action": type(action).__name__,

@@ -18,7 +18,7 @@ def run_report(where: Where, out: Path | None, name: str) -> int:
 
     Raises WaymeshError.
     """
-    from waymesh_operator.kube.fetch import fetch  # the synchronous client is slow to import
+    from waymesh_operator.kube.forward import fetch  # the synchronous client is slow to import
 
     data = fetch(where.context, where.namespace, SELECTOR, f"{PORT}/{name}")
     if out is None:

@@ -6,11 +6,9 @@ import asyncio
 import logging
 import sys
 
-from waymesh_operator.kube.connect import find_cluster
-from waymesh_operator.kube.dynamic import DynamicKube
-from waymesh_operator.logs import set_up
-from waymesh_operator.metrics import Metrics
-from waymesh_operator.runtime import Operator, Options
+from waymesh_operator.cluster.monitoring import Metrics, set_up
+from waymesh_operator.cluster.operator import Operator, Options
+from waymesh_operator.kube.client import DynamicKube, find_cluster
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.desired import lower_neighbours, router_id
+from waymesh_operator.cluster.mesh import lower_neighbours
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.kube import RESOURCES, kind_of
+from waymesh_operator.kube.api import RESOURCES, kind_of
 from waymesh_operator.local.tables import make_console
-from waymesh_operator.specs import Router, parse_router
+from waymesh_operator.resources.router import Router, parse_router, router_id
 
 from .cluster import Found, Object, Where, condition, look
 

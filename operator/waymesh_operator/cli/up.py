@@ -16,14 +16,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waymesh_operator.live import connect
-from waymesh_operator.local.events import BAD, NOTE, WARN, Event
-from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import World
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
-from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
+from waymesh_operator.local.status import BAD, NOTE, WARN, Event
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up, shifted_ports
 from waymesh_operator.local.tables import Shown, event_text, make_console, resource_table, router_table, screen
+from waymesh_operator.routers.client import connect
 
 EVENTS_SHOWN = 12
 REFRESH_S = 0.5
@@ -134,35 +133,35 @@ class Up:
     def _turn_ended(self) -> bool:
         now = time.monotonic()
         if self._asked > self._answered:
-            self._stop(now)
+            self._stop()
         if self._supervisor.converged and not self._answered and not self._ready:
-            self._on_ready(now)
+            self._on_ready()
         if self._options.timeout_s and not self._ready and now - self._began > self._options.timeout_s:
-            self._on_timeout(now)
+            self._on_timeout()
         self._screen.show(self._supervisor, now)
         return bool(self._answered) and self._supervisor.gone
 
-    def _on_ready(self, now: float) -> None:
+    def _on_ready(self) -> None:
         self._ready = True
         for text in shifted_ports(self._supervisor.meshes):
             self._screen.tell(Event(WARN, text))
         self._screen.ready(self._supervisor)
         if self._options.once:
             self._asked += 1
-            self._stop(now)
+            self._stop()
 
-    def _on_timeout(self, now: float) -> None:
+    def _on_timeout(self) -> None:
         if not self._failed:
             self._failed = True
             self._screen.tell(Event(BAD, f"not ready within {self._options.timeout_s:g} s"))
             self._asked += 1
-            self._stop(now)
+            self._stop()
 
-    def _stop(self, now: float) -> None:
+    def _stop(self) -> None:
         """First request: drain and stop. Further ones: wait no longer."""
         if self._answered == 0:
             self._screen.tell(Event(NOTE, "stopping all routers, the highest first; again to stop without waiting"))
             self._supervisor.leave()
         if self._asked > 1:
-            self._supervisor.hurry(now)
+            self._supervisor.hurry()
         self._answered = self._asked

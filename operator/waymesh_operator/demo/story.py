@@ -15,15 +15,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from waymesh_client.management import ManagementClient
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.live import connect, read_addresses
-from waymesh_operator.local.events import Event
-from waymesh_operator.local.files import ManifestFiles
 from waymesh_operator.local.mesh import LocalMesh, World
 from waymesh_operator.local.processes import SystemLauncher
-from waymesh_operator.local.supervisor import Supervisor, keep_up
+from waymesh_operator.local.status import Event
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
 from waymesh_operator.local.tables import address_table, event_text, link_table, make_console, router_table
-from waymesh_operator.manifests.crds import data_folder
-from waymesh_operator.plan import RouterState
+from waymesh_operator.resources.crds import data_folder
+from waymesh_operator.routers.client import connect
+from waymesh_operator.routers.management import read_addresses
+from waymesh_operator.routers.observed import RouterState
 
 from .traffic import Account, Order, Traffic
 

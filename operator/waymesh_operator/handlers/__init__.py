@@ -1,12 +1,6 @@
-"""kopf: what it watches, and the thin functions that pass it on.
+"""kopf: which kinds it watches, and the handlers that pass its events on.
 
-kopf watches and does no more. Its handlers of creations, updates and resumptions keep an annotation on objects, its
-daemons a finalizer, and neither survives a failed patch well; `on.event` needs none of it. What it tells goes to the
-inventory, and one worker a mesh acts on that.
+kopf is used for watching only. Its create, update and resume handlers store an annotation on objects, its daemons a
+finalizer, and neither recovers well from a failed patch; `on.event` needs none of it. Events go to the inventory, and
+one worker per mesh acts on them.
 """
-
-from __future__ import annotations
-
-from .register import HEARTBEAT, Sink, register, settings
-
-__all__ = ["HEARTBEAT", "Sink", "register", "settings"]

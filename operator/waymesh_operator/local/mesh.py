@@ -5,33 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from waymesh_operator.entities import LISTENER, Entity
+from waymesh_operator.cluster.actions import (
+    Action,
+    ApplyObject,
+    CreateRouter,
+    DeleteObject,
+    RestartRouter,
+    Scale,
+    StopRouter,
+    WriteSeed,
+)
+from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.errors import LiveError
-from waymesh_operator.live import (
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.actions import DrainRouter, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.names import ROUTER, Entity
+from waymesh_operator.routers.client import LiveClient
+from waymesh_operator.routers.management import (
     AddressView,
-    LiveClient,
     apply_entity,
     read_addresses,
     read_entities,
     read_router,
+    set_draining,
 )
-from waymesh_operator.plan import (
-    Action,
-    CreateRouter,
-    ObservedMesh,
-    ObservedRouter,
-    RestartRouter,
-    RouterState,
-    StopRouter,
-    WriteSeed,
-)
-from waymesh_operator.specs import Ref
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
 
-from .events import BAD, GOOD, NOTE, WARN, Event, Sink
-from .ports import LOOPBACK, is_free
-from .processes import Launcher, usage
-from .router import LocalRouter
-from .state import StateFolder
+from .processes import TERMINATE_S, Launcher, LocalRouter, usage
+from .state import LOOPBACK, StateFolder, is_free
+from .status import BAD, GOOD, NOTE, WARN, Event, Sink
 
 Connect = Callable[[str], LiveClient]
 ASK_SOON_S, ASK_SOON_UNTIL_S, ASK_LATER_S = 0.05, 5.0, 2.0
@@ -63,6 +65,7 @@ class LocalMesh:
         self.routers: dict[str, LocalRouter] = {}
         self._entities: dict[str, tuple[Entity, ...]] = {}
         self._refused: dict[str, float] = {}
+        self._leaving: set[str] = set()
         self._hurried = False
         self.watched = True
         """Whether somebody waits for the routers to see each other: they are then asked at every turn."""
@@ -73,38 +76,38 @@ class LocalMesh:
             process = self._world.launcher.find(pid, self.folder.config(name))
             if process is not None and name in self.folder.ports:
                 self.routers[name] = LocalRouter(name, _ordinal(name), self._client(name), process, now)
+                self._leaving.add(name)  # if one of them drains, the earlier run has told it to
 
     # --- observe ---
 
-    def observe(self, now: float) -> ObservedMesh:
-        """How things stand. Routers that have ended, come up or left are noticed here, and told."""
+    def observe(self, now: float) -> ObservedState:
+        """The present state. Routers that have ended, come up or left are noticed here, and reported."""
         for router in list(self.routers.values()):
             self._look(router, now)
-        return ObservedMesh({router.id: self._observed(router) for router in self.routers.values()})
+        running = [router for router in self.routers.values() if router.state is RouterState.RUNNING]
+        return ObservedState(
+            mesh=ObservedMesh({router.id: self._observed(router) for router in self.routers.values()}),
+            draining={router.id: "drained" if self._hurried else router.drain for router in running},
+            leaving=frozenset(self._leaving),
+        )
 
     def _look(self, router: LocalRouter, now: float) -> None:
         ended = router.process.ended() if router.state not in (RouterState.WAITING, RouterState.EXITED) else None
-        if router.drain is not None:
-            self._look_at_leaving(router, ended, now)
+        if ended is not None and router.draining:
+            self._tell(NOTE, f"{router.id} stopped")
+            self._remove(router)
         elif ended is not None:
-            words = self.folder.last_words(router.id) if ended.startswith("exit") else ""
-            self._tell(BAD, f"{router.id} ended: {ended}" + (f" ({words})" if words else ""))
+            line = self.folder.last_log_line(router.id) if ended.startswith("exit") else ""
+            self._tell(BAD, f"{router.id} ended: {ended}" + (f" ({line})" if line else ""))
             router.ended(ended, now)
             self._entities.pop(router.id, None)
+        elif router.state is RouterState.DRAINING:
+            if router.kill_if_overdue(now):
+                self._tell(WARN, f"{router.id} did not end within {TERMINATE_S:g} s and is killed")
         elif router.state is RouterState.WAITING:
             router.state = RouterState.EXITED if now >= router.retry_at else RouterState.WAITING
         elif router.state is not RouterState.EXITED:
             self._ask(router, now)
-
-    def _look_at_leaving(self, router: LocalRouter, ended: str | None, now: float) -> None:
-        if ended is not None:
-            self._tell(NOTE, f"{router.id} stopped")
-            self._remove(router)
-            return
-        entities = self._entities.get(router.id, ())
-        said = router.drain_step([e.name for e in entities if e.type == LISTENER and "/listener/" in e.name], now)
-        if said:
-            self._tell(WARN, said)
 
     def _ask(self, router: LocalRouter, now: float) -> None:
         """Management requests: is it up, what does it hold, whom does it see."""
@@ -117,6 +120,10 @@ class LocalMesh:
             if unknown or router.changed or now - router.entities_at >= ENTITIES_S:
                 self._entities[router.id] = read_entities(router.client)
                 router.changed, router.entities_at = False, now
+            elif router.drain != "none":
+                kept = [entity for entity in self._entities[router.id] if entity.type != ROUTER]
+                self._entities[router.id] = (*kept, *read_entities(router.client, (ROUTER,)))
+            self._note_drain(router)
             if unknown or self.watched or now - router.view_at >= VIEW_S:
                 router.view, router.view_at = read_router(router.client, router.id), now
         except LiveError as error:
@@ -138,7 +145,16 @@ class LocalMesh:
         router.cpu = (seconds - router.cpu_seconds) / (now - router.cpu_at) if router.cpu_at else None
         router.cpu_seconds, router.cpu_at = seconds, now
 
+    def _note_drain(self, router: LocalRouter) -> None:
+        """How far the drain is. A drained router has closed its clients' connections: what it left unsettled then is
+        what it reported last before."""
+        own = self._own(router).attributes
+        router.drain = str(own.get("drainStatus") or "none")
+        if router.drain != "drained":
+            router.unsettled = int(own.get("unsettledDeliveries") or 0)
+
     def _observed(self, router: LocalRouter) -> ObservedRouter:
+        view = router.view
         return ObservedRouter(
             router.id,
             router.ordinal,
@@ -146,6 +162,7 @@ class LocalMesh:
             self.folder.seed(router.id),
             self._entities.get(router.id, ()),
             router.reason,
+            RouterFacts(view.known, view.neighbours, view.unsettled),
         )
 
     def addresses(self) -> tuple[AddressView, ...]:
@@ -163,18 +180,29 @@ class LocalMesh:
                 self._tell(NOTE, action.describe())
                 self._start(action, now)
             case StopRouter():
-                return self._stop(action, now)
+                self._tell(NOTE, action.describe())
+                self._stop(self.routers[action.router_id], now)
             case WriteSeed():
                 self.folder.write_seed(action.router_id, action.seed)
+            case ApplyObject() | DeleteObject() | Scale():
+                raise AssertionError("local mode has no objects")
             case _:
-                return self._apply_entity(action, now)
+                return self._apply_to_router(action, now)
         return True
 
-    def _apply_entity(self, action: Action, now: float) -> bool:
-        assert not isinstance(action, CreateRouter | RestartRouter | StopRouter | WriteSeed)
-        self.routers[action.router_id].changed = True
+    def _apply_to_router(self, action: RouterAction, now: float) -> bool:
+        router = self.routers[action.router_id]
+        router.changed = True
         try:
-            apply_entity(self.routers[action.router_id].client, action)
+            match action:
+                case DrainRouter():
+                    self._leaving.add(router.id)
+                    set_draining(router.client, self._own(router).name, action.timeout_s)
+                case UndrainRouter():
+                    set_draining(router.client, self._own(router).name, None)
+                    self._leaving.discard(router.id)
+                case _:
+                    apply_entity(router.client, action)
         except LiveError as error:
             self._tell(BAD, str(error))
             self._refused[action.describe()] = now + RETRY_S
@@ -182,6 +210,10 @@ class LocalMesh:
         self._tell(NOTE, action.describe())
         self._refused.pop(action.describe(), None)
         return True
+
+    def _own(self, router: LocalRouter) -> Entity:
+        """The router's `router` entity."""
+        return next(entity for entity in self._entities[router.id] if entity.type == ROUTER)
 
     def _start(self, action: CreateRouter | RestartRouter, now: float) -> None:
         name = action.router_id
@@ -194,24 +226,17 @@ class LocalMesh:
         self.folder.pids[name] = process.pid
         self.folder.save()
 
-    def _stop(self, action: StopRouter, now: float) -> bool:
-        if any(router.drain for router in self.routers.values()):
-            return False  # one at a time
-        router = self.routers[action.router_id]
-        self._tell(NOTE, action.describe())
+    def _stop(self, router: LocalRouter, now: float) -> None:
         if router.state in (RouterState.WAITING, RouterState.EXITED):
             self._remove(router)
-        else:
-            # One that does not answer has nothing that we could wait for.
-            patient = router.state is RouterState.RUNNING and not self._hurried
-            router.begin_drain(action.drain_timeout_s if patient else 0, now)
-        return True
+            return
+        if router.unsettled:
+            self._tell(WARN, f"{router.id} stops with {router.unsettled} unsettled deliveries")
+        router.terminate(now)
 
-    def hurry(self, now: float) -> None:
-        """From now on routers that leave do not wait for what is unsettled."""
+    def hurry(self) -> None:
+        """From now on routers that leave are stopped without waiting until they are drained."""
         self._hurried = True
-        for router in self.routers.values():
-            router.hurry(now)
 
     def close(self) -> None:
         """Close all management connections; the routers are left as they are."""
@@ -221,6 +246,7 @@ class LocalMesh:
     def _remove(self, router: LocalRouter) -> None:
         router.client.close()
         del self.routers[router.id]
+        self._leaving.discard(router.id)
         self._entities.pop(router.id, None)
         self.folder.pids.pop(router.id, None)
         self.folder.ports.pop(router.id, None)

@@ -1,4 +1,4 @@
-"""Router processes: start them, see how they are, end them, and find those of an earlier run again by their pid."""
+"""Local routers: their processes, and the state of each from start to end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from waymesh_operator.routers.client import LiveClient
+from waymesh_operator.routers.management import RouterView
+from waymesh_operator.routers.observed import RouterState
 
 PROGRAM = "waymesh-router"
 
@@ -123,3 +128,73 @@ def usage(pid: int) -> tuple[float, int] | None:
     except (OSError, IndexError):
         return None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
+STEADY_AFTER_S = 10.0
+TERMINATE_S = 5.0
+"""How long a router may take to end after SIGTERM before it is killed."""
+
+
+@dataclass
+class LocalRouter:
+    """A router of a local mesh. `started_at` and all other times are of one monotonic clock."""
+
+    id: str
+    ordinal: int
+    client: LiveClient
+    process: Process
+    started_at: float
+    state: RouterState = RouterState.STARTING
+    reason: str = ""
+    failures: int = 0
+    retry_at: float = 0.0
+    ask_at: float = 0.0
+    changed: bool = False
+    entities_at: float = 0.0
+    view_at: float = 0.0
+    view: RouterView = field(default_factory=RouterView)
+    # drainStatus as the router last reported it.
+    drain: str = "none"
+    # Deliveries that it last reported as unsettled before it was drained.
+    unsettled: int = 0
+    # When it was told to terminate.
+    terminated_at: float | None = None
+    killed: bool = False
+    cpu: float | None = None
+    cpu_seconds: float = 0.0
+    cpu_at: float = 0.0
+    rss_bytes: int | None = None
+
+    def started(self, process: Process, client: LiveClient, now: float) -> None:
+        """A new process has taken the place of one that ended."""
+        self.process, self.client, self.started_at = process, client, now
+        self.state, self.reason, self.view, self.drain = RouterState.STARTING, "", RouterView(), "none"
+        self.cpu, self.rss_bytes, self.cpu_at, self.ask_at = None, None, 0.0, 0.0
+
+    def ended(self, reason: str, now: float) -> None:
+        """The process is gone though nobody asked it to go: wait longer each time before the next start."""
+        self.failures = 1 if now - self.started_at > STEADY_AFTER_S else self.failures + 1
+        delay = min(FIRST_DELAY_S * 2 ** (self.failures - 1), LONGEST_DELAY_S)
+        self.state, self.reason, self.retry_at = RouterState.WAITING, reason, now + delay
+        self.view = RouterView()
+        self.client.close()
+
+    @property
+    def draining(self) -> bool:
+        """Whether it drains, or terminates."""
+        return self.state is RouterState.DRAINING or self.drain != "none"
+
+    def terminate(self, now: float) -> None:
+        """Send SIGTERM."""
+        self.state, self.terminated_at = RouterState.DRAINING, now
+        self.client.close()
+        self.process.send(signal.SIGTERM)
+
+    def kill_if_overdue(self, now: float) -> bool:
+        """Send SIGKILL if it has not ended in time after SIGTERM; returns whether this was done now."""
+        if self.killed or self.terminated_at is None or now - self.terminated_at <= TERMINATE_S:
+            return False
+        self.killed = True
+        self.process.send(signal.SIGKILL)
+        return True

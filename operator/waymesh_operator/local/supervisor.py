@@ -1,25 +1,87 @@
-"""The reconcile loop of local mode: files → desired; observe → plan → apply; over and over, in small steps."""
+"""The reconcile loop of local mode: manifest files → desired; observe → plan → apply; repeated in small steps."""
 
 from __future__ import annotations
 
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from waymesh_operator.desired import DesiredCluster, DesiredLocal, DesiredMesh, LocalContext, desired_local
-from waymesh_operator.errors import LiveError, LocalError, ManifestError
-from waymesh_operator.live import AddressView
-from waymesh_operator.plan import Action, RouterState, plan
-from waymesh_operator.specs import Ref, Resources
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.mesh import DesiredMesh
+from waymesh_operator.cluster.plan import plan
+from waymesh_operator.errors import LiveError, LocalError, ManifestError, Problem
+from waymesh_operator.resources.crds import Crd, load_crds
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.manifests import Document, manifest_files, read_files
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.validation import Checked, check
+from waymesh_operator.routers.management import AddressView
+from waymesh_operator.routers.observed import RouterState
 
-from .events import BAD, GOOD, NOTE, WARN, Event
-from .files import ManifestFiles
+from .desired import DesiredLocal, LocalContext, desired_local
 from .mesh import LocalMesh, World
-from .ports import PortTable, is_free
-from .resources import ResourceStates, ResourceView
-from .state import StateFolder
+from .state import PortTable, StateFolder, is_free
+from .status import BAD, GOOD, NOTE, WARN, Event, ResourceStates, ResourceView
+
+
+class ManifestFiles:
+    """Files and folders with manifests. The last good state is kept: rules about changes compare with it."""
+
+    def __init__(self, paths: Sequence[Path], crds: Mapping[str, Crd] | None = None) -> None:
+        self._paths = paths
+        self._crds = load_crds() if crds is None else crds
+        self._seen: object = None
+        self.checked = Checked()
+
+    def changed(self) -> bool:
+        """Whether anything differs on disk from what was last read."""
+        return self._fingerprint() != self._seen
+
+    def read(self) -> Checked:
+        """Read and check all; raises ManifestError, and then the last good state stays."""
+        self._seen = self._fingerprint()
+        documents, problems = read_files(self._paths)
+        checked = None
+        try:
+            checked = check(documents, self._crds, self.checked)
+        except ManifestError as error:
+            problems.extend(error.problems)
+        problems.extend(_local_problems(documents))
+        if problems or checked is None:
+            raise ManifestError(problems)
+        self.checked = checked
+        return checked
+
+    def _fingerprint(self) -> object:
+        files, _ = manifest_files(self._paths)
+        return tuple(_stamp(file) for file in files)
+
+
+def _stamp(file: Path) -> tuple[str, int, int, int]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return (str(file), 0, 0, 0)
+    return (str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
+    """What is fine in a cluster and cannot be had here: listeners that need certificates or users."""
+    for document in documents:
+        data = document.data if isinstance(document.data, dict) and document.data.get("kind") == "Router" else {}
+        spec = data.get("spec")
+        listeners = spec.get("listeners") if isinstance(spec, dict) else None
+        for i, listener in enumerate(listeners if isinstance(listeners, list) else ()):
+            for name, plain in (("tls", False), ("auth", "none")):
+                if isinstance(listener, dict) and listener.get(name, plain) not in (plain, None):
+                    line = document.line(("spec", "listeners", i, name))
+                    subject = f"Router/{(data.get('metadata') or {}).get('name')}"
+                    message = "local mode serves only listeners without TLS and authentication"
+                    yield Problem(document.file, line, subject, f"spec.listeners[{i}].{name}", message)
+
 
 BUSY_S, STEADY_S = 0.05, 0.1
 """Pauses between steps while something is under way, and while all is as it should be."""
@@ -96,7 +158,7 @@ class Supervisor:
     def plans(self, now: float) -> dict[Ref, tuple[Action, ...]]:
         """What a step would do to each mesh, without doing it."""
         return {
-            ref: plan(self._desired(ref, entry).mesh, entry.mesh.observe(now)) for ref, entry in self._entries.items()
+            ref: plan(self._desired(ref, entry).state, entry.mesh.observe(now)) for ref, entry in self._entries.items()
         }
 
     @property
@@ -114,10 +176,10 @@ class Supervisor:
         self._leaving = True
         self._wanted = frozenset()
 
-    def hurry(self, now: float) -> None:
+    def hurry(self) -> None:
         """Wait no longer for deliveries that are unsettled."""
         for entry in self._entries.values():
-            entry.mesh.hurry(now)
+            entry.mesh.hurry()
 
     def close(self) -> None:
         """Let go of everything; routers that still run go on."""
@@ -138,11 +200,11 @@ class Supervisor:
     def _reconcile(self, ref: Ref, entry: _Entry, now: float) -> None:
         observed = entry.mesh.observe(now)
         local = self._desired(ref, entry)
-        desired = local.mesh
+        desired = local.state.mesh
         entry.mesh.folder.write_credentials(local.files)
         if ref in self._wanted:
-            entry.states.look(entry.resources, local.whole, observed)
-        actions = plan(desired, observed)
+            entry.states.look(entry.resources, local.state, observed)
+        actions = plan(local.state, observed)
         waiting: set[str] = set()
         for action in actions:
             # The steps of one router build on each other; those of others can go on.
@@ -159,7 +221,7 @@ class Supervisor:
     def _desired(self, ref: Ref, entry: _Entry) -> DesiredLocal:
         router = entry.resources.router
         if ref not in self._wanted:
-            return DesiredLocal(DesiredCluster(DesiredMesh(ref, (), router.drain_timeout_s), (), {}), {})
+            return DesiredLocal(DesiredState(DesiredMesh(ref, (), router.drain_timeout_s), (), {}), {})
         alive = {
             name: r for name, r in entry.mesh.routers.items() if r.state in (RouterState.RUNNING, RouterState.STARTING)
         }

@@ -12,14 +12,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.live import AddressView
-from waymesh_operator.plan import Action, ClusterAction, RouterState
-from waymesh_operator.specs import AutoLink, Broker, LinkRoute, Ref
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.routers.management import AddressView
+from waymesh_operator.routers.observed import RouterState
 
-from .events import BAD, GOOD, NOTE, WARN, Event
 from .mesh import LocalMesh
-from .resources import ResourceView
-from .router import LocalRouter
+from .processes import LocalRouter
+from .status import BAD, GOOD, NOTE, WARN, Event, ResourceView
 
 STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
 STATES = {
@@ -74,9 +75,10 @@ def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
 def _router_cells(router: LocalRouter, urls: Mapping[str, str], others: int) -> list[str | Text]:
     """One cell for each of ROUTER_COLUMNS."""
     view = router.view
+    state = RouterState.DRAINING if router.draining else router.state
     return [
         router.id,
-        Text(router.state.value, STATES[router.state]),
+        Text(state.value, STATES[state]),
         "" if router.state in (RouterState.WAITING, RouterState.EXITED) else str(router.process.pid),
         " ".join(urls.values()),
         " ".join(view.neighbours),
@@ -149,7 +151,7 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
     return table
 
 
-def plan_table(ref: Ref, actions: Iterable[Action | ClusterAction]) -> Table:
+def plan_table(ref: Ref, actions: Iterable[Action | Action]) -> Table:
     """The steps of a plan."""
     table = _table(f"Plan for {ref}")
     table.add_column("")

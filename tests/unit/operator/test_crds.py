@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from waymesh_operator.manifests import load_crds
-from waymesh_operator.manifests.structural import findings
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.schema import findings
 
 pytestmark = pytest.mark.engine_independent
 

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from waymesh_operator.errors import LocalError
-from waymesh_operator.local.ports import LAST, PortTable, Saved, is_free
-from waymesh_operator.specs import Listener, Ref, Router
+from waymesh_operator.local.state import LAST, PortTable, Saved, is_free
+from waymesh_operator.resources.router import Listener, Ref, Router
 
 pytestmark = pytest.mark.engine_independent
 

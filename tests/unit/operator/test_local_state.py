@@ -15,7 +15,7 @@ import pytest
 from waymesh_operator.errors import LocalError
 from waymesh_operator.local.processes import ChildProcess, FoundProcess, SystemLauncher, router_command, usage
 from waymesh_operator.local.state import StateFolder, default_root
-from waymesh_operator.specs import Ref
+from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent
 
@@ -81,12 +81,12 @@ def test_the_default_root_follows_the_xdg_rules(monkeypatch: pytest.MonkeyPatch,
     assert default_root() == Path.home() / ".local" / "state" / "waymesh"
 
 
-def test_last_words_of_a_log(tmp_path: Path) -> None:
+def test_last_log_line_of_a_log(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path, Ref("default", "mesh"))
-    assert folder.last_words("mesh-0") == ""
+    assert folder.last_log_line("mesh-0") == ""
     folder.path.mkdir()
     folder.log("mesh-0").write_text("first\nport is in use\n\n")
-    assert folder.last_words("mesh-0") == "port is in use"
+    assert folder.last_log_line("mesh-0") == "port is in use"
 
 
 def test_a_child_process_tells_how_it_ended() -> None:

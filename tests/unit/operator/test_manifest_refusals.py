@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from waymesh_operator.errors import ManifestError
-from waymesh_operator.manifests import check, load_crds
-from waymesh_operator.manifests.source import parse_text
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.manifests import parse_text
+from waymesh_operator.resources.validation import check
 
 pytestmark = pytest.mark.engine_independent
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from waymesh_operator.errors import ManifestError
-from waymesh_operator.manifests import Checked, check, load_crds, read_files
-from waymesh_operator.manifests.source import parse_text
-from waymesh_operator.specs import Listener, Ref
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.manifests import parse_text, read_files
+from waymesh_operator.resources.router import Listener, Ref
+from waymesh_operator.resources.validation import Checked, check
 
 pytestmark = pytest.mark.engine_independent
 

@@ -7,11 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from waymesh_operator.certificates import MeshTls, TlsRequest, issue, next_tls
-from waymesh_operator.certificates.issue import dns_names
-from waymesh_operator.desired import ClusterContext, OperatorSettings, desired_cluster
-from waymesh_operator.entities import Entity, changed_attributes
-from waymesh_operator.specs import Listener, Ref, Resources, Router, RouterTls
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Listener, Ref, Router, RouterTls
+from waymesh_operator.router_entities.diff import changed_attributes
+from waymesh_operator.router_entities.names import Entity
+from waymesh_operator.tls.certificates import dns_names, issue
+from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls
 from waymesh_router.runtime.peer_names import refused_name
 
 pytestmark = pytest.mark.engine_independent

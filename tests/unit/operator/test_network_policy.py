@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.desired import OperatorSettings
-from waymesh_operator.desired.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT
-from waymesh_operator.desired.network import network_policy, operator_namespace
-from waymesh_operator.specs import Listener, Ref, Router
+from waymesh_operator.cluster.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
+from waymesh_operator.cluster.objects import network_policy, operator_namespace
+from waymesh_operator.resources.router import Listener, Ref, Router
 
 pytestmark = pytest.mark.engine_independent
 

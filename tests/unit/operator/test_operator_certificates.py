@@ -11,21 +11,18 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waymesh_operator.certificates import (
+from waymesh_operator.tls.certificates import (
     Credential,
-    MeshTls,
-    Phase,
-    TlsRequest,
-    TlsView,
+    dns_names,
     expires,
     fingerprint,
     issue,
+    issued_by,
     new_ca,
-    next_tls,
     renewal_due,
     split_pem,
 )
-from waymesh_operator.certificates.issue import dns_names, issued_by
+from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 
 pytestmark = pytest.mark.engine_independent
 

@@ -12,30 +12,12 @@ from typing import Any
 import pytest
 
 from waymesh_amqp.users import make_line
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import (
-    ClusterContext,
-    DesiredCluster,
-    Manifest,
-    OperatorSettings,
-    desired_cluster,
-    referenced_secrets,
-    tls_request,
-)
-from waymesh_operator.plan import needs_apply
-from waymesh_operator.specs import (
-    Address,
-    AutoLink,
-    Broker,
-    BrokerTls,
-    LinkRoute,
-    Listener,
-    Pod,
-    Ref,
-    Resources,
-    Router,
-    RouterTls,
-)
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.objects import Manifest, needs_apply
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.router import Listener, Pod, Ref, Router, RouterTls
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 from waymesh_schema.config import parse_json
 
 pytestmark = pytest.mark.engine_independent
@@ -47,7 +29,7 @@ CONTEXT = ClusterContext(OperatorSettings("registry/router:1"), tls=TLS)
 BROKER = Broker(Ref("ns", "b"), MESH, (("broker", 5672),))
 
 
-def desire(router: Router = ROUTER, context: ClusterContext = CONTEXT, **others: Any) -> DesiredCluster:
+def desire(router: Router = ROUTER, context: ClusterContext = CONTEXT, **others: Any) -> DesiredState:
     return desired_cluster(Resources(router, **others), context)
 
 
@@ -194,7 +176,7 @@ def test_a_standalone_router_has_no_door_for_others() -> None:
     assert not [e for e in entries if e.attributes.get("role") == "inter-router"]
 
 
-def many(size: int, topology: str, placement: str) -> DesiredCluster:
+def many(size: int, topology: str, placement: str) -> DesiredState:
     broker = replace(BROKER, placement=placement)
     names = [f"tenant-{i:04}" for i in range(1000)]
     return desire(

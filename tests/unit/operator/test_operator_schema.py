@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.desired import ClusterContext, OperatorSettings, desired_cluster
-from waymesh_operator.entities import (
-    ADDRESS,
-    AUTOLINK,
-    LINKROUTE,
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.router_entities.builders import (
     MUTUAL,
-    Entity,
     Offer,
     Security,
     address_entity,
     autolink_entities,
     broker_entities,
-    changed_attributes,
     connector_entity,
     http_entity,
     linkroute_entities,
@@ -30,8 +29,8 @@ from waymesh_operator.entities import (
     mesh_profile,
     router_entity,
 )
-from waymesh_operator.manifests import load_crds
-from waymesh_operator.specs import Address, AutoLink, Broker, BrokerTls, LinkRoute, Ref, Resources, Router
+from waymesh_operator.router_entities.diff import changed_attributes
+from waymesh_operator.router_entities.names import ADDRESS, AUTOLINK, LINKROUTE, Entity
 from waymesh_schema.entities import entity_type
 from waymesh_schema.loglevels import LOG_MODULES, parse_levels
 from waymesh_schema.validate import validate_create

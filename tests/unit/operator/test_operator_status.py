@@ -9,30 +9,20 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import ClusterContext, OperatorSettings, desired_cluster
-from waymesh_operator.entities import LINKROUTE, Entity
-from waymesh_operator.manifests import load_crds
-from waymesh_operator.manifests.structural import findings
-from waymesh_operator.plan import (
-    DeleteObject,
-    Drift,
-    ObservedCluster,
-    ObservedMesh,
-    ObservedRouter,
-    RouterFacts,
-    RouterState,
-)
-from waymesh_operator.specs import S3, Address, AutoLink, Broker, LinkRoute, Ref, Resources, Router, Telemetry
-from waymesh_operator.status import (
-    Seen,
-    address_status,
-    autolink_status,
-    broker_status,
-    consumers_by_address,
-    linkroute_status,
-    router_status,
-)
+from waymesh_operator.cluster.actions import DeleteObject
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.plan import Drift, ObservedState
+from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
+from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
+from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
+from waymesh_operator.resources.router import S3, Ref, Router, Telemetry
+from waymesh_operator.resources.schema import findings
+from waymesh_operator.router_entities.names import LINKROUTE, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent
 
@@ -68,7 +58,7 @@ def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields
         observed[router.id] = ObservedRouter(router.id, router.ordinal, state, entities=tuple(entities), facts=facts)
     for name, change in fields.pop("facts", {}).items():
         observed[name] = replace(observed[name], facts=replace(observed[name].facts, **change))
-    cluster = ObservedCluster(fields.pop("objects", {}), ObservedMesh(observed), fields.pop("draining", {}))
+    cluster = ObservedState(fields.pop("objects", {}), ObservedMesh(observed), fields.pop("draining", {}))
     return Seen(desired, cluster, **{"now": NOW, "tls": context.tls, **fields})
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.certificates import TlsRequest, next_tls
-from waymesh_operator.desired import ClusterContext, OperatorSettings, desired_cluster
-from waymesh_operator.specs import S3, Ref, Resources, Router, Telemetry
+from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import S3, Ref, Router, Telemetry
+from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from waymesh_operator.cli import cluster_plan, main
 from waymesh_operator.errors import ManifestError
-from waymesh_operator.manifests import check_alone, load_crds
-from waymesh_operator.manifests.source import parse_text
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.manifests import parse_text
+from waymesh_operator.resources.validation import check_alone
 
 pytestmark = pytest.mark.engine_independent
 

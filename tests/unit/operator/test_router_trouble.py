@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from tests.unit.operator.test_operator_status import ALL, CONTEXT, NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.desired import Verdict, desired_cluster
-from waymesh_operator.observe import event_trouble, pod_view
-from waymesh_operator.plan import Drift, ObservedCluster, ObservedMesh, RouterState, Trouble
-from waymesh_operator.specs import Pod, Ref
-from waymesh_operator.status import router_status
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.plan import Drift, ObservedState
+from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.resources.router import Pod, Ref
+from waymesh_operator.router_entities.verdicts import Verdict
+from waymesh_operator.routers.observed import ObservedMesh, RouterState, Trouble
+from waymesh_operator.routers.pods import event_trouble, pod_view
 
 pytestmark = pytest.mark.engine_independent
 
@@ -225,7 +227,7 @@ def test_an_export_that_lacks_something_leaves_a_mesh_ready() -> None:
     found = conditions(status)
     assert found["ResolvedRefs"] == ("False", "ClaimMissing", "telemetry: no claim")
     assert found["Ready"][0] == "True"
-    assert isinstance(mesh.observed, ObservedCluster)
+    assert isinstance(mesh.observed, ObservedState)
 
 
 def policy(**context: Any) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waymesh_amqp.users import UserFile, make_line
-from waymesh_operator.desired.secrets import users_file
+from waymesh_operator.router_entities.credentials import users_file
 
 pytestmark = pytest.mark.engine_independent
 

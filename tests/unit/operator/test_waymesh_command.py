@@ -79,7 +79,7 @@ def test_tools_get_their_arguments_unchanged(tool: str) -> None:
 def test_the_commands_start_without_what_they_do_not_need() -> None:
     code = (
         "import sys; from waymesh_operator.cli.main import app;"
-        "print([m for m in ('proton', 'cel', 'yaml', 'waymesh_operator.plan') if m in sys.modules])"
+        "print([m for m in ('proton', 'cel', 'yaml', 'waymesh_operator.cluster.plan') if m in sys.modules])"
     )
     path = os.pathsep.join([str(ROOT / "router_image"), str(ROOT / "operator")])
     done = subprocess.run(

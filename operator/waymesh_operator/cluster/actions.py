@@ -1,0 +1,132 @@
+"""Actions of a plan on objects and on whole routers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from waymesh_operator.router_entities.actions import RouterAction
+
+from .mesh import DesiredRouter
+from .objects import Manifest
+
+
+@dataclass(frozen=True)
+class CreateRouter:
+    """Start a router that does not exist. It boots with all its configuration."""
+
+    sign: ClassVar[str] = "+"
+    router: DesiredRouter
+    seed: str
+
+    @property
+    def router_id(self) -> str:
+        """The router concerned."""
+        return self.router.id
+
+    def describe(self) -> str:
+        """What the step does."""
+        ports = _join(listener.port for listener in self.router.listeners if listener.for_clients)
+        peers = _join(connector.peer for connector in self.router.connectors)
+        details = [f"listens on {ports}"] if ports else []
+        details += [f"connects to {peers}"] if peers else []
+        return f"create router {self.router_id}" + (f" ({'; '.join(details)})" if details else "")
+
+
+@dataclass(frozen=True)
+class RestartRouter:
+    """Start a router again that ended without being asked to."""
+
+    sign: ClassVar[str] = "+"
+    router: DesiredRouter
+    seed: str
+    reason: str
+
+    @property
+    def router_id(self) -> str:
+        """The router concerned."""
+        return self.router.id
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"restart router {self.router_id}" + (f" ({self.reason})" if self.reason else "")
+
+
+@dataclass(frozen=True)
+class StopRouter:
+    """Stop a router that is drained, or that does not answer."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"stop router {self.router_id}"
+
+
+@dataclass(frozen=True)
+class WriteSeed:
+    """Bring what a running router boots with next time up to date. Changes nothing live."""
+
+    sign: ClassVar[str] = "~"
+    router_id: str
+    seed: str
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"{self.router_id}: save the configuration for its next start"
+
+
+@dataclass(frozen=True)
+class ApplyObject:
+    """Server-side apply of a full manifest, with our field manager and force. `new` says that nothing of this name was
+    seen under our label: what stands there all the same belongs to somebody else, and must be left alone."""
+
+    sign: ClassVar[str] = "~"
+    router_id: ClassVar[str] = ""
+    manifest: Manifest
+    new: bool = False
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"{'create' if self.new else 'update'} {self.manifest['kind']} {self.manifest['metadata']['name']}"
+
+
+@dataclass(frozen=True)
+class DeleteObject:
+    """Delete an object of ours that is wanted no more."""
+
+    sign: ClassVar[str] = "-"
+    router_id: ClassVar[str] = ""
+    kind: str
+    name: str
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"delete {self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Change the number of replicas. `manifest` is the whole StatefulSet with this number: it is what to apply, as a
+    partial one would take all other fields back."""
+
+    sign: ClassVar[str] = "~"
+    router_id: ClassVar[str] = ""
+    replicas: int
+    manifest: Manifest
+
+    def describe(self) -> str:
+        """What the step does."""
+        return f"scale {self.manifest['metadata']['name']} to {self.replicas}"
+
+
+ObjectAction = ApplyObject | DeleteObject | Scale
+"""An action on objects of a cluster."""
+ProcessAction = CreateRouter | RestartRouter | StopRouter | WriteSeed
+"""An action on the processes of local mode. In a cluster Kubernetes starts and stops pods as the StatefulSet says."""
+Action = ObjectAction | ProcessAction | RouterAction
+
+
+def _join(values: Any) -> str:
+    return ", ".join(str(value) for value in values)

@@ -1,0 +1,122 @@
+"""Applies a plan: objects through the API server one by one, actions on routers in parallel."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding
+from waymesh_operator.kube.api import KubeClient, kind_of
+from waymesh_operator.router_entities.actions import RouterAction
+from waymesh_operator.routers.live_router import LiveRouter, Outcome
+
+from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWriter:
+    """Writes the objects of one Router (`uid`). `see` gets each answer, so that nothing is done twice."""
+
+    kube: KubeClient
+    namespace: str
+    uid: str
+    see: Callable[[str | None, Mapping[str, Any]], object]
+
+    async def write(self, action: ObjectAction) -> None:
+        """Carry out one step. Raises KubeError."""
+        match action:
+            case ApplyObject():
+                if action.new:
+                    await self._refuse_foreign(action.manifest)
+                self.see(None, await self.kube.apply(action.manifest))
+            case Scale():
+                self.see(None, await self.kube.apply(action.manifest))
+            case DeleteObject():
+                await self.kube.delete(kind_of(action.kind), self.namespace, action.name)
+
+    async def _refuse_foreign(self, manifest: Mapping[str, Any]) -> None:
+        """What has the name but not this Router as its owner is somebody else's and stays as it is."""
+        kind, name = kind_of(manifest["kind"]), manifest["metadata"]["name"]
+        try:
+            live = await self.kube.get(kind, self.namespace, name)
+        except KubeError as error:
+            if error.missing:
+                return
+            raise
+        owners = live["metadata"].get("ownerReferences") or ()
+        if self.uid not in {owner.get("uid") for owner in owners}:
+            raise KubeError(409, f"{kind.kind} {name} exists and does not belong to this Router; it is left alone")
+
+
+InThread = Callable[[Callable[[], list[Outcome]]], Awaitable[list[Outcome]]]
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of a plan. `refused` are steps that a router would not take, with its reason; `errors` in words."""
+
+    taken: list[Action] = field(default_factory=list)
+    refused: list[Outcome] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+async def carry_out(
+    actions: Iterable[Action], writer: ObjectWriter, routers: Mapping[str, LiveRouter], in_thread: InThread
+) -> Result:
+    """Carry out a plan as far as it goes.
+
+    A router that does not answer or refuses a step holds up nobody else. Pods are neither made nor taken away while the
+    configuration that they boot with could not be written. Raises NamespaceEnding, and takes no further step.
+    """
+    result = Result()
+    for at_routers, steps in itertools.groupby(actions, key=_at_router):
+        if at_routers:
+            await _on_routers(steps, result, routers, in_thread)
+        else:
+            await _on_objects(steps, result, writer)
+    return result
+
+
+async def _on_objects(steps: Iterable[Action], result: Result, writer: ObjectWriter) -> None:
+    for step in steps:
+        if not isinstance(step, ObjectAction) or (result.errors and _concerns_pods(step)):
+            continue
+        try:
+            await writer.write(step)
+        except NamespaceEnding:
+            raise
+        except KubeError as error:
+            result.errors.append(f"{step.describe()}: {error}")
+        else:
+            result.taken.append(step)
+
+
+async def _on_routers(
+    steps: Iterable[Action], result: Result, routers: Mapping[str, LiveRouter], in_thread: InThread
+) -> None:
+    by_router: dict[str, list[RouterAction]] = {}
+    for step in steps:
+        if isinstance(step, RouterAction) and step.router_id in routers:
+            by_router.setdefault(step.router_id, []).append(step)
+
+    async def one(router: LiveRouter, own: list[RouterAction]) -> None:
+        try:
+            outcomes = await in_thread(lambda: router.carry_out(own))
+        except LiveError as error:
+            result.errors.append(f"{router.pod.id}: {error}")
+            return
+        result.taken += [outcome.action for outcome in outcomes if not outcome.error]
+        result.refused += [outcome for outcome in outcomes if outcome.error]
+
+    await asyncio.gather(*(one(routers[name], own) for name, own in by_router.items()))
+
+
+def _at_router(step: Action) -> bool:
+    return bool(step.router_id)
+
+
+def _concerns_pods(step: ObjectAction) -> bool:
+    return isinstance(step, Scale) or (isinstance(step, ApplyObject) and step.manifest["kind"] == "StatefulSet")

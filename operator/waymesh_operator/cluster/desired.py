@@ -1,0 +1,192 @@
+"""A mesh in a cluster: its routers with their entities, the objects that carry them, the verdict on each resource."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref, Router, router_id
+from waymesh_operator.router_entities.builders import (
+    MUTUAL,
+    Offer,
+    Security,
+    connector_entity,
+    http_entity,
+    listener_entity,
+    log_entities,
+    mesh_profile,
+    telemetry_entity,
+)
+from waymesh_operator.router_entities.credentials import users_file
+from waymesh_operator.router_entities.names import (
+    CREDENTIALS,
+    OPERATORS,
+    POD,
+    ROUTER,
+    TELEMETRY_FOLDER,
+    USERS_NAME,
+    Entity,
+    entity_name,
+)
+from waymesh_operator.router_entities.placement import Spread, credential_files, spread
+from waymesh_operator.router_entities.verdicts import Verdict, Verdicts, judge, judge_router, judge_telemetry
+from waymesh_operator.tls.rollover import TlsRequest
+
+from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
+from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
+from .objects import Manifest, client_service, disruption_budget, mesh_service, metrics_service, network_policy
+from .secrets import LIMIT_BYTES, cert_manager_objects, credentials_secret, seed_bytes, seed_config_map, tls_secrets
+from .stateful_set import image_of, stateful_set
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredState:
+    """The desired state of one Router, in a cluster or in local mode."""
+
+    mesh: DesiredMesh
+    # Full manifests in the order in which to apply them, the seed ConfigMap and the StatefulSet last. None in local
+    # mode.
+    objects: tuple[Manifest, ...]
+    # For each resource that refers to the Router, and in a cluster for the Router itself.
+    verdicts: Mapping[tuple[str, Ref], Verdict]
+    uid: str = ""
+    size: int = 0
+    # Why nothing can be done; nothing is done then.
+    stalled: str = ""
+    # What waits for a restart that only a person can ask for.
+    restart_pending: str = ""
+    # For each entity that works on some routers only, by its name, the ids of these routers.
+    placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Name prefixes of entities whose resource refers to something missing: they stay as they are.
+    held: tuple[str, ...] = ()
+    # Local mode: the configuration with which each router boots, by router id. In a cluster the seed ConfigMap has it.
+    seeds: Mapping[str, str] = field(default_factory=dict)
+
+
+def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredState:
+    """What should be, from the resources and what is outside our hands."""
+    router = resources.router
+    verdicts = judge(resources, context.secrets)
+    found = spread(resources, context.secrets, verdicts)
+    shared = (mesh_profile(), *_listener_entities(router), *_own_settings(router, context), *found.shared)
+    count = max(router.size, context.size_now or 0)
+    routers = tuple(_desired_router(router, ordinal, found, shared, context) for ordinal in range(count))
+    config_map, stalled = _seeds(router, routers, shared)
+    if router.tls.issuer == "CertManager" and not context.cert_manager:
+        stalled = "tls.issuer is CertManager, but this cluster does not have the API of cert-manager"
+    elif router.tls.issuer == "Internal" and context.tls is None:
+        stalled = "the certificates of the mesh are not there yet"
+    verdicts["Router", router.ref] = judge_router(router, context.secrets, context.claims, stalled)
+    repair = router.drift == "Repair"
+    mesh = DesiredMesh(router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused)
+    objects = () if stalled else (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
+    return DesiredState(
+        mesh,
+        objects,
+        verdicts,
+        uid=router.uid,
+        size=router.size,
+        stalled=stalled,
+        restart_pending=_restart_pending(router, context),
+        placements=found.placements(router),
+        held=tuple(_held(verdicts)),
+    )
+
+
+def _listener_entities(router: Router) -> list[Entity]:
+    ref = router.ref
+    entities = [
+        listener_entity(
+            ref,
+            f"listener/{item.name}",
+            ("", item.port),
+            "normal",
+            Security(item.tls, item.auth),
+            Offer(item.route_address, item.open_capabilities),
+        )
+        for item in router.listeners
+    ]
+    names = TlsRequest(ref.name, ref.namespace)
+    operator, routers = replace(MUTUAL, peers=names.operator_names), replace(MUTUAL, peers=names.router_names)
+    entities.append(listener_entity(ref, OPERATORS, ("", MANAGEMENT_PORT), "normal", operator))
+    entities.append(listener_entity(ref, POD, ("127.0.0.1", LOCAL_PORT), "normal"))
+    entities.append(http_entity(ref, HTTP_PORT))
+    if router.role == "interior":
+        entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", routers))
+    return entities
+
+
+def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
+    """What routers log and export. While something that the export needs is missing they are told nothing of it."""
+    yield from log_entities(router.log_level, dict(router.log_levels))
+    if judge_telemetry(router, context.secrets, context.claims).good:
+        yield telemetry_entity(router.telemetry, str(router.ref), TELEMETRY_FOLDER)
+
+
+def _desired_router(
+    router: Router, ordinal: int, found: Spread, shared: tuple[Entity, ...], context: ClusterContext
+) -> DesiredRouter:
+    own_id = router_id(router.ref, ordinal)
+    domain = f"{router.ref.name}-mesh.{router.ref.namespace}.svc.{context.settings.cluster_domain}"
+    peers = [router_id(router.ref, peer) for peer in peers_below(router, ordinal)]
+    connectors = tuple(DesiredConnector(peer, f"{peer}.{domain}", MESH_PORT) for peer in peers)
+    own = (
+        Entity(ROUTER, own_id, {"drainTimeoutSeconds": router.drain_timeout_s}),
+        *(connector_entity(router.ref, item.peer, (item.host, item.port), MUTUAL) for item in connectors),
+        *found.only_on(ordinal),
+    )
+    listeners = tuple(
+        DesiredListener(f"listener/{item.name}", "", item.port, security=Security(item.tls, item.auth))
+        for item in router.listeners
+    )
+    return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
+
+
+def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...]) -> tuple[Manifest, str]:
+    """The seed ConfigMap, and what is wrong with it if it is too large."""
+    settings = {
+        "saslConfigDir": CREDENTIALS,
+        "saslConfigName": USERS_NAME,
+        "drainTimeoutSeconds": router.drain_timeout_s,
+    }
+    packed = shared_seed(shared)
+    own = {item.id: own_seed(item, settings) for item in routers}
+    size = seed_bytes(packed, own)
+    wrong = "" if size <= LIMIT_BYTES else f"the configuration has {size:,} bytes, more than one ConfigMap can hold"
+    return seed_config_map(router, packed, own), wrong
+
+
+def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> list[Manifest]:
+    """All objects but the seed ConfigMap and the StatefulSet."""
+    router = resources.router
+    found: list[Manifest] = []
+    if context.tls is not None:
+        found += tls_secrets(router, context.tls)
+    else:
+        found += cert_manager_objects(router, context.settings.cluster_domain)
+    found.append(credentials_secret(router, _credentials(resources, context, verdicts)))
+    services = (mesh_service(router), client_service(router), metrics_service(router))
+    found += [service for service in services if service is not None]
+    return [*found, disruption_budget(router), network_policy(router, context.settings)]
+
+
+def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> dict[str, bytes]:
+    data: dict[str, bytes] = {}
+    users = next((item.users for item in resources.router.listeners if item.users), "")
+    if users:
+        data |= users_file(context.secrets.get(users) or {})[0]
+    return data | credential_files(resources, context.secrets, verdicts)
+
+
+def _held(verdicts: Verdicts) -> Iterable[str]:
+    for (kind, ref), verdict in verdicts.items():
+        if kind != "Router" and verdict.held:
+            yield entity_name(ref, kind)
+
+
+def _restart_pending(router: Router, context: ClusterContext) -> str:
+    runs, default = image_of(router, context), context.settings.router_image
+    if router.pod.image or runs == default:
+        return ""
+    return f"the pods run {runs}; the operator's default is now {default}: set pod.image to roll them to it"

@@ -1,0 +1,143 @@
+"""A Lease, so that of several replicas one acts.
+
+Whether a Lease has run out is judged by our own clock, from when we last saw it change: clocks of nodes may differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import LEASE, KubeClient
+
+log = logging.getLogger(__name__)
+NAME = "waymesh-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds: how long a Lease holds unrenewed, when its holder gives up, how often it is renewed or asked for."""
+
+    duration_s: float = 15.0
+    deadline_s: float = 10.0
+    period_s: float = 3.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The Lease as it was last seen, and when it was first seen so."""
+
+    version: str = ""
+    holder: str = ""
+    duration_s: float = 0.0
+    transitions: int = 0
+    at: float = 0.0
+
+
+@dataclass(slots=True)
+class Lease:
+    """One holder's view of the Lease."""
+
+    kube: KubeClient
+    namespace: str
+    identity: str
+    times: Times = field(default_factory=Times)
+    clock: Callable[[], float] = time.monotonic
+    _seen: _Seen = field(default_factory=_Seen)
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is ours."""
+        while not await self._try():
+            await asyncio.sleep(self.times.period_s)
+
+    async def hold(self) -> None:
+        """Renew for as long as that succeeds; returns when the Lease is, or may be, somebody else's."""
+        renewed = self.clock()
+        while self.clock() - renewed < self.times.deadline_s:
+            await asyncio.sleep(self.times.period_s)
+            try:
+                async with asyncio.timeout(self.times.deadline_s):
+                    await self._write(self.identity, force=True)
+                renewed = self.clock()
+            except KubeError as error:
+                if error.conflict and not await self._still_ours():
+                    log.warning("the Lease was taken by %s", self._seen.holder)
+                    return
+                log.warning("the Lease could not be renewed: %s", error)
+            except TimeoutError:
+                log.warning("the Lease could not be renewed: no answer")
+        log.error("the Lease was not renewed for %g s", self.times.deadline_s)
+
+    async def release(self) -> None:
+        """Give it back, so that the next one need not wait for it to run out."""
+        try:
+            await self._write("", force=True)
+        except KubeError as error:
+            log.warning("the Lease could not be given back: %s", error)
+
+    async def _try(self) -> bool:
+        try:
+            if not await self._look():
+                # Each holder applies under a name of its own: of two that make the Lease at once, one gets a conflict.
+                await self._write(self.identity, force=False)
+            elif self._seen.holder in ("", self.identity) or self._run_out():
+                await self._write(self.identity, force=True)
+            else:
+                return False
+        except KubeError as error:
+            if not error.conflict:
+                log.warning("the Lease cannot be had: %s", error)
+            return False
+        return True
+
+    async def _look(self) -> bool:
+        """Read the Lease; False when there is none."""
+        try:
+            self._note(await self.kube.get(LEASE, self.namespace, NAME))
+        except KubeError as error:
+            if error.missing:
+                self._seen = _Seen()
+                return False
+            raise
+        return True
+
+    async def _still_ours(self) -> bool:
+        try:
+            return await self._look() and self._seen.holder == self.identity
+        except KubeError:
+            return True  # not known to be lost: the deadline decides
+
+    def _run_out(self) -> bool:
+        return self.clock() - self._seen.at > self._seen.duration_s
+
+    def _note(self, lease: Mapping[str, Any]) -> None:
+        version, spec = lease["metadata"].get("resourceVersion", ""), lease.get("spec") or {}
+        if version != self._seen.version:
+            self._seen = _Seen(
+                version,
+                spec.get("holderIdentity") or "",
+                float(spec.get("leaseDurationSeconds") or self.times.duration_s),
+                int(spec.get("leaseTransitions") or 0),
+                self.clock(),
+            )
+
+    async def _write(self, holder: str, *, force: bool) -> None:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        changed = holder != self._seen.holder
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": max(1, round(self.times.duration_s)) if holder else 1,
+            "leaseTransitions": self._seen.transitions + (1 if changed and holder and self._seen.version else 0),
+            "renewTime": now,
+        }
+        metadata: dict[str, Any] = {"name": NAME, "namespace": self.namespace}
+        if self._seen.version:
+            metadata["resourceVersion"] = self._seen.version
+        manifest = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
+        self._note(await self.kube.apply(manifest, manager=f"{NAME}-{self.identity}"[:128], force=force))

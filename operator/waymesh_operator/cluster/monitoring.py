@@ -1,0 +1,197 @@
+"""Logs, metrics and health probes of the operator itself."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from pythonjsonlogger import json
+
+Check = Callable[[], str | None]
+"""Says what is wrong, None for nothing."""
+
+
+@dataclass(slots=True)
+class Beat:
+    """A heartbeat object that must come back through a watch after it was written.
+
+    That the API server cannot be written to is no sign of a dead watch: a restart of the operator would not help.
+    """
+
+    patience_s: float = 60.0
+    clock: Callable[[], float] = time.monotonic
+    _written: dict[str, float] = field(default_factory=dict)
+
+    def written(self, token: str) -> None:
+        """This beat is given to the API server. It may come back before the answer does."""
+        self._written[token] = self.clock()
+
+    def failed(self, token: str) -> None:
+        """The API server did not take it."""
+        self._written.pop(token, None)
+
+    def returned(self, token: str) -> None:
+        """A watch has brought it: those before it need not come any more."""
+        at = self._written.get(token)
+        if at is not None:
+            self._written = {name: when for name, when in self._written.items() if when > at and name != token}
+
+    def forget(self) -> None:
+        """Nobody watches now."""
+        self._written.clear()
+
+    def check(self) -> str | None:
+        """What is wrong, if anything."""
+        waited = self.clock() - min(self._written.values(), default=self.clock())
+        if waited <= self.patience_s:
+            return None
+        return f"the heartbeat did not come back through the watch for {waited:.0f} s"
+
+
+@dataclass(slots=True)
+class Health:
+    """What is asked on each probe, by name."""
+
+    alive: dict[str, Check] = field(default_factory=dict)
+    ready: dict[str, Check] = field(default_factory=dict)
+
+    def problems(self, checks: dict[str, Check]) -> dict[str, str]:
+        """All that is wrong."""
+        found = {name: check() for name, check in checks.items()}
+        return {name: text for name, text in found.items() if text is not None}
+
+
+class HealthServer:
+    """GET /healthz, /readyz and /metrics."""
+
+    def __init__(self, health: Health, metrics: Metrics) -> None:
+        self._health = health
+        self._metrics = metrics
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    async def start(self, port: int, host: str = "") -> None:
+        """Listen on all addresses, or on one; port 0 takes a free one. Raises OSError."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._figures)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host or None, port).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return _answer(self._health.problems(self._health.alive))
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        return _answer(self._health.problems(self._health.ready))
+
+    async def _figures(self, request: web.Request) -> web.Response:
+        body = generate_latest(self._metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _answer(problems: dict[str, str]) -> web.Response:
+    text = "".join(f"{name}: {problem}\n" for name, problem in problems.items())
+    return web.Response(status=503 if problems else 200, text=text or "ok\n")
+
+
+MESH = ("namespace", "router")
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """All figures. One object for each run of the operator, so that tests do not see each other's."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self.reconciles = self._counter("reconciles", "Turns of a mesh's worker, by result.", *MESH, "result")
+        self.duration = self._histogram("reconcile_seconds", "How long a turn took.")
+        self.waiting = self._histogram("queue_wait_seconds", "From a change seen to the turn that acts on it.")
+        self.queue = self._gauge("queue_depth", "Meshes that wait for a turn.")
+        self.workers = self._gauge("meshes", "Meshes that are looked after.")
+        self.actions = self._counter("actions", "Steps of plans carried out, by kind and result.", "action", "result")
+        self.drift = self._gauge("drift", "Differences found that no change of a resource explains.", *MESH)
+        self.repairs = self._counter("drift_repaired", "Differences put right.", *MESH)
+        self.converged = self._gauge("converged", "1 for a mesh that is as its resources say.", *MESH)
+        self.routers = self._gauge("routers_running", "Routers that answer.", *MESH)
+        self.requests = self._counter("api_requests", "Requests to the API server.", "verb", "kind", "status")
+        self.live_requests = self._counter("live_rounds", "Rounds of management requests to routers.", "result")
+        self.events_seen = self._counter("watch_events", "What came through the watches.", "kind")
+        self.missed = self._counter("missed_events", "Changes that an audit found and no watch had told of.", "kind")
+        self.analytics = Gauge(
+            "waymesh_analytics_last_success_timestamp_seconds",
+            "When a job of analytics last succeeded, by namespace and release of the chart.",
+            ("namespace", "release"),
+            registry=self.registry,
+        )
+        self.leader = self._gauge("leader", "1 while this replica holds the Lease.")
+
+    def asked(self, verb: str, kind: str, status: int) -> None:
+        """Count a request to the API server."""
+        self.requests.labels(verb, kind, str(status)).inc()
+
+    def forget(self, namespace: str, router: str) -> None:
+        """Drop the series of a mesh that is gone."""
+        for gauge in (self.drift, self.converged, self.routers):
+            gauge.remove(namespace, router)
+        self.repairs.remove(namespace, router)
+        for result in ("done", "busy", "error"):
+            self.reconciles.remove(namespace, router, result)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"waymesh_operator_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"waymesh_operator_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(f"waymesh_operator_{name}", text, buckets=SECONDS, registry=self.registry)
+
+
+class JsonFormatter(json.JsonFormatter):
+    """One JSON object per line: `time`, `level`, `logger`, `message`, the `extra` fields and an `exception`."""
+
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def __init__(self) -> None:
+        renamed = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "exception"}
+        super().__init__(["asctime", "levelname", "name", "message"], rename_fields=renamed, json_default=str)
+        self.converter = time.gmtime
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        """Levels in lower case."""
+        return log_data | {"level": log_data["level"].lower()}
+
+
+def set_up(form: str, level: str) -> None:
+    """Log as `json` or `text` from this level up; kopf's own chatter and access logs only from warning up."""
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in ("kopf", "aiohttp.access", "kubernetes", "proton"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))

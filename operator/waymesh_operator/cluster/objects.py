@@ -1,0 +1,209 @@
+"""Objects that a Router owns (Services, NetworkPolicy, PodDisruptionBudget), their common metadata, and whether a live
+object differs from what we set.
+
+The API server adds defaults and fields of its own and normalises quantities. None of that is a difference: a resync
+of a mesh at rest must make no request. A field that we no longer set shows in the digest of the manifest only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from waymesh_operator.resources.router import Router
+
+from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
+
+Manifest = Mapping[str, Any]
+ROUTER_LABEL = "waymesh.io/router"
+MANIFEST_ANNOTATION = "waymesh.io/manifest"
+"""Annotation with a digest of the manifest: a field that we set no more leaves no other trace in the live object."""
+LEAVING_ANNOTATION = "waymesh.io/leaving"
+"""Annotation of the StatefulSet: id of the lowest router that is drained so that the mesh can shrink."""
+RESTARTED_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
+"""Annotation of the pod template that `kubectl rollout restart` sets."""
+API_VERSION = "waymesh.io/v1alpha1"
+
+
+def selector_of(router: str) -> dict[str, str]:
+    """Labels that select the pods of a Router. They can never change, as a StatefulSet's selector cannot."""
+    return {"app.kubernetes.io/name": "waymesh-router", ROUTER_LABEL: router}
+
+
+def labels_of(router: str) -> dict[str, str]:
+    """Labels of every object and pod of a Router."""
+    return {
+        **selector_of(router),
+        "app.kubernetes.io/instance": router,
+        "app.kubernetes.io/managed-by": "waymesh-operator",
+    }
+
+
+def make(router: Router, api_version: str, kind: str, suffix: str, body: Mapping[str, Any]) -> Manifest:
+    """An object called `<router><suffix>` that belongs to the Router; `body` is all but kind and metadata."""
+    metadata: dict[str, Any] = {
+        "name": router.ref.name + suffix,
+        "namespace": router.ref.namespace,
+        "labels": labels_of(router.ref.name),
+    }
+    if router.uid:
+        metadata["ownerReferences"] = [_owner(router)]
+    return marked({"apiVersion": api_version, "kind": kind, "metadata": metadata, **body})
+
+
+def marked(manifest: Manifest) -> Manifest:
+    """The same manifest with its digest as an annotation. Of what a Secret holds only the names go into the digest."""
+    told = {**manifest, "data": sorted(manifest["data"])} if manifest["kind"] == "Secret" else dict(manifest)
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "annotations"}
+    others = {n: v for n, v in manifest["metadata"].get("annotations", {}).items() if n != MANIFEST_ANNOTATION}
+    text = json.dumps({**told, "metadata": {**metadata, "annotations": others}}, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return {**manifest, "metadata": {**metadata, "annotations": {**others, MANIFEST_ANNOTATION: digest}}}
+
+
+def with_replicas(stateful_set: Manifest, replicas: int) -> Manifest:
+    """The same StatefulSet with another number of replicas."""
+    return marked({**stateful_set, "spec": {**stateful_set["spec"], "replicas": replicas}})
+
+
+def _owner(router: Router) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Router",
+        "name": router.ref.name,
+        "uid": router.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+_KEYS = ("name", "mountPath", "containerPort", "uid")
+"""What tells the items of a list apart, where they have it."""
+_EXACT = ("matchLabels", "nodeSelector", "selector")
+"""Maps that are one value: a key that we did not set makes a difference, and applying takes it away."""
+_QUANTITIES = ("limits", "requests")
+
+
+def needs_apply(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
+    """Whether applying `wanted` would change any field that we set, or take one back that we did set."""
+    return live is None or not _within(wanted, live, "")
+
+
+def _within(wanted: Any, live: Any, field: str) -> bool:
+    """Whether all that is wanted is there. `field` is the name of the field that holds both."""
+    if isinstance(wanted, Mapping):
+        return _map_within(wanted, live if isinstance(live, Mapping) else {}, field)
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return _list_within(wanted, live if isinstance(live, Sequence) else ())
+    return bool(wanted == live)
+
+
+def _map_within(wanted: Mapping[str, Any], live: Mapping[str, Any], field: str) -> bool:
+    if field in _EXACT and wanted.keys() != live.keys():
+        return False
+    if field in _QUANTITIES:
+        return all(_quantity(value) == _quantity(live.get(name)) for name, value in wanted.items())
+    return all(_within(value, live.get(name), name) for name, value in wanted.items())
+
+
+def _list_within(wanted: Sequence[Any], live: Sequence[Any]) -> bool:
+    """Items that can be told apart may have others among them, that somebody else put there; other lists are one
+    value."""
+    for key in _KEYS:
+        if wanted and all(isinstance(item, Mapping) and key in item for item in wanted):
+            there = {item.get(key): item for item in live if isinstance(item, Mapping)}
+            return all(item[key] in there and _within(item, there[item[key]], "") for item in wanted)
+    return len(wanted) == len(live) and all(_within(item, other, "") for item, other in zip(wanted, live))
+
+
+def _quantity(value: Any) -> Any:
+    """A quantity as a number: "0.5" and "500m" are equal. Returns the text of what is no quantity."""
+    from kubernetes.utils import parse_quantity  # slow to import, and local mode has no objects
+
+    try:
+        return parse_quantity(str(value))
+    except ValueError:
+        return str(value)
+
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""Label that every namespace has: its name."""
+
+
+def mesh_service(router: Router) -> Manifest:
+    """The names by which routers find each other. They hold for pods that are not ready too: a mesh has to begin."""
+    ports = [_port("mesh", MESH_PORT), _port("management", MANAGEMENT_PORT)]
+    spec = {
+        "type": "ClusterIP",
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": selector_of(router.ref.name),
+        "ports": ports,
+    }
+    return make(router, "v1", "Service", "-mesh", {"spec": spec})
+
+
+def client_service(router: Router) -> Manifest | None:
+    """Where clients connect; none when the routers listen nowhere."""
+    if not router.listeners:
+        return None
+    ports = [
+        _port(listener.name, listener.port) | {"appProtocol": "amqps" if listener.tls else "amqp"}
+        for listener in router.listeners
+    ]
+    spec = {"type": "ClusterIP", "selector": selector_of(router.ref.name), "ports": ports}
+    return make(router, "v1", "Service", "", {"spec": spec})
+
+
+def metrics_service(router: Router) -> Manifest:
+    """Where the routers' metrics are read. A router that is not ready is still measured."""
+    spec = {
+        "type": "ClusterIP",
+        "publishNotReadyAddresses": True,
+        "selector": selector_of(router.ref.name),
+        "ports": [_port("http", HTTP_PORT)],
+    }
+    return make(router, "v1", "Service", "-metrics", {"spec": spec})
+
+
+def disruption_budget(router: Router) -> Manifest:
+    """Evictions take one router at a time."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(router.ref.name)}}
+    return make(router, "policy/v1", "PodDisruptionBudget", "", {"spec": spec})
+
+
+def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
+    """Who may connect: routers to routers, the operator to the management, everybody to the rest."""
+    own = {"matchLabels": selector_of(router.ref.name)}
+    operator = {
+        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: settings.operator_namespace}},
+        "podSelector": {"matchLabels": dict(settings.operator_labels)},
+    }
+    management = [{"from": [operator], "ports": [_tcp(MANAGEMENT_PORT)]}] if settings.operator_namespace else []
+    rules: list[dict[str, Any]] = [
+        {"from": [{"podSelector": own}], "ports": [_tcp(MESH_PORT)]},
+        *management,
+        {"ports": [_tcp(HTTP_PORT), *(_tcp(listener.port) for listener in router.listeners)]},
+    ]
+    spec = {"podSelector": own, "policyTypes": ["Ingress"], "ingress": rules}
+    return make(router, "networking.k8s.io/v1", "NetworkPolicy", "", {"spec": spec})
+
+
+def operator_namespace(policy: Mapping[str, Any]) -> str:
+    """The operator's namespace as a NetworkPolicy that it made tells it; empty when it does not."""
+    for rule in policy.get("spec", {}).get("ingress") or ():
+        for peer in rule.get("from") or ():
+            labels = (peer.get("namespaceSelector") or {}).get("matchLabels") or {}
+            if NAMESPACE_LABEL in labels:
+                return str(labels[NAMESPACE_LABEL])
+    return ""
+
+
+def _port(name: str, number: int) -> dict[str, Any]:
+    return {"name": name, "port": number, "targetPort": number, "protocol": "TCP"}
+
+
+def _tcp(number: int) -> dict[str, Any]:
+    return {"port": number, "protocol": "TCP"}

@@ -1,0 +1,252 @@
+"""The operator as a whole: Lease, kopf, audits, heartbeat, workers, health; and how they begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import kopf
+
+from waymesh_operator.cluster.worker.audits import AnalyticsWatch, Auditor
+from waymesh_operator.cluster.worker.environment import Pace, Reporter, World
+from waymesh_operator.cluster.worker.inventory import Inventory
+from waymesh_operator.cluster.worker.pool import Pool
+from waymesh_operator.errors import KubeError
+from waymesh_operator.handlers.events import HEARTBEAT, WatchGuard, register, settings
+from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR, KubeClient
+from waymesh_operator.kube.client import TOKEN_FILE, Cluster
+from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
+
+from .context import OperatorSettings
+from .lease import Lease
+from .monitoring import Beat, Health, HealthServer, Metrics
+
+log = logging.getLogger(__name__)
+BEAT_S = 20.0
+GUARD_S = 1.0
+THREADS = 16
+
+
+def _identity() -> str:
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:6]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the operator is started with. `namespaces` empty means all."""
+
+    settings: OperatorSettings
+    namespaces: tuple[str, ...] = ()
+    lease_namespace: str = ""
+    http_port: int = 8080
+    http_host: str = ""
+    identity: str = field(default_factory=_identity)
+    pace: Pace = field(default_factory=Pace)
+
+
+class Operator:
+    """One replica. `run` returns after `stop`, or after SIGTERM or SIGINT when it runs in the main thread."""
+
+    def __init__(
+        self, options: Options, cluster: Cluster, kube: KubeClient, metrics: Metrics, reach: Reach | None = None
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._kube = kube
+        self._metrics = metrics
+        self._reach = reach or SecureReach()
+        self._stopped = asyncio.Event()
+        self._filled = False
+        self._leads = False
+        self.beat = Beat()
+        self.health = Health(ready={"resources": self._readiness})
+        self.server = HealthServer(self.health, metrics)
+
+    def stop(self) -> None:
+        """Have `run` come to an end."""
+        self._stopped.set()
+
+    async def run(self) -> None:
+        """Wait for the Lease, act for as long as it is ours, and so on until stopped."""
+        await self.server.start(self._options.http_port, self._options.http_host)
+        lease = Lease(self._kube, self._options.lease_namespace or self._cluster.namespace, self._options.identity)
+        try:
+            while not self._stopped.is_set():
+                self._on_signals()
+                log.info("waiting for the Lease", extra={"identity": self._options.identity})
+                if await self._unless_stopped(lease.acquire()):
+                    await self._lead(lease)
+        finally:
+            await self.server.stop()
+
+    async def _lead(self, lease: Lease) -> None:
+        log.info("the Lease is ours", extra={"identity": self._options.identity})
+        self._leads = True
+        self._metrics.leader.set(1)
+        held = asyncio.create_task(lease.hold(), name="lease")
+        try:
+            await self._act(held)
+        finally:
+            self._metrics.leader.set(0)
+            self._leads = self._filled = False
+            if not held.done():
+                held.cancel()
+                await lease.release()
+
+    async def _act(self, held: asyncio.Task[None]) -> None:
+        """Everything that only one replica does. Ends with the Lease, on `stop`, or when kopf ends."""
+        inventory = Inventory()
+        with contextlib.ExitStack() as stack:
+            world = self._world(inventory, stack)
+            pool = Pool(world)
+            inventory.changed = pool.wake
+            auditor = Auditor(world, self._options.namespaces)
+            self.health.alive = {"heartbeat": self.beat.check, "watches": auditor.check, "workers": pool.check}
+            if not await self._unless_stopped(auditor.fill(), held):
+                return
+            self._filled = True
+            pool.start()
+            analytics = AnalyticsWatch(world, self._options.namespaces)
+            awaited = world.awaited.run(self._kube, inventory, world.pace.missing_s)
+            tasks = [asyncio.create_task(work) for work in (auditor.run(), analytics.run(), awaited, self._beat())]
+            try:
+                await self._watch(auditor, pool, held)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                self.health.alive = {}
+                self.beat.forget()
+
+    def _world(self, inventory: Inventory, stack: contextlib.ExitStack) -> World:
+        keys = KeyFolder()
+        stack.callback(keys.close)
+        executor = ThreadPoolExecutor(THREADS, "live")
+        stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+        return World(
+            self._kube,
+            inventory,
+            Reporter(self._kube, lambda: datetime.now(UTC)),
+            replace(self._options.settings, operator_namespace=self._cluster.namespace),
+            executor,
+            keys,
+            self._metrics,
+            self._reach,
+            self._options.pace,
+        )
+
+    async def _watch(self, auditor: Auditor, pool: Pool, held: asyncio.Task[None]) -> None:
+        """Run kopf; what it tells goes to the inventory. The workers end first: kopf waits for what began after it."""
+
+        def sink(event: str | None, body: Mapping[str, Any]) -> None:
+            self._metrics.events_seen.labels(body["kind"]).inc()
+            if body["kind"] == "ConfigMap" and body["metadata"]["name"] == HEARTBEAT:
+                self.beat.returned((body.get("data") or {}).get("beat", ""))
+            auditor.delivered(body)
+            auditor.world.inventory.see(event, body)
+
+        registry, stop = kopf.OperatorRegistry(), asyncio.Event()
+        register(registry, sink, lambda: login(self._cluster))
+        running = asyncio.create_task(
+            kopf.operator(
+                registry=registry,
+                settings=settings(),
+                standalone=True,
+                clusterwide=not self._options.namespaces,
+                namespaces=self._options.namespaces,
+                stop_flag=stop,
+            ),
+            name="kopf",
+        )
+        stopped = asyncio.create_task(self._stopped.wait())
+        watches = len((*RESOURCES, *OWNED)) * max(1, len(self._options.namespaces))
+        guard = asyncio.create_task(self._guard(watches))
+        try:
+            await asyncio.wait({running, held, stopped, guard}, return_when=asyncio.FIRST_COMPLETED)
+            if guard.done():
+                guard.result()
+            if running.done():
+                running.result()  # kopf raises when a watch fails for good; else it has had a signal
+                self.stop()
+        finally:
+            stopped.cancel()
+            guard.cancel()
+            await pool.stop()
+            stop.set()
+            await asyncio.wait({running})
+
+    async def _guard(self, expected: int) -> None:
+        """Raise WaymeshError when watches end or never begin."""
+        clock = asyncio.get_running_loop().time
+        guard = WatchGuard(expected, clock())
+        while True:
+            self._on_signals()  # kopf has put its own handlers in their place
+            guard.look([task.get_name() for task in asyncio.all_tasks() if not task.done()], clock())
+            await asyncio.sleep(GUARD_S)
+
+    async def _beat(self) -> None:
+        """Write the heartbeat over and over."""
+        namespaces = self._options.namespaces
+        home = self._options.lease_namespace or self._cluster.namespace
+        metadata = {
+            "name": HEARTBEAT,
+            "namespace": home if not namespaces or home in namespaces else namespaces[0],
+            "labels": {SELECTOR: "", "app.kubernetes.io/managed-by": "waymesh-operator"},
+        }
+        while True:
+            token = f"{self._options.identity}/{uuid.uuid4().hex}"
+            manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"beat": token}}
+            try:
+                self.beat.written(token)
+                await self._kube.apply(manifest)
+            except KubeError as error:
+                self.beat.failed(token)
+                log.warning("the heartbeat could not be written: %s", error)
+            await asyncio.sleep(BEAT_S)
+
+    def _readiness(self) -> str | None:
+        return None if self._filled or not self._leads else "the resources have not been listed yet"
+
+    def _on_signals(self) -> None:
+        """Have SIGTERM and SIGINT end us in good order."""
+        with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self.stop)
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None], *others: asyncio.Task[None]) -> bool:
+        """Whether the work came to its end before we are stopped, or one of the others ended."""
+        task, stopped = asyncio.create_task(work), asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait({task, stopped, *others}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            return task.done()
+        finally:
+            task.cancel()
+            stopped.cancel()
+
+
+def login(cluster: Cluster) -> kopf.ConnectionInfo:
+    """kopf's way to the API server: ours. Inside a cluster the token is read anew each time, as it changes."""
+    configuration = cluster.configuration
+    header = str(configuration.api_key.get("BearerToken") or "")
+    token = TOKEN_FILE.read_text(encoding="ascii").strip() if cluster.inside else header.partition(" ")[2]
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        token=token or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+        default_namespace=cluster.namespace,
+    )

@@ -1,0 +1,281 @@
+"""The plan of a mesh: from the desired and the observed state to actions. Pure; the same for a cluster and local mode.
+
+Invariants of a plan:
+- the same desired and observed state give the same plan, and when all of it has been carried out the next one is empty;
+- any action may fail, or the operator end after any action: the next plan continues from what is there;
+- running routers are changed before what they boot with next time, so that a change counts as delivered only when both
+  are done; both come before any router is started or stopped;
+- a router that runs is not restarted to change an entity: entities change live;
+- routers leave highest ordinal first, and drained, several at a time where each keeps a neighbour that stays; what is
+  placed on single routers is on its new place before it goes from the old one;
+- what no resource asked for is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from waymesh_operator.resources.router import router_id
+from waymesh_operator.router_entities.actions import (
+    DeleteEntity,
+    DrainRouter,
+    EntityAction,
+    QuiesceEntity,
+    UndrainRouter,
+)
+from waymesh_operator.router_entities.diff import plan_entities
+from waymesh_operator.router_entities.names import STANDING_TYPES, Entity
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState, Trouble
+
+from .actions import (
+    Action,
+    ApplyObject,
+    CreateRouter,
+    DeleteObject,
+    RestartRouter,
+    Scale,
+    StopRouter,
+    WriteSeed,
+)
+from .desired import DesiredState
+from .objects import LEAVING_ANNOTATION, Manifest, needs_apply, with_replicas
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedState:
+    """The observed state of one mesh, in a cluster or in local mode."""
+
+    # Live objects with the Router's label, by (kind, name). Empty in local mode.
+    objects: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    # Every router that has a pod (or process), terminating ones included.
+    mesh: ObservedMesh = field(default_factory=ObservedMesh)
+    # drainStatus (none, draining, drained) of each router that answers.
+    draining: Mapping[str, str] = field(default_factory=dict)
+    # Why routers do not run, those without a pod included.
+    hindrances: Mapping[str, Trouble] = field(default_factory=dict)
+    # Running routers that have not received all of the configuration yet.
+    fresh: frozenset[str] = frozenset()
+    # Local mode: routers that were told to drain so that they can be stopped. In a cluster the StatefulSet records it.
+    leaving: frozenset[str] = frozenset()
+
+
+STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
+REMOVABLE = ("Service", "NetworkPolicy", "PodDisruptionBudget", "Issuer", "Certificate")
+"""Kinds of which an object of ours that is wanted no more is deleted. Secrets stay: others may write them by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Entities on the routers: `current` differ from what they boot with, on `routers`; `unmanaged` no resource asked
+    for."""
+
+    current: int = 0
+    unmanaged: int = 0
+    routers: frozenset[str] = frozenset()
+
+
+def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
+    """The actions, in order, that turn `observed` into `desired`, as far as they can be taken now.
+
+    Empty when nothing is to do, when only waiting helps, and when the mesh is paused or stalled.
+    """
+    if desired.mesh.paused or desired.stalled:
+        return ()
+    *others, seed_map, workload = [_applied(manifest, observed) for manifest in desired.objects] or [None, None]
+    seeds: list[ApplyObject | WriteSeed] = [*_given(seed_map), *_changed_seeds(desired, observed)]
+    # A router with the seed that it should have has received the configuration: a difference now is drift, except on
+    # routers that booted with an older seed.
+    every = desired.mesh.repair or seed_map is not None
+    behind = observed.fresh | {action.router_id for action in seeds}
+    return (
+        *_given(*others),
+        *(action for action in _entity_actions(desired, observed) if every or action.router_id in behind),
+        *seeds,
+        *_returning(desired, observed),
+        *_given(workload),
+        *_starting(desired, observed),
+        *_leaving(desired, observed),
+        *_removed(desired, observed),
+    )
+
+
+def _given(*actions: ApplyObject | None) -> list[ApplyObject]:
+    return [action for action in actions if action is not None]
+
+
+def drift(desired: DesiredState, observed: ObservedState) -> Drift:
+    """What differs on the routers though it was handed out, and what no resource asked for (log modules aside)."""
+    if desired.mesh.paused or desired.stalled:
+        return Drift()
+    seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
+    found: set[tuple[str, tuple[str, str]]] = set()
+    if not needs_apply(seeds, _live(observed, seeds)):
+        found = {(step.router_id, step.entity.key) for step in _entity_actions(desired, observed)}
+        found = {(name, key) for name, key in found if name not in observed.fresh}
+    unmanaged = 0
+    for router in desired.mesh.routers:
+        known = {entity.key for entity in router.entities}
+        live = observed.mesh.routers.get(router.id)
+        unmanaged += sum(_foreign(e) and e.key not in known for e in (live.entities if live else ()))
+    return Drift(len(found), unmanaged, frozenset(name for name, _ in found))
+
+
+def _foreign(entity: Entity) -> bool:
+    return not entity.owned and entity.type not in STANDING_TYPES
+
+
+def _live(observed: ObservedState, manifest: Manifest) -> Any:
+    return observed.objects.get((manifest["kind"], manifest["metadata"]["name"]))
+
+
+def _applied(manifest: Manifest, observed: ObservedState) -> ApplyObject | None:
+    live = _live(observed, manifest)
+    return ApplyObject(manifest, new=live is None) if needs_apply(manifest, live) else None
+
+
+def _entity_actions(desired: DesiredState, observed: ObservedState) -> list[EntityAction]:
+    """Steps on the routers that run and stay."""
+    actions: list[EntityAction] = []
+    running = {
+        name: {entity.base_name for entity in router.entities}
+        for name, router in observed.mesh.routers.items()
+        if router.state is RouterState.RUNNING
+    }
+    for router in desired.mesh.routers:
+        live = observed.mesh.routers.get(router.id)
+        if live is not None and live.state is RouterState.RUNNING:
+            planned = plan_entities(router.id, router.entities, live.entities)
+            actions += [action for action in planned if not _stays(action, desired, running)]
+    return actions
+
+
+def _stays(action: EntityAction, desired: DesiredState, running: dict[str, set[str]]) -> bool:
+    """Whether an entity that is wanted here no more has to stay for now."""
+    if not isinstance(action, DeleteEntity | QuiesceEntity) or action.replaced:
+        return False
+    name = action.entity.base_name
+    if any(name == held or name.startswith(f"{held}/") for held in desired.held):
+        return True
+    places = desired.placements.get(name)
+    return places is not None and not any(name in running.get(place, ()) for place in places)
+
+
+# Routers that local mode starts. In a cluster Kubernetes starts them from the StatefulSet.
+
+
+def _changed_seeds(desired: DesiredState, observed: ObservedState) -> Iterable[WriteSeed]:
+    for name, seed in desired.seeds.items():
+        live = observed.mesh.routers.get(name)
+        if live is not None and live.state is RouterState.RUNNING and live.seed != seed:
+            yield WriteSeed(name, seed)
+
+
+def _starting(desired: DesiredState, observed: ObservedState) -> Iterable[CreateRouter | RestartRouter]:
+    for router in desired.mesh.routers:
+        live = observed.mesh.routers.get(router.id)
+        if router.id not in desired.seeds:
+            continue
+        if live is None:
+            yield CreateRouter(router, desired.seeds[router.id])
+        elif live.state is RouterState.EXITED:
+            yield RestartRouter(router, desired.seeds[router.id], live.reason)
+
+
+# Routers that leave.
+
+
+def _replicas(desired: DesiredState, observed: ObservedState) -> int:
+    """How many routers there are: replicas of the live StatefulSet, in local mode processes."""
+    if not desired.objects:
+        return max((router.ordinal + 1 for router in observed.mesh.routers.values()), default=0)
+    live = _live(observed, desired.objects[-1])
+    return desired.size if live is None else int(live["spec"].get("replicas", 1))
+
+
+def _told_to_leave(desired: DesiredState, observed: ObservedState) -> frozenset[str]:
+    """Routers that were told to drain because the mesh shrinks. Others drain because a person or their end wants it."""
+    live = _live(observed, desired.objects[-1]) if desired.objects else None
+    if live is None:
+        return observed.leaving
+    lowest = (live["metadata"].get("annotations") or {}).get(LEAVING_ANNOTATION, "").rpartition("-")[2]
+    first = int(lowest) if lowest.isdecimal() else _replicas(desired, observed)
+    return frozenset(router_id(desired.mesh.ref, k) for k in range(first, _replicas(desired, observed)))
+
+
+def _returning(desired: DesiredState, observed: ObservedState) -> Iterable[UndrainRouter]:
+    """Routers that were to leave and are wanted again."""
+    leaving = _told_to_leave(desired, observed)
+    for wanted in desired.mesh.routers:
+        router = observed.mesh.routers.get(wanted.id)
+        running = router is not None and router.state is RouterState.RUNNING
+        if wanted.id in leaving and running and observed.draining.get(wanted.id, "none") != "none":
+            yield UndrainRouter(wanted.id)
+
+
+def _leaving(desired: DesiredState, observed: ObservedState) -> Iterable[DrainRouter | Scale | StopRouter]:
+    """The next actions on the surplus routers: drain as many as may drain together, and remove those at the top that
+    are drained. A router that does not answer cannot be told to drain: it drains when it is terminated."""
+    replicas = _replicas(desired, observed)
+    if replicas <= desired.size:
+        return
+    names = {ordinal: router_id(desired.mesh.ref, ordinal) for ordinal in range(desired.size, replicas)}
+    for ordinal in range(replicas - 1, _lowest_to_drain(desired.size, replicas, names, observed) - 1, -1):
+        if _must_drain(names[ordinal], observed.mesh.routers.get(names[ordinal]), observed):
+            yield DrainRouter(names[ordinal], desired.mesh.drain_timeout_s)
+    left = replicas
+    while left > desired.size and not _stays_for_now(names[left - 1], observed):
+        left -= 1
+    if left < replicas and desired.objects:
+        yield Scale(left, with_replicas(desired.objects[-1], left))
+    elif left < replicas:
+        yield from _stopped([names[ordinal] for ordinal in range(replicas - 1, left - 1, -1)], observed)
+
+
+def _stopped(names: Iterable[str], observed: ObservedState) -> Iterable[StopRouter]:
+    """Local mode: stop those that run."""
+    for name in names:
+        router = observed.mesh.routers.get(name)
+        if router is not None and router.state is not RouterState.DRAINING:
+            yield StopRouter(name)
+
+
+def _lowest_to_drain(size: int, replicas: int, names: Mapping[int, str], observed: ObservedState) -> int:
+    """The ordinal from which on routers may drain at the same time.
+
+    No path leads over a router that is drained. So each of them must have a neighbour below them all; the routers below
+    are connected without those above. The highest one may always go.
+    """
+    reach: list[int] = []
+    lowest = replicas - 1
+    for ordinal in range(replicas - 1, size - 1, -1):
+        if _stays_for_now(names[ordinal], observed):
+            known = observed.mesh.routers
+            neighbours = [known[name].ordinal for name in known[names[ordinal]].facts.neighbours if name in known]
+            reach.append(min((number for number in neighbours if number < ordinal), default=-1))  # -1: it needs none
+        if all(number < ordinal for number in reach):
+            lowest = ordinal
+    return lowest
+
+
+def _stays_for_now(name: str, observed: ObservedState) -> bool:
+    """Whether a router that is too many still has to drain, or is not done with it."""
+    router = observed.mesh.routers.get(name)
+    draining = observed.draining.get(name)
+    return _must_drain(name, router, observed) or draining == "draining"
+
+
+def _must_drain(name: str, router: ObservedRouter | None, observed: ObservedState) -> bool:
+    """Whether a router that is too many has to be told. One that does not answer cannot be: its own end drains it."""
+    runs = router is not None and router.state is RouterState.RUNNING
+    return runs and observed.draining.get(name, "none") == "none"
+
+
+def _removed(desired: DesiredState, observed: ObservedState) -> Iterable[DeleteObject]:
+    wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in desired.objects}
+    for (kind, name), live in sorted(observed.objects.items(), key=lambda item: item[0]):
+        owners = live["metadata"].get("ownerReferences") or ()
+        ours = any(owner.get("uid") == desired.uid and owner.get("controller") for owner in owners)
+        if ours and kind in REMOVABLE and (kind, name) not in wanted:
+            yield DeleteObject(kind, name)

@@ -1,0 +1,220 @@
+"""The StatefulSet of a Router.
+
+Its pod template changes only for image, resources, placement, labels and annotations of the pods, for the drain
+time-out (the pods' grace period follows from it), and for where exported files go. All else is in the ConfigMap and the
+Secrets, which are outside the template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from waymesh_operator.resources.router import S3, Router, router_id
+from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER
+from waymesh_operator.router_entities.verdicts import S3_KEYS, judge_telemetry
+
+from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
+from .mesh import SHARED_FILE
+from .objects import LEAVING_ANNOTATION, RESTARTED_ANNOTATION, Manifest, labels_of, make, marked, selector_of
+
+SEED_FOLDER = "/etc/waymesh/seed"
+USER_ID = 10001
+GRACE_S = 15
+"""What a pod has beyond the drain time-out to end in order."""
+SECRET_MODE = 0o440
+LAST_LINES = "FallbackToLogsOnError"
+_OF_ALL_CONTAINERS = ("image", "imagePullPolicy", "securityContext")
+SPREAD_KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+
+
+def stateful_set(router: Router, context: ClusterContext) -> Manifest:
+    """The StatefulSet. While routers have to leave it has as many replicas as before and names the lowest that does."""
+    now = context.size_now or 0
+    spec = {
+        "replicas": max(router.size, now),
+        "serviceName": f"{router.ref.name}-mesh",
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "RollingUpdate"},
+        "revisionHistoryLimit": 3,
+        "selector": {"matchLabels": selector_of(router.ref.name)},
+        "template": {"metadata": _pod_metadata(router, context), "spec": _pod_spec(router, context)},
+    }
+    manifest = make(router, "apps/v1", "StatefulSet", "", {"spec": spec})
+    if now <= router.size:
+        return manifest
+    leaving = {LEAVING_ANNOTATION: router_id(router.ref, router.size)}
+    annotations = {**manifest["metadata"]["annotations"], **leaving}
+    return marked({**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}})
+
+
+def image_of(router: Router, context: ClusterContext) -> str:
+    """The image that the pods run: as asked for, else as they do already, else the operator's default."""
+    return router.pod.image or context.image_now or context.settings.router_image
+
+
+def _pod_metadata(router: Router, context: ClusterContext) -> dict[str, Any]:
+    """Labels and annotations of the pods. What `kubectl rollout restart` left there stays, or they would roll."""
+    metadata: dict[str, Any] = {"labels": {**router.pod.labels, **labels_of(router.ref.name)}}
+    restarted = {RESTARTED_ANNOTATION: context.restarted_at} if context.restarted_at else {}
+    if router.pod.annotations or restarted:
+        metadata["annotations"] = restarted | dict(router.pod.annotations)
+    return metadata
+
+
+def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
+    pod = router.pod
+    container = _container(router, context)
+    upload = uploader(router, context, {name: container[name] for name in _OF_ALL_CONTAINERS})
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": router.drain_timeout_s + GRACE_S,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [*_volumes(router.ref.name), volume(router, context)],
+        "topologySpreadConstraints": [dict(item) for item in pod.spread] or _spread(router.ref.name),
+    }
+    chosen = {
+        "affinity": dict(pod.affinity),
+        "tolerations": [dict(item) for item in pod.tolerations],
+        "nodeSelector": dict(pod.node_selector),
+        "priorityClassName": pod.priority_class,
+        "initContainers": [upload] if upload else [],
+    }
+    return spec | {name: value for name, value in chosen.items() if value}
+
+
+def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
+    own = f"{SEED_FOLDER}/$(POD_NAME).json"
+    container: dict[str, Any] = {
+        "name": "router",
+        "image": image_of(router, context),
+        "imagePullPolicy": router.pod.image_pull_policy or context.settings.image_pull_policy,
+        "command": ["waymesh-router", "-c", f"{SEED_FOLDER}/{SHARED_FILE}", "-c", own],
+        "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "ports": [_port("mesh", MESH_PORT), _port("management", MANAGEMENT_PORT), _port("http", HTTP_PORT)],
+        "lifecycle": {"preStop": {"exec": {"command": ["waymesh-router", "--drain"]}}},
+        "startupProbe": _probe("/healthz", period_s=1, failures=60),
+        "livenessProbe": _probe("/healthz", period_s=10, failures=3),
+        "readinessProbe": _probe("/readyz", period_s=3, failures=2),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        **_last_words(router, context),
+        "volumeMounts": [
+            {"name": "seed", "mountPath": SEED_FOLDER, "readOnly": True},
+            {"name": "tls", "mountPath": CERTIFICATES, "readOnly": True},
+            {"name": "credentials", "mountPath": CREDENTIALS, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": VOLUME, "mountPath": TELEMETRY_FOLDER},
+        ],
+    }
+    return container | ({"resources": dict(router.pod.resources)} if router.pod.resources else {})
+
+
+def _last_words(router: Router, context: ClusterContext) -> dict[str, str]:
+    """Have Kubernetes keep the last lines that a failing router writes, so that the status can show them.
+
+    A pod template from before has it with the next image: an upgrade of the operator restarts no router.
+    """
+    live = next((item for item in context.pod_now.get("containers", ()) if item["name"] == "router"), None)
+    if live is not None and live.get("terminationMessagePolicy") != LAST_LINES:
+        if live.get("image") == image_of(router, context):
+            return {}
+    return {"terminationMessagePolicy": LAST_LINES}
+
+
+def _volumes(name: str) -> list[dict[str, Any]]:
+    """Folders, never single files of them: only whole folders follow a change while the pod runs."""
+    return [
+        {"name": "seed", "configMap": {"name": f"{name}-seed"}},
+        {"name": "tls", "secret": {"secretName": f"{name}-tls", "defaultMode": SECRET_MODE}},
+        {"name": "credentials", "secret": {"secretName": f"{name}-credentials", "defaultMode": SECRET_MODE}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+
+
+def _spread(name: str) -> list[dict[str, Any]]:
+    """Over zones and nodes, where there are several."""
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": selector_of(name)},
+        }
+        for key in SPREAD_KEYS
+    ]
+
+
+def _port(name: str, number: int) -> dict[str, Any]:
+    return {"name": name, "containerPort": number, "protocol": "TCP"}
+
+
+def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:
+    get = {"path": path, "port": "http"}
+    return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
+
+
+VOLUME, UPLOADER = "telemetry", "upload"
+
+
+def volume(router: Router, context: ClusterContext) -> Mapping[str, Any]:
+    """The volume of the exported files.
+
+    A pod has one even while nothing is exported: so the export is turned on and off without a restart.
+    """
+    if not judge_telemetry(router, context.secrets, context.claims).good:
+        return _named(context.pod_now.get("volumes"), VOLUME) or _empty()
+    if router.telemetry.target == "Claim":
+        return {"name": VOLUME, "persistentVolumeClaim": {"claimName": router.telemetry.claim}}
+    return _empty()
+
+
+def uploader(router: Router, context: ClusterContext, base: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The container that hands the files on to S3, if they go there; `base` is what it has like the router's.
+
+    It begins before the router and ends after it, so that the files of the router's last moments go, too.
+    """
+    if not judge_telemetry(router, context.secrets, context.claims).good:
+        return _named(context.pod_now.get("initContainers"), UPLOADER)
+    s3 = router.telemetry.s3
+    if s3 is None:
+        return None
+    return {
+        **base,
+        "name": UPLOADER,
+        "restartPolicy": "Always",
+        "command": ["waymesh-upload", *_words(s3)],
+        "env": [_from_secret(key, s3.secret) for key in S3_KEYS] if s3.secret else [],
+        "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "192Mi"}},
+        "volumeMounts": [{"name": VOLUME, "mountPath": TELEMETRY_FOLDER}, {"name": "tmp", "mountPath": "/tmp"}],
+    }
+
+
+def _words(s3: S3) -> list[str]:
+    target = "/".join(part for part in (f"s3://{s3.bucket}", s3.prefix.strip("/")) if part)
+    options = {"--spool": TELEMETRY_FOLDER, "--target": target, "--endpoint": s3.endpoint, "--region": s3.region}
+    return [word for name, value in options.items() if value for word in (name, value)]
+
+
+def _from_secret(key: str, secret: str) -> dict[str, Any]:
+    """Optional: a Secret that goes later must not keep the router in the same pod from starting."""
+    return {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}}}
+
+
+def _empty() -> Mapping[str, Any]:
+    return {"name": VOLUME, "emptyDir": {}}
+
+
+def _named(items: Iterable[Mapping[str, Any]] | None, name: str) -> Mapping[str, Any] | None:
+    return next((item for item in items or () if item["name"] == name), None)

@@ -1,0 +1,140 @@
+"""Conditions of resources, and the snapshot of a mesh from which statuses are computed."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.mesh import DesiredRouter
+from waymesh_operator.cluster.plan import Drift, ObservedState
+from waymesh_operator.resources.dependents import Address
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.names import Entity
+from waymesh_operator.router_entities.verdicts import Verdict
+from waymesh_operator.tls.rollover import MeshTls
+
+_WORDS = {True: "True", False: "False", None: "Unknown"}
+MESSAGE_LIMIT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One statement about a resource. `holds` None is Unknown; `reason` is one word, `message` for a person."""
+
+    type: str
+    holds: bool | None
+    reason: str
+    message: str = ""
+
+
+def timestamp(moment: datetime) -> str:
+    """A time as the API server writes it. `moment` is aware."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rendered(
+    conditions: Iterable[Condition], before: Mapping[str, Any], generation: int, now: datetime
+) -> list[dict[str, Any]]:
+    """The conditions as a status holds them. `before` is the former status: what does not change keeps its time."""
+    former = {item.get("type"): item for item in before.get("conditions") or ()}
+    return [_one(condition, former.get(condition.type, {}), generation, now) for condition in conditions]
+
+
+def _one(condition: Condition, former: Mapping[str, Any], generation: int, now: datetime) -> dict[str, Any]:
+    word = _WORDS[condition.holds]
+    kept = former.get("lastTransitionTime") if former.get("status") == word else None
+    return {
+        "type": condition.type,
+        "status": word,
+        "observedGeneration": generation,
+        "lastTransitionTime": kept or timestamp(now),
+        "reason": condition.reason,
+        "message": condition.message[:MESSAGE_LIMIT],
+    }
+
+
+Key = tuple[str, str]
+_SEPARATORS = re.compile(r"[./]")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of one mesh at `now` (an aware time).
+
+    `refused` holds the router's reason for each entity that it would not take, by (router id, `Entity.key`); it is to
+    be kept until the entity is taken or wanted no more. `errors` are steps on objects that failed, in words. `pending`
+    are the steps of the last plan that are still to be done. `consumers` is the result of `consumers_by_address`.
+    `repaired` counts what was put right, over all time.
+    """
+
+    desired: DesiredState
+    observed: ObservedState
+    now: datetime
+    refused: Mapping[tuple[str, Key], str] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    pending: tuple[Action, ...] = ()
+    consumers: Mapping[Ref, int] = field(default_factory=dict)
+    drift: Drift = field(default_factory=Drift)
+    repaired: int = 0
+    tls: MeshTls | None = None
+
+    def verdict(self, kind: str, ref: Ref) -> Verdict:
+        """The verdict on a resource; good for one that came after the desired state was made."""
+        return self.desired.verdicts.get((kind, ref), Verdict())
+
+    def placed(self, name: str) -> tuple[DesiredRouter, ...]:
+        """The routers on which the entity of this name is to do its work."""
+        routers = self.desired.mesh.routers
+        places = self.desired.placements.get(name)
+        return routers if places is None else tuple(router for router in routers if router.id in places)
+
+    @functools.cached_property
+    def live(self) -> Mapping[str, Mapping[Key, list[Entity]]]:
+        """Live entities by router and key."""
+        found: dict[str, dict[Key, list[Entity]]] = {}
+        for name, router in self.observed.mesh.routers.items():
+            by_key = found.setdefault(name, {})
+            for entity in router.entities:
+                by_key.setdefault(entity.key, []).append(entity)
+        return found
+
+
+def consumers_by_address(addresses: Iterable[Address], live: Mapping[str, int]) -> dict[Ref, int]:
+    """Consumers of each Address: `live` has their number for each mobile address, summed over all routers."""
+    prefixes: dict[str, int] = {}
+    for address, count in live.items():
+        for prefix in _prefixes(address):
+            prefixes[prefix] = prefixes.get(prefix, 0) + count
+    found = {}
+    for resource in addresses:
+        if resource.prefix is not None:
+            found[resource.ref] = prefixes.get(resource.prefix.rstrip("./"), 0)
+        elif resource.match in live and not {"*", "#"} & set(_SEPARATORS.split(resource.match)):
+            found[resource.ref] = live[resource.match]
+        else:
+            matches = _pattern(resource.match).fullmatch
+            found[resource.ref] = sum(count for address, count in live.items() if matches(f"/{address}"))
+    return found
+
+
+def _prefixes(address: str) -> Iterator[str]:
+    """All that an address matches as a prefix: what stands before each of its separators, and all of it."""
+    for separator in _SEPARATORS.finditer(address):
+        yield address[: separator.start()]
+    yield address
+
+
+@functools.lru_cache(maxsize=4096)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """A pattern of tokens parted by dots or slashes, where * is any one token and # any number of them."""
+    text = ""
+    for token in _SEPARATORS.split(pattern):
+        # Each token brings the separator before it; a separator is put before the address too.
+        text += r"(?:[./][^./]*)*" if token == "#" else r"[./]" + (r"[^./]+" if token == "*" else re.escape(token))
+    return re.compile(text)

@@ -1,0 +1,219 @@
+"""The status of what refers to a Router. `before` is always the present `.status` of the same resource, `now` aware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waymesh_operator.cluster.mesh import DesiredRouter
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
+from waymesh_operator.router_entities.builders import address_entity, autolink_entities, linkroute_entities
+from waymesh_operator.router_entities.names import CONNECTOR, QUIESCING, Entity, broker_name
+from waymesh_operator.router_entities.verdicts import Verdict
+from waymesh_operator.routers.observed import RouterState
+
+from .conditions import Condition, Seen, rendered
+
+LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
+WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")
+"""States of an entity on a router: the router's own words, and ours where it has none."""
+RESOLVED = "all that it refers to is there"
+SHOWN = 3
+"""How many routers a message names."""
+_CONNECTION = {"SUCCESS": "active", "CONNECTING": "attaching", "FAILED": "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How a resource stands on one router."""
+
+    id: str
+    state: str
+    error: str = ""
+
+    @property
+    def programmed(self) -> bool:
+        """Whether the router has what the resource asks for."""
+        return self.state not in (REFUSED, LOST, MISSING)
+
+    def render(self) -> dict[str, Any]:
+        """As a status holds it."""
+        return {"id": self.id, "operStatus": self.state} | ({"lastError": self.error} if self.error else {})
+
+
+def address_status(address: Address, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """`.status` of an Address. Without `seen` there is no Router of the name it refers to (so in all four)."""
+    rows = _rows("Address", address, [address_entity(address)], seen)
+    told = {"match": address.match, "consumers": seen.consumers.get(address.ref, 0) if seen else 0}
+    return _status(_Case("Address", address, seen, rows), before, now) | told
+
+
+def autolink_status(autolink: AutoLink, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """`.status` of an AutoLink."""
+    rows = _rows("AutoLink", autolink, autolink_entities(autolink), seen)
+    return _status(_Case("AutoLink", autolink, seen, rows), before, now) | {"active": _share(rows)} | _state(rows)
+
+
+def linkroute_status(
+    linkroute: LinkRoute, seen: Seen | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """`.status` of a LinkRoute."""
+    rows = _rows("LinkRoute", linkroute, linkroute_entities(linkroute), seen)
+    links = sum(_count(entity, seen) for entity in linkroute_entities(linkroute)) if seen else 0
+    told = {"match": linkroute.match, "active": _share(rows), "links": links}
+    return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | told | _state(rows)
+
+
+def broker_status(broker: Broker, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """`.status` of a Broker."""
+    rows = _rows("Broker", broker, [Entity(CONNECTOR, broker_name(broker.ref))], seen)
+    return _status(_Case("Broker", broker, seen, rows), before, now) | {"connected": _share(rows)} | _state(rows)
+
+
+def _count(entity: Entity, seen: Seen) -> int:
+    """How many links go by a link route's entity, over all routers."""
+    live = (one for by_key in seen.live.values() for one in by_key.get(entity.key, ()))
+    return sum(int(one.attributes.get("linkCount") or 0) for one in live)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    kind: str
+    resource: Dependent
+    seen: Seen | None
+    rows: Sequence[Row]
+
+
+def _rows(kind: str, resource: Dependent, entities: Iterable[Entity], seen: Seen | None) -> list[Row]:
+    """One row for each router that should have the entities; the worst of them where there are several."""
+    if seen is None or not seen.verdict(kind, resource.ref).good:
+        return []
+    rows: dict[str, Row] = {}
+    for entity in entities:
+        for router in seen.placed(entity.name):
+            row = _row(entity, router, seen)
+            rows[router.id] = min(rows.get(router.id, row), row, key=lambda r: WORST_FIRST.index(r.state))
+    return list(rows.values())
+
+
+def _row(entity: Entity, router: DesiredRouter, seen: Seen) -> Row:
+    observed = seen.observed.mesh.routers.get(router.id)
+    if observed is None or observed.state is not RouterState.RUNNING:
+        return Row(router.id, LOST, "the router does not answer" if observed else "the router does not run")
+    refused = seen.refused.get((router.id, entity.key))
+    live = seen.live[router.id].get(entity.key)
+    if refused:
+        return Row(router.id, REFUSED, refused)
+    if not live:
+        return Row(router.id, MISSING, "the router does not have it yet")
+    # Beside one that is on its way out there may be its replacement.
+    chosen = min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
+    return _inactive(_told(router.id, chosen), chosen, seen)
+
+
+def _inactive(row: Row, live: Entity, seen: Seen) -> Row:
+    """The row, with the reason for which the Broker that a link goes to is not connected."""
+    name = str(live.attributes.get("connection") or "")
+    if row.state != "inactive" or row.error or not name:
+        return row
+    for connector in seen.live[row.id].get((CONNECTOR, name), ()):
+        told = _told(row.id, connector)
+        return Row(row.id, row.state, f"the broker is not connected: {told.error or told.state}")
+    return row
+
+
+def _told(router_id: str, live: Entity) -> Row:
+    """What the router says of an entity. An address has no state: it is there."""
+    attributes = live.attributes
+    if live.type == CONNECTOR:
+        state = _CONNECTION.get(str(attributes.get("connectionStatus")), UNKNOWN)
+        text = str(attributes.get("connectionMsg") or "")
+        return Row(router_id, state, "" if state == "active" else text)
+    state = str(attributes.get("operStatus") or ("active" if "distribution" in attributes else UNKNOWN))
+    known = state if state in WORST_FIRST else UNKNOWN
+    return Row(router_id, known, "" if known == "active" else str(attributes.get("lastError") or ""))
+
+
+def _status(case: _Case, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    generation = case.resource.generation
+    return {
+        "observedGeneration": generation,
+        "routers": [row.render() for row in case.rows],
+        "conditions": rendered(_conditions(case), before, generation, now),
+    }
+
+
+def _conditions(case: _Case) -> list[Condition]:
+    if case.seen is None:
+        message = f"there is no Router {case.resource.router.name}"
+        missing = Verdict(resolved_refs=False, reason="RouterMissing", message=message)
+        return [*verdict_conditions(missing), *_not_done(missing)]
+    verdict = case.seen.verdict(case.kind, case.resource.ref)
+    if not verdict.good:
+        return [*verdict_conditions(verdict), *_not_done(verdict)]
+    stalled = case.seen.desired.stalled
+    if stalled:
+        router = Verdict(accepted=False, reason="RouterStalled", message=stalled)
+        return [*verdict_conditions(verdict), *_not_done(router)]
+    return [*verdict_conditions(verdict), _programmed(case.rows), _ready(case)]
+
+
+def verdict_conditions(verdict: Verdict) -> list[Condition]:
+    """Accepted and ResolvedRefs, as the verdict says."""
+    accepted = verdict.accepted and not verdict.conflicted
+    told = (verdict.reason, verdict.message)
+    resolved = ("ResolvedRefs", RESOLVED) if verdict.resolved_refs else told
+    return [
+        Condition("Accepted", accepted, *(("Accepted", _good(verdict)) if accepted else told)),
+        Condition("ResolvedRefs", verdict.resolved_refs, *resolved),
+    ]
+
+
+def _good(verdict: Verdict) -> str:
+    return verdict.message if verdict.good and verdict.message else "it can be carried out as it stands"
+
+
+def _not_done(verdict: Verdict) -> list[Condition]:
+    return [Condition(kind, False, verdict.reason, verdict.message) for kind in ("Programmed", "Ready")]
+
+
+def _programmed(rows: Sequence[Row]) -> Condition:
+    lacking = [row for row in rows if not row.programmed]
+    if not lacking:
+        return Condition("Programmed", True, "Programmed", _on(rows))
+    worst = min(lacking, key=lambda row: WORST_FIRST.index(row.state))
+    reason = {REFUSED: "Refused", LOST: "RouterLost", MISSING: "Pending"}[worst.state]
+    return Condition("Programmed", False, reason, f"{worst.id}: {worst.error}")
+
+
+def _ready(case: _Case) -> Condition:
+    if not case.rows:
+        return Condition("Ready", False, "NoRouters", "there is no router to have it")
+    waiting = [row for row in case.rows if row.state != "active"]
+    if not waiting:
+        return Condition("Ready", True, "Ready", _on(case.rows))
+    worst = min(waiting, key=lambda row: WORST_FIRST.index(row.state))
+    reason = "NotConnected" if case.kind == "Broker" else "NotActive"
+    message = f"{worst.id}: {worst.error or worst.state}"
+    return Condition("Ready", False, reason if worst.programmed else "NotProgrammed", message)
+
+
+def _on(rows: Sequence[Row]) -> str:
+    """Where all is well."""
+    if not rows:
+        return "there is no router to have it"
+    names = ", ".join(row.id for row in rows[:SHOWN])
+    return f"on {names}" + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+
+
+def _share(rows: Sequence[Row]) -> str:
+    return f"{sum(row.state == 'active' for row in rows)}/{len(rows)}"
+
+
+def _state(rows: Sequence[Row]) -> dict[str, str]:
+    """The worst state on any router, and the error there."""
+    worst = min(rows, key=lambda row: (WORST_FIRST.index(row.state), not row.error), default=None)
+    error = next((f"{row.id}: {row.error}" for row in (worst, *rows) if row and row.error), "")
+    return {"state": worst.state if worst else "", "lastError": error}

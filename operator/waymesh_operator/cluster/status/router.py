@@ -1,0 +1,278 @@
+"""The status of a Router."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from waymesh_operator.cluster.mesh import DesiredMesh
+from waymesh_operator.cluster.objects import ROUTER_LABEL
+from waymesh_operator.resources.router import Router
+from waymesh_operator.router_entities.names import OWNED_PREFIX
+from waymesh_operator.routers.observed import ObservedRouter, RouterState, Trouble
+from waymesh_operator.tls.certificates import expires
+
+from .conditions import Condition, Seen, rendered, timestamp
+from .dependents import verdict_conditions
+
+_STATES = {
+    RouterState.STARTING: "Starting",
+    RouterState.RUNNING: "Running",
+    RouterState.EXITED: "Lost",
+    RouterState.WAITING: "Lost",
+    RouterState.DRAINING: "Draining",
+}
+NOT_READY_REASONS = ("Stalled", "Failed", "Refused")
+"""Reasons of Programmed for which a mesh is not ready."""
+TOLD_FOR = timedelta(minutes=5)
+"""How long a status says that drift was repaired."""
+SHOWN = 3
+"""How many of the same kind a message names."""
+
+
+def router_status(router: Router, seen: Seen, before: Mapping[str, Any]) -> dict[str, Any]:
+    """`.status` of the Router. `before` is its present one: a condition that does not change keeps its time."""
+    live = seen.observed.mesh.routers
+    ready = sum(r.facts.ready and r.ordinal < router.size for r in live.values())
+    conditions = _conditions(router, seen)
+    status: dict[str, Any] = {
+        "observedGeneration": router.generation,
+        "phase": phase(router, seen, {condition.type: condition for condition in conditions}, before),
+        "size": len(live),
+        "ready": ready,
+        "readyRouters": f"{ready}/{router.size}",
+        "selector": f"app.kubernetes.io/name=waymesh-router,{ROUTER_LABEL}={router.ref.name}",
+        "drift": _drift(seen, before.get("drift") or {}),
+        "routers": [_row(name, seen) for name in _names(seen)],
+        "conditions": rendered(conditions, before, router.generation, seen.now),
+    }
+    return status | ({"tls": _tls(seen)} if seen.tls else {})
+
+
+def _names(seen: Seen) -> list[str]:
+    """Wanted routers and those that are there, by ordinal."""
+    ordinals = {router.id: router.ordinal for router in seen.desired.mesh.routers}
+    ordinals |= {router.id: router.ordinal for router in seen.observed.mesh.routers.values()}
+    return sorted(ordinals, key=lambda name: ordinals[name])
+
+
+def _row(name: str, seen: Seen) -> dict[str, Any]:
+    router, trouble = seen.observed.mesh.routers.get(name), seen.observed.hindrances.get(name)
+    why = {"reason": trouble.word, "message": trouble.message} if trouble else {}
+    if router is None:
+        return {"id": name, "state": "Lost", **why}
+    draining = seen.observed.draining.get(name, "none") != "none"
+    row: dict[str, Any] = {"id": name, "state": "Draining" if draining else _STATES[router.state], **why}
+    if router.state is RouterState.RUNNING:
+        row |= {"neighbors": sorted(router.facts.neighbours), "unsettled": router.facts.unsettled}
+    if router.facts.certificate_not_after is not None:
+        row["certificateNotAfter"] = timestamp(router.facts.certificate_not_after)
+    return row
+
+
+def _drift(seen: Seen, before: Mapping[str, Any]) -> dict[str, Any]:
+    """A repair is told for a while, then nothing is left of it but the count and its time."""
+    current, repaired = seen.drift.current, seen.repaired
+    last = str(before.get("lastRepaired") or "")
+    if repaired > int(before.get("repaired") or 0):
+        last = timestamp(seen.now)
+    recent = bool(last) and last > timestamp(seen.now - TOLD_FOR)
+    state = "Present" if current else "Repaired" if recent else "None"
+    told = {"state": state, "current": current, "repaired": repaired, "unmanaged": seen.drift.unmanaged}
+    return told | ({"lastRepaired": last} if last else {})
+
+
+def _tls(seen: Seen) -> dict[str, Any]:
+    assert seen.tls is not None
+    told = {
+        "phase": seen.tls.phase.name.capitalize(),
+        "authority": seen.tls.generation,
+        "authorityNotAfter": timestamp(expires(seen.tls.authority.certificate)),
+    }
+    if seen.tls.leaf.certificate:
+        told["certificateNotAfter"] = timestamp(expires(seen.tls.leaf.certificate))
+    return told | ({"message": seen.tls.message} if seen.tls.message else {})
+
+
+def _conditions(router: Router, seen: Seen) -> list[Condition]:
+    found = [
+        *verdict_conditions(seen.verdict("Router", router.ref)),
+        _stalled(seen),
+        _programmed(seen),
+        _converged(seen),
+        _restart_pending(router, seen),
+        _draining(seen),
+        _paused(router),
+    ]
+    return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
+
+
+def _stalled(seen: Seen) -> Condition:
+    """Whether nothing will get better until a person does something."""
+    if seen.desired.stalled:
+        return Condition("Stalled", True, "Stalled", seen.desired.stalled)
+    lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
+    if lasting:
+        return Condition("Stalled", True, next(iter(lasting.values())).word, _told(lasting))
+    return Condition("Stalled", False, "NotStalled", "nothing waits for a person")
+
+
+def _paused(router: Router) -> Condition:
+    if router.paused:
+        return Condition("Paused", True, "Paused", "spec.paused: the operator leaves the mesh exactly as it is")
+    return Condition("Paused", False, "NotPaused", "the operator looks after the mesh")
+
+
+def _troubles(seen: Seen) -> dict[str, Trouble]:
+    """The trouble of routers that are wanted, those that only a person can help first."""
+    found = seen.observed.hindrances
+    wanted = [router.id for router in seen.desired.mesh.routers if router.id in found]
+    return {name: found[name] for name in sorted(wanted, key=lambda name: not found[name].lasting)}
+
+
+def _told(troubles: Mapping[str, Trouble]) -> str:
+    """What is wrong with the first, and how many others have trouble."""
+    name, trouble = next(iter(troubles.items()))
+    others = len(troubles) - 1
+    return f"{name}: {trouble}" + (f" (and {others} more)" if others else "")
+
+
+def _programmed(seen: Seen) -> Condition:
+    """Whether objects and routers are as they should be."""
+    if seen.desired.stalled:
+        return Condition("Programmed", False, "Stalled", seen.desired.stalled)
+    if seen.errors:
+        return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
+    if seen.refused:
+        return _refused(seen)
+    if seen.pending:
+        message = f"{len(seen.pending)} steps, next: {seen.pending[0].describe()}"
+        return Condition("Programmed", False, "Pending", message)
+    if seen.drift.current:
+        message = f"{seen.drift.current} entities were changed by hand and are left so"
+        return Condition("Programmed", False, "Drift", message)
+    return Condition("Programmed", True, "Programmed", "objects and routers are as the resources ask for")
+
+
+def _refused(seen: Seen) -> Condition:
+    """What routers would not take: entities of the mesh itself, or of resources that refer to it and say so too."""
+    own = {item: reason for item, reason in seen.refused.items() if not _is_dependent(item[1][1])}
+    told = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
+    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return Condition("Programmed", False, "Refused" if own else "ResourcesRefused", "; ".join(told[:SHOWN]) + more)
+
+
+def _is_dependent(entity: str) -> bool:
+    parts = entity.split("/")
+    return entity.startswith(OWNED_PREFIX) and parts[2] != "Router"
+
+
+def _converged(seen: Seen) -> Condition:
+    """Whether every wanted router runs, and sees all others and has its neighbours."""
+    mesh = seen.desired.mesh
+    running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state is RouterState.RUNNING}
+    lost = [router.id for router in mesh.routers if router.id not in running]
+    if lost:
+        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in lost}
+        if troubles:
+            message = f"{_told(troubles)}; waiting for {_some(lost)}"
+            return Condition("Converged", False, next(iter(troubles.values())).word, message)
+        return Condition("Converged", False, "RoutersMissing", f"waiting for {_some(lost)}")
+    wrong = [name for name, peers in _neighbours(mesh).items() if not _sees(running[name], peers, mesh)]
+    if wrong:
+        return Condition("Converged", False, "PathsMissing", f"not all others are seen by {_some(wrong)}")
+    return Condition("Converged", True, "Converged", f"{len(running)} routers run and see each other")
+
+
+def _neighbours(mesh: DesiredMesh) -> dict[str, set[str]]:
+    neighbours: dict[str, set[str]] = {router.id: set() for router in mesh.routers}
+    for router in mesh.routers:
+        for connector in router.connectors:
+            neighbours[router.id].add(connector.peer)
+            neighbours.setdefault(connector.peer, set()).add(router.id)
+    return neighbours
+
+
+def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
+    others = {other.id for other in mesh.routers} - {router.id} if peers else set()
+    return others <= router.facts.known and peers <= set(router.facts.neighbours)
+
+
+def _restart_pending(router: Router, seen: Seen) -> Condition:
+    """Whether pods run something older than they should."""
+    if seen.desired.restart_pending:
+        return Condition("RestartPending", True, "NewDefaultImage", seen.desired.restart_pending)
+    live = seen.observed.objects.get(("StatefulSet", router.ref.name), {})
+    told = live.get("status") or {}
+    old, new = told.get("currentRevision"), told.get("updateRevision")
+    if old and new and old != new:
+        updated = told.get("updatedReplicas", 0)
+        return Condition("RestartPending", True, "Rolling", f"{updated} of {told.get('replicas', 0)} are restarted")
+    return Condition("RestartPending", False, "UpToDate", "no pod runs something older than it should")
+
+
+def _draining(seen: Seen) -> Condition:
+    routers = seen.observed.mesh.routers
+    leaving = [
+        f"{name} ({router.facts.unsettled} unsettled)"
+        for name, router in sorted(routers.items())
+        if router.state is RouterState.DRAINING or seen.observed.draining.get(name, "none") != "none"
+    ]
+    if leaving:
+        return Condition("Draining", True, "Draining", _some(leaving))
+    return Condition("Draining", False, "NotDraining", "no router is on its way out")
+
+
+def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condition:
+    """Whether the mesh does what it is there for; else the first reason why not.
+
+    What a resource that refers to it lacks is for that resource to say, and a change under way disturbs nobody.
+    """
+    for kind in ("Accepted", "Converged"):
+        if others[kind].holds is not True:
+            return Condition("Ready", False, others[kind].reason, others[kind].message)
+    live = seen.observed.mesh.routers
+    waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
+    if waiting:
+        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in waiting}
+        if troubles:
+            message = f"{_told(troubles)}; waiting for {_some(waiting)}"
+            return Condition("Ready", False, next(iter(troubles.values())).word, message)
+        return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
+    if others["Programmed"].reason in NOT_READY_REASONS:
+        return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
+    if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
+        return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
+    if not router.size:
+        return Condition("Ready", True, "ScaledToZero", "spec.size is 0")
+    return Condition("Ready", True, "Ready", f"{router.size} of {router.size} routers take clients")
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+PAUSED, STALLED, ROLLING, DRAINING, SCALING = "Paused", "Stalled", "Rolling", "Draining", "Scaling"
+STARTING, READY, NOT_READY = "Starting", "Ready", "NotReady"
+
+
+def phase(router: Router, seen: Seen, conditions: Mapping[str, Condition], before: Mapping[str, Any]) -> str:
+    """The word. `before` is the former status: a mesh that grows is Scaling until its new routers are in it."""
+    live = seen.observed.mesh.routers
+    running = sum(one.state is RouterState.RUNNING for one in live.values())
+    converged = conditions["Converged"].holds is True
+    if router.paused:
+        return PAUSED
+    if conditions["Stalled"].holds is True:
+        return STALLED
+    if conditions["RestartPending"].reason == ROLLING:
+        return ROLLING
+    if conditions["Draining"].holds is True or any(one.ordinal >= router.size for one in live.values()):
+        return DRAINING
+    if running and (len(live) < router.size or (before.get("phase") == SCALING and not converged)):
+        return SCALING
+    if conditions["Ready"].holds is True:
+        return READY
+    return NOT_READY if converged else STARTING

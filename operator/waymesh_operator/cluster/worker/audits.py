@@ -1,0 +1,143 @@
+"""Full lists from time to time, beside the watches.
+
+They fill the inventory before anything is done. Later they find what watches lose: after a gap kopf lists again and
+reports what exists, but not what has been deleted meanwhile. They also detect a watch that is dead while it seems to be
+alive: what a list shows must come through the watch too. Jobs of analytics are listed here as well, for a metric.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import CRON_JOB, JOB, OWNED, RESOURCES, SELECTOR, Kind
+
+from .environment import World
+from .inventory import Key, Object, key_of, version_of
+
+log = logging.getLogger(__name__)
+AUDIT_EVERY_S, RETRY_S = 120.0, 2.0
+PATIENCE_S = 60.0
+"""How long a change that a list shows may take to come through the watch."""
+
+
+@dataclass(slots=True)
+class Auditor:
+    """Audits of all kinds that are watched, in all namespaces (`namespaces` empty) or in some."""
+
+    world: World
+    namespaces: Sequence[str] = ()
+    _awaited: dict[Key, tuple[int, float]] = field(default_factory=dict)
+    _filled: bool = False
+
+    async def fill(self) -> None:
+        """List everything, again and again until it succeeds: then the inventory is whole."""
+        while True:
+            try:
+                await self.once()
+            except KubeError as error:
+                log.warning("the resources cannot be listed yet: %s", error)
+                await asyncio.sleep(RETRY_S)
+            else:
+                self._filled = True
+                return
+
+    async def run(self) -> None:
+        """Audits for ever."""
+        while True:
+            await asyncio.sleep(AUDIT_EVERY_S * (1 + self.world.rng.uniform(-0.2, 0.2)))
+            try:
+                await self.once()
+            except KubeError as error:
+                log.warning("audit failed: %s", error)
+
+    async def once(self) -> None:
+        """List all kinds one after the other and compare. Raises KubeError."""
+        for kind in (*RESOURCES, *OWNED):
+            for namespace in self.namespaces or (None,):
+                await self._audit(kind, namespace)
+
+    def delivered(self, body: Mapping[str, Any]) -> None:
+        """A watch has told of this."""
+        awaited = self._awaited.get(key_of(body))
+        if awaited is not None and version_of(body) >= awaited[0]:
+            del self._awaited[key_of(body)]
+
+    def check(self) -> str | None:
+        """Liveness: a change that no watch has told of for too long."""
+        now = self.world.clock()
+        for (kind, namespace, name), (_, since) in self._awaited.items():
+            if now - since > PATIENCE_S:
+                return f"a change of {kind} {namespace}/{name} has not come through the watch for {now - since:.0f} s"
+        return None
+
+    async def _audit(self, kind: Kind, namespace: str | None) -> None:
+        began = self.world.clock()
+        listed = await self.world.kube.list(kind, namespace, "" if kind in RESOURCES else SELECTOR)
+        news, lost = self.world.inventory.audit(kind.kind, namespace, listed, began)
+        present = {key_of(body) for body in listed}
+        for key in [key for key in self._awaited if key[0] == kind.kind and namespace in (None, key[1])]:
+            if key not in present:
+                del self._awaited[key]
+        if not self._filled:
+            return
+        for body in news:
+            self._awaited.setdefault(key_of(body), (version_of(body), began))
+        if news or lost:
+            log.info("an audit of %s found %d changes and %d removals", kind.plural, len(news), lost)
+            self.world.metrics.missed.labels(kind.kind).inc(len(news) + lost)
+
+
+ANALYTICS_SELECTOR = "app.kubernetes.io/name=waymesh-analytics"
+INSTANCE = "app.kubernetes.io/instance"
+ANALYTICS_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyticsWatch:
+    """Looks at the Jobs and CronJobs of analytics in all namespaces (`namespaces` empty) or in some."""
+
+    world: World
+    namespaces: Sequence[str] = ()
+
+    async def run(self) -> None:
+        """Looks for ever."""
+        while True:
+            try:
+                await self.once()
+            except KubeError as error:
+                log.debug("the jobs of analytics cannot be listed: %s", error)
+            await asyncio.sleep(ANALYTICS_EVERY_S)
+
+    async def once(self) -> None:
+        """One look. Raises KubeError."""
+        found: list[Object] = []
+        for kind in (JOB, CRON_JOB):
+            for namespace in self.namespaces or (None,):
+                found += await self.world.kube.list(kind, namespace, ANALYTICS_SELECTOR)
+        for (place, instance), moment in latest(found).items():
+            self.world.metrics.analytics.labels(place, instance).set(moment)
+
+
+def latest(jobs: Iterable[Object]) -> dict[tuple[str, str], float]:
+    """By namespace and release the seconds since 1970 at which a job last succeeded."""
+    found: dict[tuple[str, str], float] = {}
+    for job in jobs:
+        metadata = job["metadata"]
+        key = metadata["namespace"], str((metadata.get("labels") or {}).get(INSTANCE, ""))
+        for moment in _successes(job):
+            found[key] = max(moment, found.get(key, 0.0))
+    return found
+
+
+def _successes(job: Object) -> Iterator[float]:
+    """A Job that succeeded says when it was completed, a CronJob when the last one was that it made."""
+    status: dict[str, Any] = job.get("status") or {}
+    for name in ("completionTime", "lastSuccessfulTime"):
+        if status.get(name):
+            yield datetime.fromisoformat(status[name]).timestamp()

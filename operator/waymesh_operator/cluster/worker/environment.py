@@ -1,0 +1,142 @@
+"""The environment of the workers (API client, clock, threads, metrics), and the recorder of Events."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.monitoring import Metrics
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import EVENT, KubeClient
+from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
+
+from .inventory import Awaited, Inventory
+
+log = logging.getLogger(__name__)
+NORMAL, WARNING = "Normal", "Warning"
+AGAIN_S = 300.0
+"""How long the same thing is not told again."""
+REMEMBERED = 4096
+_LONGEST = 1000
+
+
+@dataclass(slots=True)
+class _Told:
+    count: int
+    first: str
+    at: datetime
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Writes Events. That one cannot be written stops nothing."""
+
+    kube: KubeClient
+    now: Callable[[], datetime]
+    _told: dict[str, _Told] = field(default_factory=dict)
+
+    async def tell(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
+        """Say something about an object. `kind` is NORMAL or WARNING, `reason` one word."""
+        metadata, now = about["metadata"], self.now()
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        identity = "/".join((metadata.get("uid", ""), kind, reason, message))
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        told = self._told.pop(digest, None) or _Told(0, stamp, datetime.min.replace(tzinfo=now.tzinfo))
+        self._told[digest] = told
+        if (now - told.at).total_seconds() < AGAIN_S:
+            return
+        told.count, told.at = told.count + 1, now
+        while len(self._told) > REMEMBERED:
+            del self._told[next(iter(self._told))]
+        log.log(logging.WARNING if kind == WARNING else logging.INFO, message, extra=_fields(about, reason))
+        event = {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"name": f"{metadata['name'][:200]}.{digest}", "namespace": metadata["namespace"]},
+            "involvedObject": _reference(about),
+            "type": kind,
+            "reason": reason,
+            "message": message[:_LONGEST],
+            "count": told.count,
+            "firstTimestamp": told.first,
+            "lastTimestamp": stamp,
+            "source": {"component": "waymesh-operator"},
+            "reportingComponent": "waymesh-operator",
+        }
+        try:
+            await self.kube.apply(event)
+        except KubeError as error:
+            log.warning("an Event could not be written: %s", error)
+
+
+def _reference(about: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = about["metadata"]
+    return {
+        "apiVersion": about["apiVersion"],
+        "kind": about["kind"],
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata.get("uid", ""),
+    }
+
+
+def _fields(about: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    metadata = about["metadata"]
+    return {"kind": about["kind"], "namespace": metadata["namespace"], "object": metadata["name"], "reason": reason}
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds between turns: while all is as it should be, while something is under way, and after errors at most.
+
+    `gather_s` is how long a change waits for others to come with it. What a resource refers to and is not there is
+    looked for every `missing_s`.
+    """
+
+    resync_s: float = 30.0
+    busy_s: float = 1.0
+    busiest_s: float = 5.0
+    backoff_s: float = 60.0
+    gather_s: float = 0.1
+    missing_s: float = 1.0
+    jitter: float = 0.15
+
+    @property
+    def least_resync_s(self) -> float:
+        """What is to be done with each resync must be due by then, or it is done with every second one."""
+        return self.resync_s * (1 - self.jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything around a worker. Threads of `executor` do what blocks: management requests and long computations."""
+
+    kube: KubeClient
+    inventory: Inventory
+    reporter: Reporter
+    settings: OperatorSettings
+    executor: Executor
+    keys: KeyFolder
+    metrics: Metrics = field(default_factory=Metrics)
+    reach: Reach = field(default_factory=SecureReach)
+    pace: Pace = field(default_factory=Pace)
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    rng: random.Random = field(default_factory=random.Random)
+    awaited: Awaited = field(default_factory=Awaited)
+
+    async def in_thread(self, work: Callable[[], _T]) -> _T:
+        """Do what blocks."""
+        return await asyncio.get_running_loop().run_in_executor(self.executor, work)

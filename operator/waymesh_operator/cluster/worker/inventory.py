@@ -1,0 +1,244 @@
+"""The latest version of every watched object, by the mesh that it belongs to.
+
+It is fed by watches, by audits (full lists, which find what a watch has missed), and by the answers to our own writes:
+what we have just done is never mistaken for something still to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import RESOURCES, SELECTOR, Kind, KubeClient
+from waymesh_operator.resources.dependents import (
+    Address,
+    AutoLink,
+    Broker,
+    LinkRoute,
+    Resources,
+    parse_address,
+    parse_autolink,
+    parse_broker,
+    parse_linkroute,
+)
+from waymesh_operator.resources.router import Ref, Router, parse_router
+
+DELETED = "DELETED"
+_OURS = frozenset(kind.kind for kind in RESOURCES)
+Key = tuple[str, str, str]
+"""Kind, namespace, name."""
+Object = Mapping[str, Any]
+
+
+def key_of(body: Object) -> Key:
+    """Kind, namespace and name of an object."""
+    metadata = body["metadata"]
+    return body["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def mesh_of(body: Object) -> Ref | None:
+    """The mesh that an object belongs to: by name, by reference, or by label."""
+    kind, namespace, name = key_of(body)
+    if kind == "Router":
+        return Ref(namespace, name)
+    if kind in _OURS:
+        router = ((body.get("spec") or {}).get("routerRef") or {}).get("name")
+    else:
+        router = (body["metadata"].get("labels") or {}).get(SELECTOR)
+    return Ref(namespace, router) if router else None
+
+
+@dataclass(slots=True)
+class _Entry:
+    body: Object
+    mesh: Ref | None
+    version: int
+    at: float
+
+
+@dataclass(slots=True)
+class Inventory:
+    """All objects. `changed` is told which mesh an accepted change concerns."""
+
+    changed: Callable[[Ref], object] = lambda mesh: None
+    clock: Callable[[], float] = time.monotonic
+    _objects: dict[Key, _Entry] = field(default_factory=dict)
+    _meshes: dict[Ref, dict[Key, Object]] = field(default_factory=dict)
+    _gone: dict[Key, tuple[int, float]] = field(default_factory=dict)
+
+    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """One object."""
+        entry = self._objects.get((kind, namespace, name))
+        return entry.body if entry else None
+
+    def of(self, mesh: Ref) -> Mapping[Key, Object]:
+        """All objects of a mesh. The mapping changes with the next event: take what you need at once."""
+        return self._meshes.get(mesh, {})
+
+    def meshes(self) -> tuple[Ref, ...]:
+        """All meshes that anything belongs to."""
+        return tuple(self._meshes)
+
+    def see(self, event: str | None, body: Object) -> bool:
+        """Take what a watch or an answer tells. False when it is no news: it is old, or what we have already."""
+        key, version = key_of(body), version_of(body)
+        known = self._objects.get(key)
+        if version < self._gone.get(key, (0, 0.0))[0] or (known and version < known.version):
+            return False
+        if event == DELETED:
+            self._gone[key] = (version, self.clock())
+            self._drop(key)
+            return known is not None
+        if known and version == known.version:
+            known.at = self.clock()
+            return False
+        self._put(key, _slim(body), version)
+        return True
+
+    def audit(
+        self, kind: str, namespace: str | None, listed: Iterable[Object], began: float
+    ) -> tuple[list[Object], int]:
+        """Compare with a full list asked for at `began`; returns changes, and how many removals, that are news."""
+        bodies = {key_of(body): body for body in listed}
+        news = [body for body in bodies.values() if self.see(None, body)]
+        lost = [
+            key
+            for key, entry in self._objects.items()
+            if key[0] == kind and namespace in (None, key[1]) and key not in bodies and entry.at < began
+        ]
+        for key in lost:
+            self._drop(key)
+        self._gone = {key: mark for key, mark in self._gone.items() if mark[1] >= began}
+        return news, len(lost)
+
+    def _put(self, key: Key, body: Object, version: int) -> None:
+        mesh = mesh_of(body)
+        former = self._objects.get(key)
+        if former is not None and former.mesh != mesh:
+            self._drop(key)
+        self._objects[key] = _Entry(body, mesh, version, self.clock())
+        if mesh is not None:
+            self._meshes.setdefault(mesh, {})[key] = body
+            self.changed(mesh)
+
+    def _drop(self, key: Key) -> None:
+        entry = self._objects.pop(key, None)
+        if entry is None or entry.mesh is None:
+            return
+        rest = self._meshes[entry.mesh]
+        rest.pop(key, None)
+        if not rest:
+            del self._meshes[entry.mesh]
+        self.changed(entry.mesh)
+
+
+def version_of(body: Object) -> int:
+    """The resourceVersion as a number: the API server promises that a later one is greater."""
+    text = body["metadata"].get("resourceVersion", "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _slim(body: Object) -> Object:
+    """Without the record of who set which field: it is often larger than the rest."""
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    return {**body, "metadata": metadata}
+
+
+log = logging.getLogger(__name__)
+_PARSERS: Mapping[str, Callable[[Object], Any]] = {
+    "Router": parse_router,
+    "Address": parse_address,
+    "Broker": parse_broker,
+    "AutoLink": parse_autolink,
+    "LinkRoute": parse_linkroute,
+}
+
+
+class Parser:
+    """Parses the resources of one mesh."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[Key, tuple[str, Any]] = {}
+
+    def resources(self, mesh: Ref, objects: Mapping[Key, Object]) -> Resources:
+        """All that can be read; without a Router, or with one on its way out, its `uid` is empty."""
+        found: dict[str, list[Any]] = {kind: [] for kind in _PARSERS}
+        former, self._parsed = self._parsed, {}
+        for key, body in objects.items():
+            if key[0] in _PARSERS and not body["metadata"].get("deletionTimestamp"):
+                known = former.get(key)
+                version = body["metadata"].get("resourceVersion", "")
+                entry = known if known and known[0] == version else (version, _parse(body))
+                self._parsed[key] = entry
+                if entry[1] is not None:
+                    found[key[0]].append(entry[1])
+        router: Router = next(iter(found["Router"]), Router(mesh))
+        addresses: list[Address] = found["Address"]
+        brokers: list[Broker] = found["Broker"]
+        autolinks: list[AutoLink] = found["AutoLink"]
+        linkroutes: list[LinkRoute] = found["LinkRoute"]
+        return Resources(router, tuple(addresses), tuple(brokers), tuple(autolinks), tuple(linkroutes))
+
+
+def _parse(body: Object) -> Any:
+    """The resource; None for one that an older schema let in and this one would not."""
+    try:
+        return _PARSERS[body["kind"]](body)
+    except (KeyError, TypeError, ValueError) as error:
+        log.error("%s %s cannot be read: %r", body["kind"], body["metadata"]["name"], error)
+        return None
+
+
+AT_ONCE = 16
+"""Requests in one round: what is missing beyond that takes its turn in the next ones."""
+Name = tuple[Kind, str]
+
+
+@dataclass(slots=True)
+class Awaited:
+    """What each mesh waits for. A mesh gets a turn as soon as something of that is there."""
+
+    _missing: dict[Ref, frozenset[Name]] = field(default_factory=dict)
+    _rounds: int = 0
+
+    def note(self, mesh: Ref, missing: Iterable[Name]) -> None:
+        """All that this mesh waits for now, in its own namespace."""
+        names = frozenset(missing)
+        if names:
+            self._missing[mesh] = names
+        else:
+            self._missing.pop(mesh, None)
+
+    async def run(self, kube: KubeClient, inventory: Inventory, every_s: float) -> None:
+        """Look for ever."""
+        while True:
+            await asyncio.sleep(every_s)
+            await self.look(kube, inventory)
+
+    async def look(self, kube: KubeClient, inventory: Inventory) -> None:
+        """One round: ask for what is missing, and wake the meshes that wait for what is there."""
+        wanted = sorted({(mesh.namespace, *name) for mesh, names in self._missing.items() for name in names}, key=str)
+        first = self._rounds * AT_ONCE % max(1, len(wanted))
+        self._rounds += 1
+        chosen = (wanted[first:] + wanted[:first])[:AT_ONCE]
+        found = await asyncio.gather(*(_exists(kube, *one) for one in chosen))
+        there = {one for one, exists in zip(chosen, found) if exists}
+        for mesh, names in list(self._missing.items()):
+            if any((mesh.namespace, *name) in there for name in names):
+                self.note(mesh, (name for name in names if (mesh.namespace, *name) not in there))
+                inventory.changed(mesh)
+
+
+async def _exists(kube: KubeClient, namespace: str, kind: Kind, name: str) -> bool:
+    try:
+        await kube.get(kind, namespace, name)
+    except KubeError as error:
+        if not error.missing:
+            log.debug("%s %s/%s cannot be looked for: %s", kind.kind, namespace, name, error)
+        return False
+    return True

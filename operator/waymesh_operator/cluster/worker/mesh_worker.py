@@ -1,0 +1,355 @@
+"""The worker of one mesh: observe → plan → apply → report, over and over.
+
+Nothing but the cluster holds state: a worker that starts anew, wherever its predecessor was interrupted, goes on from
+what it sees. A turn acts on what is, not on what has happened, so events may be lost, doubled or late.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_operator.cluster.actions import Action, ApplyObject, Scale
+from waymesh_operator.cluster.apply import ObjectWriter, Result, carry_out
+from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
+from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
+from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
+from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
+from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
+from waymesh_operator.router_entities.names import of_broker
+from waymesh_operator.routers.observed import ObservedMesh, Trouble
+from waymesh_operator.routers.pods import pod_view
+
+from .environment import NORMAL, WARNING, World
+from .inventory import Key, Object, Parser
+from .observation import LiveMesh, Routers, UserSecrets, hindrances, mesh_tls, read_claims
+from .rollout import Handed, Refusals, Which
+from .status_writer import Statuses
+
+log = logging.getLogger(__name__)
+PASSES = 4
+"""A turn goes on for so long as there was something to do, so that a status tells what has come of it."""
+ISSUED_ANNOTATION = "cert-manager.io/certificate-name"
+"""What cert-manager puts on the Secrets that it writes."""
+_RESOURCES = frozenset(kind.kind for kind in RESOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """What a pass found and means to do. `news` are Secrets whose contents were meant to be others at the last pass."""
+
+    context: ClusterContext
+    live: LiveMesh
+    desired: DesiredState
+    observed: ObservedState
+    actions: tuple[Action, ...]
+    drift: Drift
+    news: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What was seen around the resources: the routers, what hinders some, the present start of each, and which entities
+    they have refused."""
+
+    live: LiveMesh
+    hindrances: Mapping[str, Trouble]
+    lives: Mapping[str, str]
+    refused: Mapping[Which, str]
+
+
+class MeshWorker:
+    """Looks after one mesh. `turn` is one round; `run` does one after the other."""
+
+    def __init__(self, mesh: Ref, world: World) -> None:
+        self.mesh = mesh
+        self._world = world
+        self._parser = Parser()
+        self._routers = Routers(mesh, world)
+        self._secrets = UserSecrets(mesh, world)
+        self._statuses = Statuses(mesh, world)
+        self._refusals = Refusals(world.clock, world.pace.least_resync_s)
+        self._handed = Handed()
+        self._repaired: int | None = None
+        self._meant: dict[str, Any] = {}
+
+    async def close(self) -> None:
+        """End all connections to routers."""
+        await self._routers.close()
+
+    async def turn(self) -> str | None:
+        """One round. Returns `done` when all is as it should be, `busy` while something is under way, and None when
+        nothing of the mesh is left. Raises WaymeshError."""
+        objects = dict(self._world.inventory.of(self.mesh))
+        if not objects:
+            self._world.awaited.note(self.mesh, ())
+            return None
+        resources = self._parser.resources(self.mesh, objects)
+        if not resources.router.uid:
+            await self._routers.close()
+            self._world.awaited.note(self.mesh, ())
+            await self._statuses.write(resources, None, objects)
+            return "done"
+        result = "error"
+        try:
+            result = await self._reconcile(resources, objects)
+        except NamespaceEnding as error:
+            # The objects of a namespace go in no order: until the Router has gone too, only patience is left.
+            log.info("the namespace is being deleted: %s", error)
+            result = "busy"
+        finally:
+            await self._routers.rest()
+        return result
+
+    async def plan(self) -> tuple[Action, ...]:
+        """What a turn would begin with. Nothing is changed. Raises WaymeshError."""
+        objects = dict(self._world.inventory.of(self.mesh))
+        resources = self._parser.resources(self.mesh, objects)
+        return (await self._think(resources, objects)).actions if resources.router.uid else ()
+
+    async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
+        body = objects["Router", self.mesh.namespace, self.mesh.name]
+        busy = False
+        for _ in range(PASSES):
+            thought, result = await self._pass(resources, objects, body)
+            busy = busy or bool(result.taken)
+            if result.errors or not result.taken:
+                break
+            objects = dict(self._world.inventory.of(self.mesh))
+        status = await self._statuses.write(resources, self._seen(thought, result, resources), objects)
+        self._measure(thought, status)
+        if result.errors:
+            raise WaymeshError("; ".join(result.errors))
+        settled = bool(thought.desired.stalled) or _settled(status)
+        return "busy" if busy or not settled or _is_moving(thought.observed.mesh) else "done"
+
+    async def _pass(self, resources: Resources, objects: dict[Key, Object], body: Object) -> tuple[Thought, Result]:
+        """Observe, plan, act. What we changed ourselves is known without asking again: a second pass is cheap."""
+        thought = await self._think(resources, objects)
+        # What a router has refused is no drift: nobody has changed it.
+        current = max(0, thought.drift.current - len(self._refusals.reasons))
+        drift_ = dataclasses.replace(thought.drift, current=current)
+        thought = dataclasses.replace(thought, drift=drift_, news=self._news(thought.desired))
+        writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._world.inventory.see)
+        steps = self._refusals.due(thought.actions)
+        result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
+        self._refusals.note(thought.actions, result)
+        self._count(thought, result, body)
+        await self._tell(thought, result, body)
+        return thought, result
+
+    def _news(self, desired: DesiredState) -> frozenset[str]:
+        """Secrets of ours that others have changed by theirs, or that time has: to write them repairs nothing."""
+        meant = {item["metadata"]["name"]: item["data"] for item in desired.objects if item["kind"] == "Secret"}
+        former, self._meant = self._meant, meant
+        return frozenset(name for name, data in meant.items() if former.get(name) != data)
+
+    async def _think(self, resources: Resources, objects: dict[Key, Object]) -> Thought:
+        live = await self._routers.observe(objects, bool(resources.addresses))
+        hindered = await hindrances(self._world, self.mesh, objects, self._routers.pods)
+        context = await self._context(resources, objects)
+        pods = self._routers.pods
+        around = Around(live, hindered, {name: pod.life for name, pod in pods.items()}, self._refusals.reasons)
+        return await self._world.in_thread(functools.partial(_think, resources, context, objects, around, self._handed))
+
+    def _seen(self, thought: Thought, result: Result, resources: Resources) -> Seen:
+        return Seen(
+            thought.desired,
+            thought.observed,
+            self._world.now(),
+            refused=self._refusals.reasons,
+            errors=tuple(result.errors),
+            pending=tuple(action for action in thought.actions if action not in result.taken),
+            consumers=consumers_by_address(resources.addresses, thought.live.consumers),
+            drift=thought.drift,
+            repaired=self._repaired or 0,
+            tls=thought.context.tls,
+        )
+
+    async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
+        """What there is outside our hands; Certificates of cert-manager join the objects."""
+        settings, namespace, name = self._world.settings, self.mesh.namespace, self.mesh.name
+        request = tls_request(resources.router, settings)
+        tls = await mesh_tls(request, objects, self._routers, self._world) if request else None
+        stateful_set = objects.get(("StatefulSet", namespace, name))
+        secrets = await self._secrets.read(referenced_secrets(resources))
+        claims = await read_claims(self._world, namespace, resources.router.telemetry.claim)
+        pod = _template(objects, self.mesh)
+        lacking = [(SECRET, name) for name, data in secrets.items() if data is None]
+        lacking += [(CLAIM, name) for name, modes in claims.items() if modes is None]
+        self._world.awaited.note(self.mesh, lacking)
+        return ClusterContext(
+            settings,
+            secrets,
+            tls,
+            _replicas(stateful_set),
+            _image(pod["spec"]),
+            (request is None or _is_left_over(objects)) and await self._cert_manager(objects),
+            claims,
+            pod["spec"],
+            str((pod["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION, "")),
+        )
+
+    async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
+        """Whether there is a cert-manager; what it does for this mesh joins the objects."""
+        selector = f"{SELECTOR}={self.mesh.name}"
+        for kind in CERT_MANAGER:
+            try:
+                found = await self._world.kube.list(kind, self.mesh.namespace, selector)
+            except KubeError as error:
+                if error.missing or error.status == 403:
+                    return False
+                raise
+            objects.update({(kind.kind, self.mesh.namespace, item["metadata"]["name"]): item for item in found})
+        return True
+
+    def _count(self, thought: Thought, result: Result, body: Object) -> None:
+        """Figures of what was done; `repaired` goes on from what the status says."""
+        for action in result.taken:
+            self._world.metrics.actions.labels(type(action).__name__, "done").inc()
+        for outcome in result.refused:
+            self._world.metrics.actions.labels(type(outcome.action).__name__, "refused").inc()
+        if self._repaired is None:
+            self._repaired = int(((body.get("status") or {}).get("drift") or {}).get("repaired") or 0)
+        count = sum(_repairs(action, thought, body) for action in result.taken)
+        if count:
+            self._repaired += count
+            self._world.metrics.repairs.labels(self.mesh.namespace, self.mesh.name).inc(count)
+
+    async def _tell(self, thought: Thought, result: Result, body: Object) -> None:
+        """Events of a turn."""
+        tell = self._world.reporter.tell
+        for action in result.taken:
+            if _repairs(action, thought, body):
+                await tell(
+                    body, NORMAL, "Repaired", f"changed behind the operator's back and put right: {action.describe()}"
+                )
+            elif isinstance(action, DrainRouter):
+                await tell(body, NORMAL, "Draining", action.describe())
+            elif isinstance(action, Scale):
+                await self._tell_scale(action, thought, body)
+            elif grown := _growth(action, thought):
+                await tell(body, NORMAL, "Scaled", grown)
+        for error in result.errors:
+            await tell(body, WARNING, "StepFailed", error)
+        for outcome in result.refused:
+            if isinstance(outcome.action, DrainRouter):
+                await tell(body, WARNING, "StepFailed", outcome.error)
+
+    async def _tell_scale(self, action: Scale, thought: Thought, body: Object) -> None:
+        for router in thought.observed.mesh.routers.values():
+            if router.ordinal >= action.replicas and router.facts.unsettled:
+                text = f"{router.id} leaves with {router.facts.unsettled} deliveries that were not settled in time"
+                await self._world.reporter.tell(body, WARNING, "DrainTimedOut", text)
+        await self._world.reporter.tell(body, NORMAL, "Scaled", action.describe())
+
+    def _measure(self, thought: Thought, status: Mapping[str, Any]) -> None:
+        metrics, labels = self._world.metrics, (self.mesh.namespace, self.mesh.name)
+        metrics.drift.labels(*labels).set(thought.drift.current)
+        metrics.converged.labels(*labels).set(_holds(status, "Converged"))
+        metrics.routers.labels(*labels).set(len(thought.observed.draining))
+
+
+def _think(
+    resources: Resources,
+    context: ClusterContext,
+    objects: Mapping[Key, Object],
+    around: Around,
+    handed: Handed,
+) -> Thought:
+    """The part of a turn that needs nothing more of the world. `handed` learns from it."""
+    live = around.live
+    body = objects["Router", resources.router.ref.namespace, resources.router.ref.name]
+    desired = desired_cluster(resources, context)
+    owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
+    formed = _holds(body.get("status") or {}, "Converged")
+    fresh = handed.fresh(desired, live.mesh, around.lives, formed)
+    observed = ObservedState(owned, live.mesh, live.draining, around.hindrances, fresh)
+    actions, found = plan(desired, observed), drift(desired, observed)
+    if desired.objects:
+        handed.note(desired, live.mesh, around.lives, actions, found, around.refused)
+    return Thought(context, live, desired, observed, actions, found)
+
+
+def _repairs(action: Action, thought: Thought, router: Object) -> bool:
+    """Whether a step puts right what no change of a resource explains. `router` is the Router as it was before."""
+    if isinstance(action, EntityAction):
+        return thought.drift.current > 0 and action.router_id in thought.drift.routers
+    if not isinstance(action, ApplyObject):
+        return False
+    metadata = action.manifest["metadata"]
+    if action.manifest["kind"] == "Secret" and metadata["name"] in thought.news:
+        return False
+    live = thought.observed.objects.get((action.manifest["kind"], metadata["name"]))
+    wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
+    if live is None:
+        status = router.get("status") or {}
+        return _holds(status, "Programmed") and status.get("observedGeneration") == router["metadata"]["generation"]
+    return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
+
+
+def _growth(action: Action, thought: Thought) -> str:
+    """What to say of a step that makes a mesh larger; nothing of any other."""
+    if not isinstance(action, ApplyObject) or action.manifest["kind"] != "StatefulSet":
+        return ""
+    former, size = thought.context.size_now or 0, int(action.manifest["spec"]["replicas"])
+    return f"scale {action.manifest['metadata']['name']} from {former} to {size} routers" if size > former else ""
+
+
+def _is_left_over(objects: Mapping[Key, Object]) -> bool:
+    """Whether cert-manager has written a Secret of the mesh, and so may still do it."""
+    return any(
+        ISSUED_ANNOTATION in (body["metadata"].get("annotations") or {})
+        for (kind, _, _), body in objects.items()
+        if kind == "Secret"
+    )
+
+
+def _replicas(stateful_set: Object | None) -> int | None:
+    return None if stateful_set is None else int(stateful_set["spec"].get("replicas", 1))
+
+
+def _template(objects: Mapping[Key, Object], mesh: Ref) -> Object:
+    """Metadata and specification of the pods: as the StatefulSet has them, where it was deleted those of a pod that is
+    left; nothing where there are none."""
+    stateful_set = objects.get(("StatefulSet", mesh.namespace, mesh.name))
+    if stateful_set is not None:
+        template = stateful_set["spec"]["template"]
+        return {"metadata": template.get("metadata") or {}, "spec": template["spec"]}
+    pods = (body for key, body in sorted(objects.items()) if key[0] == "Pod" and pod_view(body, mesh))
+    return next(pods, {"metadata": {}, "spec": {}})
+
+
+def _image(pod: Object) -> str:
+    return str(next((item["image"] for item in pod.get("containers", ()) if item["name"] == "router"), ""))
+
+
+def _settled(status: Mapping[str, Any]) -> bool:
+    """Whether nothing is under way that no watch tells of, so that the next look can wait."""
+    rolling = (status.get("tls") or {}).get("phase", "Stable") != "Stable"
+    moving = rolling or _holds(status, "Draining") or not _holds(status, "Converged")
+    return _holds(status, "Paused") or not moving
+
+
+def _is_moving(mesh: ObservedMesh) -> bool:
+    """Whether a connection to a broker or a link there is about to come or to go: no watch tells of that either."""
+    entities = (entity for router in mesh.routers.values() for entity in router.entities)
+    return any(
+        entity.attributes.get("operStatus") in ("attaching", "failed", "quiescing")
+        or (of_broker(entity) and entity.attributes.get("connectionStatus") in ("CONNECTING", "FAILED"))
+        for entity in entities
+    )
+
+
+def _holds(status: Mapping[str, Any], condition: str) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(item["type"] == condition and item["status"] == "True" for item in conditions)

@@ -1,0 +1,238 @@
+"""What a worker observes of its mesh: routers over management connections, Secrets and claims, Events about pods."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from waymesh_client.channel import Tls
+from waymesh_operator.errors import KubeError, LiveError
+from waymesh_operator.kube.api import CLAIM, EVENT, SECRET
+from waymesh_operator.resources.router import Ref
+from waymesh_operator.routers.live_router import LiveRouter, Reading
+from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState, Trouble
+from waymesh_operator.routers.pods import PodView, event_trouble, pod_view
+from waymesh_operator.tls.certificates import Credential
+from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
+
+from .environment import World
+from .inventory import Key, Object
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMesh:
+    """What was seen of the routers: the mesh, drainStatus of those that answer, consumers by mobile address."""
+
+    mesh: ObservedMesh
+    draining: Mapping[str, str] = field(default_factory=dict)
+    consumers: Mapping[str, int] = field(default_factory=dict)
+
+
+class Routers:
+    """Looks at the router pods of a mesh and keeps a management connection to each."""
+
+    def __init__(self, mesh: Ref, world: World) -> None:
+        self._mesh = mesh
+        self._world = world
+        self._silent: set[str] = set()
+        self.pods: dict[str, PodView] = {}
+        self.live: dict[str, LiveRouter] = {}
+
+    async def observe(self, objects: Mapping[Key, Object], addresses: bool) -> LiveMesh:
+        """Ask all routers that can be asked. With `addresses` they are asked for consumers too."""
+        views = (pod_view(body, self._mesh) for key, body in objects.items() if key[0] == "Pod")
+        self.pods = {view.id: view for view in views if view is not None}
+        await self._connect(objects)
+        answers = await asyncio.gather(*(self._ask(router, addresses) for router in self.live.values()))
+        readings = {name: reading for name, reading in zip(self.live, answers) if reading is not None}
+        consumers: Counter[str] = Counter()
+        for reading in readings.values():
+            consumers.update(reading.consumers)
+        routers = {name: self._observed(pod, readings.get(name)) for name, pod in self.pods.items()}
+        return LiveMesh(ObservedMesh(routers), {name: reading.drain for name, reading in readings.items()}, consumers)
+
+    async def tls_views(self, tls: MeshTls) -> dict[str, TlsView]:
+        """What each router shows in a handshake now; an empty view of one that cannot be asked."""
+        views = {name: TlsView() for name in self.pods}
+        now = self._world.clock()
+
+        async def one(router: LiveRouter) -> None:
+            probe = None
+            if tls.probe is not None:
+                probe = self._world.keys.tls(tls.probe, tls.bundle, str(router.tls.server_name))
+            views[router.pod.id] = await self._world.in_thread(lambda: router.look_at_tls(probe, now))
+
+        await asyncio.gather(*(one(router) for router in self.live.values()))
+        return views
+
+    async def rest(self) -> None:
+        """End all connections until they are needed again; what was read stays known."""
+        await asyncio.gather(*(self._world.in_thread(router.close) for router in self.live.values()))
+
+    async def close(self) -> None:
+        """Let go of all routers."""
+        gone, self.live = list(self.live.values()), {}
+        await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
+
+    async def _connect(self, objects: Mapping[Key, Object]) -> None:
+        """One connection for each router that can be asked, made anew when its pod or our certificate is another."""
+        secret = objects.get(("Secret", self._mesh.namespace, f"{self._mesh.name}-operator-tls"))
+        wanted = {name: (pod, self._tls(name, secret)) for name, pod in self.pods.items() if pod.reachable}
+        stale = [name for name, live in self.live.items() if name not in wanted or not _serves(live, wanted[name])]
+        gone = [self.live.pop(name) for name in stale]
+        await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
+        for name, (pod, tls) in wanted.items():
+            if name in self.live:
+                self.live[name].pod = pod
+            elif tls is not None:
+                self.live[name] = LiveRouter(pod, tls, self._world.reach)
+        self.live = {name: self.live[name] for name in self.pods if name in self.live}
+
+    def _tls(self, name: str, secret: Object | None) -> Tls | None:
+        data = secret_data(secret) if secret else {}
+        if not all(data.get(part) for part in ("tls.crt", "tls.key", "ca.crt")):
+            return None
+        server_name = f"{name}.{self._mesh.name}-mesh.{self._mesh.namespace}.svc"
+        return self._world.keys.tls(Credential(data["tls.crt"], data["tls.key"]), data["ca.crt"], server_name)
+
+    async def _ask(self, router: LiveRouter, addresses: bool) -> Reading | None:
+        now = self._world.clock()
+        try:
+            reading = await self._world.in_thread(lambda: router.read(now, addresses))
+        except LiveError as error:
+            if router.pod.id not in self._silent:
+                log.info("%s does not answer: %s", router.pod.id, error, extra={"namespace": self._mesh.namespace})
+            self._silent.add(router.pod.id)
+            self._world.metrics.live_requests.labels("error").inc()
+            return None
+        self._silent.discard(router.pod.id)
+        self._world.metrics.live_requests.labels("done").inc()
+        return reading
+
+    def _observed(self, pod: PodView, reading: Reading | None) -> ObservedRouter:
+        state = RouterState.DRAINING if pod.leaving else RouterState.RUNNING if reading else RouterState.STARTING
+        live = self.live.get(pod.id)
+        facts = live.facts if live and reading else RouterFacts(ready=pod.ready)
+        entities = reading.entities if reading else ()
+        return ObservedRouter(pod.id, pod.ordinal, state, entities=entities, facts=facts)
+
+
+def secret_data(secret: Object) -> dict[str, bytes]:
+    """The data of a Secret, decoded."""
+    return {name: base64.b64decode(text) for name, text in (secret.get("data") or {}).items()}
+
+
+def _serves(live: LiveRouter, wanted: tuple[PodView, Tls | None]) -> bool:
+    pod, tls = wanted
+    return tls is not None and live.serves(pod, tls)
+
+
+Data = Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class UserSecrets:
+    """Secrets that resources of a namespace refer to.
+
+    They bear no label of ours, so watching them would mean to watch every Secret of the cluster; they are read again
+    with each resync instead, and those that are missing with each turn (`Awaited` sees that there is one).
+    """
+
+    mesh: Ref
+    world: World
+    _known: dict[str, tuple[float, Data | None]] = field(default_factory=dict)
+
+    async def read(self, names: frozenset[str]) -> dict[str, Data | None]:
+        """The data of each, None for one that does not exist. Raises KubeError."""
+        now, pace = self.world.clock(), self.world.pace
+        self._known = {name: known for name, known in self._known.items() if name in names}
+        for name in sorted(names):
+            at, data = self._known.get(name, (float("-inf"), None))
+            if data is None or now - at >= pace.least_resync_s:
+                self._known[name] = (now, await read_secret(self.world, self.mesh.namespace, name))
+        return {name: data for name, (_, data) in self._known.items()}
+
+
+async def read_secret(world: World, namespace: str, name: str) -> Data | None:
+    """The data of a Secret as it is now; None when there is none. Raises KubeError."""
+    try:
+        return secret_data(await world.kube.get(SECRET, namespace, name))
+    except KubeError as error:
+        if error.missing:
+            return None
+        raise
+
+
+async def read_claims(world: World, namespace: str, name: str) -> dict[str, tuple[str, ...] | None]:
+    """Access modes of the claim of this name, None when there is none; nothing for no name. Raises KubeError."""
+    if not name:
+        return {}
+    try:
+        claim = await world.kube.get(CLAIM, namespace, name)
+    except KubeError as error:
+        if error.missing:
+            return {name: None}
+        raise
+    return {name: tuple(claim["spec"].get("accessModes") or ())}
+
+
+async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: Routers, world: World) -> MeshTls:
+    """The certificates as they should be now. Raises KubeError.
+
+    What the watch has told is enough to see that nothing is to do. Before anything is changed the Secrets are read
+    afresh: keys must not be made, nor an authority put back, because a watch is behind.
+    """
+    names = tuple(f"{request.router}-{part}" for part in ("ca", "tls", "operator-tls"))
+    bodies = {name: objects.get(("Secret", request.namespace, name)) for name in names}
+    seen: dict[str, Data | None] = {name: secret_data(body) if body else None for name, body in bodies.items()}
+    tls = await _next(request, seen, routers, world)
+    if tls.secrets(request.router) == seen:
+        return tls
+    seen = {name: await read_secret(world, request.namespace, name) for name in names}
+    return await _next(request, seen, routers, world)
+
+
+async def _next(request: TlsRequest, seen: Mapping[str, Data | None], routers: Routers, world: World) -> MeshTls:
+    views = {name: TlsView() for name in routers.pods}
+    tls = await world.in_thread(lambda: next_tls(request, seen, views, world.now()))
+    if tls.phase is Phase.STABLE:
+        return tls
+    views = await routers.tls_views(tls)
+    return await world.in_thread(lambda: next_tls(request, seen, views, world.now()))
+
+
+ASKED = 3
+"""Pods of one mesh whose Events are asked for in one turn."""
+
+
+async def hindrances(
+    world: World, mesh: Ref, objects: Mapping[Key, Object], pods: Mapping[str, PodView]
+) -> dict[str, Trouble]:
+    """The trouble of each router that has some, by its id."""
+    found = {name: pod.trouble for name, pod in pods.items() if pod.trouble}
+    stuck = [pod for pod in pods.values() if pod.waits and not pod.trouble]
+    for pod in stuck[:ASKED]:
+        trouble = event_trouble(await _events(world, mesh, pod.uid))
+        if trouble:
+            found[pod.id] = trouble
+    stateful_set = objects.get(("StatefulSet", mesh.namespace, mesh.name))
+    wanted = int(stateful_set["spec"].get("replicas", 1)) if stateful_set else 0
+    missing = [name for name in (f"{mesh.name}-{k}" for k in range(wanted)) if name not in pods]
+    if stateful_set and missing:
+        trouble = event_trouble(await _events(world, mesh, stateful_set["metadata"].get("uid", "")))
+        found |= dict.fromkeys(missing, trouble) if trouble else {}
+    return found
+
+
+async def _events(world: World, mesh: Ref, uid: str) -> list[Object]:
+    """Events about an object; none when they cannot be read: without them a status is only less clear."""
+    try:
+        return list(await world.kube.list(EVENT, mesh.namespace, fields=f"involvedObject.uid={uid}"))
+    except KubeError:
+        return []

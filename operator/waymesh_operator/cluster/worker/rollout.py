@@ -1,0 +1,106 @@
+"""Which routers have received the present configuration, and which actions routers have refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.apply import Result
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION
+from waymesh_operator.cluster.plan import Drift
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, UndrainRouter
+from waymesh_operator.routers.observed import ObservedMesh, RouterState
+
+
+@dataclass(slots=True)
+class Handed:
+    """For each router its present start (`PodView.life`) and the digest of the seeds that it was found in step with."""
+
+    _known: dict[str, tuple[str, str]] | None = None
+
+    def fresh(
+        self, desired: DesiredState, mesh: ObservedMesh, lives: Mapping[str, str], formed: bool
+    ) -> frozenset[str]:
+        """Running routers that have not been in step with this configuration since they started.
+
+        `formed`: the mesh was whole before we looked for the first time. Then its routers have had theirs.
+        """
+        digest = _digest(desired)
+        running = _running(mesh)
+        if self._known is None:
+            self._known = {name: (lives.get(name, ""), digest) for name in running} if formed else {}
+        return frozenset(name for name in running if self._known.get(name) != (lives.get(name, ""), digest))
+
+    def note(
+        self,
+        desired: DesiredState,
+        mesh: ObservedMesh,
+        lives: Mapping[str, str],
+        steps: Iterable[Action],
+        drift: Drift,
+        refused: Collection[tuple[str, tuple[str, str]]],
+    ) -> None:
+        """Keep which routers are in step: nothing is to be done at them but what they have refused."""
+        behind = {
+            step.router_id
+            for step in steps
+            if isinstance(step, EntityAction) and (step.router_id, step.entity.key) not in refused
+        }
+        digest = _digest(desired)
+        former = self._known or {}
+        self._known = {name: known for name, known in former.items() if name in mesh.routers}
+        for name in _running(mesh) - behind - drift.routers:
+            self._known[name] = (lives.get(name, ""), digest)
+
+
+def _running(mesh: ObservedMesh) -> frozenset[str]:
+    return frozenset(name for name, router in mesh.routers.items() if router.state is RouterState.RUNNING)
+
+
+def _digest(desired: DesiredState) -> str:
+    seeds = next((item for item in desired.objects if item["kind"] == "ConfigMap"), None)
+    return str(seeds["metadata"]["annotations"][MANIFEST_ANNOTATION]) if seeds else ""
+
+
+Which = tuple[str, tuple[str, str]]
+"""A router's id and an `Entity.key`."""
+_DRAIN = ("drain", "")
+
+
+@dataclass(slots=True)
+class Refusals:
+    """What was refused, why, and when."""
+
+    clock: Callable[[], float]
+    again_s: float
+    _known: dict[Which, tuple[str, float]] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[Which, str]:
+        """The reason for each entity that a router would not take."""
+        return {which: reason for which, (reason, _) in self._known.items()}
+
+    def due(self, actions: Iterable[Action]) -> list[Action]:
+        """The steps without those refused a short while ago."""
+        now = self.clock()
+        return [action for action in actions if now - self._refused_at(action) >= self.again_s]
+
+    def note(self, planned: Iterable[Action], result: Result) -> None:
+        """Keep what is planned and was refused; what was taken, or is wanted no more, is forgotten."""
+        open_ = {_which(action) for action in planned} - {_which(action) for action in result.taken}
+        self._known = {which: known for which, known in self._known.items() if which in open_}
+        for outcome in result.refused:
+            self._known[_which(outcome.action)] = (outcome.error, self.clock())
+
+    def _refused_at(self, action: Action) -> float:
+        return self._known.get(_which(action), ("", float("-inf")))[1]
+
+
+def _which(action: Action) -> Which:
+    if isinstance(action, EntityAction):
+        return action.router_id, action.entity.key
+    if isinstance(action, DrainRouter | UndrainRouter):
+        return action.router_id, _DRAIN
+    return "", ("", "")

@@ -1,0 +1,154 @@
+"""Status of all resources of a mesh: written only where it says something new, and told as Events where it matters."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from waymesh_operator.cluster.status.conditions import Seen
+from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
+from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import kind_of
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Ref
+
+from .environment import NORMAL, WARNING, World
+from .inventory import Key, Object
+
+AT_ONCE = 16
+"""Requests under way at one time: behind thousands of them the Lease would not be renewed in time."""
+COUNTS_S = 10.0
+FLEETING = frozenset({"unsettled", "consumers", "links", "lastTransitionTime"})
+"""What changes with every message or client; a status of which only this has changed is written now and then."""
+GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled"})
+TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged"})
+TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
+WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled"})
+"""Conditions that are worth a word even when a resource begins with them in a bad state."""
+FAILED = "failed"
+PASSING = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
+"""Reasons that come and go as routers do; they are no warning."""
+_STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "Address": address_status,
+    "Broker": broker_status,
+    "AutoLink": autolink_status,
+    "LinkRoute": linkroute_status,
+}
+Wanted = tuple[Key, dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Statuses:
+    """Writes the status of the resources of one mesh."""
+
+    mesh: Ref
+    world: World
+    _written: dict[Key, float] = field(default_factory=dict)
+
+    async def write(self, resources: Resources, seen: Seen | None, objects: Mapping[Key, Object]) -> dict[str, Any]:
+        """Bring all of them up to date; returns that of the Router. Without `seen` there is no Router.
+
+        Raises KubeError (the last one) after all have been tried.
+        """
+        wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, self.world.now()))
+        news = [(key, status) for key, status in wanted if self._worth(key, status, objects)]
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def write(key: Key, status: dict[str, Any]) -> KubeError | None:
+            async with gate:
+                return await self._write(key, status, objects[key])
+
+        failures = await asyncio.gather(*(write(key, status) for key, status in news))
+        self._written = {key: at for key, at in self._written.items() if key in objects}
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        return next((status for key, status in wanted if key[0] == "Router"), {})
+
+    def _worth(self, key: Key, status: Mapping[str, Any], objects: Mapping[Key, Object]) -> bool:
+        before = objects[key].get("status") or {}
+        if before == status:
+            return False
+        if _lasting(before) != _lasting(status):
+            return True
+        return self.world.clock() - self._written.get(key, float("-inf")) >= COUNTS_S
+
+    async def _write(self, key: Key, status: Mapping[str, Any], body: Object) -> KubeError | None:
+        kind, namespace, name = key
+        try:
+            answer = await self.world.kube.patch_status(kind_of(kind), namespace, name, status)
+        except KubeError as error:
+            return None if error.missing else error
+        self._written[key] = self.world.clock()
+        self.world.inventory.see(None, answer)
+        for sort, reason, message in transitions(body.get("status") or {}, status, all_of_them=kind == "Router"):
+            await self.world.reporter.tell(body, sort, reason, message)
+        return None
+
+
+def _wanted(resources: Resources, seen: Seen | None, objects: Mapping[Key, Object], now: datetime) -> list[Wanted]:
+    """The status that each resource should have; those that have gone meanwhile are left out."""
+    found: list[Wanted] = []
+    for kind, resource in resources.dependents:
+        key = (kind, resource.ref.namespace, resource.ref.name)
+        if key in objects:
+            before = objects[key].get("status") or {}
+            found.append((key, _STATUS[kind](resource, seen, before=before, now=now)))
+    ref = resources.router.ref
+    key = ("Router", ref.namespace, ref.name)
+    if seen is not None and key in objects:
+        found.append((key, router_status(resources.router, seen, objects[key].get("status") or {})))
+    return found
+
+
+def transitions(
+    before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
+) -> Iterable[tuple[str, str, str]]:
+    """Events for conditions that have turned: all that turned bad, and of a Router those that turned good; and for what
+    fails that has not worked yet."""
+    told = [*_hindered(before, status), *_turned(before, status, all_of_them=all_of_them)]
+    if not told and status.get("state") == FAILED != before.get("state"):
+        told.append((WARNING, "Failed", status["lastError"]))
+    return told
+
+
+def _hindered(before: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+    """Routers of a mesh that do not run for another reason than before."""
+    former = {row["id"]: row.get("reason") for row in before.get("routers") or ()}
+    for row in status.get("routers") or ():
+        if row.get("reason") and row["reason"] != former.get(row["id"]):
+            yield WARNING, row["reason"], f"{row['id']}: {row['message']}"
+
+
+def _turned(
+    before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
+) -> Iterable[tuple[str, str, str]]:
+    former = {item["type"]: item for item in before.get("conditions") or ()}
+    hindered = {row.get("reason") for row in status.get("routers") or ()} - {None}
+    for item in status.get("conditions") or ():
+        was, is_ = former.get(item["type"], {}).get("status"), item["status"]
+        # What a router is hindered by has been told of that router.
+        if is_ in (was, "Unknown") or item["type"] not in TOLD or item["reason"] in hindered:
+            continue
+        text = f"{item['type']}: {item['message']}" if item.get("message") else f"{item['type']} is {is_}"
+        if is_ == _bad(item["type"]):
+            if was is not None or item["type"] in WARNED_AT_ONCE:
+                yield NORMAL if item["reason"] in PASSING else WARNING, item["reason"], text
+        elif all_of_them and item["type"] in TOLD_WHEN_GOOD:
+            yield NORMAL, item["reason"], text
+
+
+def _bad(condition: str) -> str:
+    return "True" if condition in GOOD_WHEN_FALSE else "False"
+
+
+def _lasting(value: Any) -> Any:
+    """A status without what changes all the time."""
+    if isinstance(value, Mapping):
+        return {name: _lasting(inner) for name, inner in value.items() if name not in FLEETING}
+    return [_lasting(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,83 @@
+"""Registration with kopf, and a guard that notices when one of its watches has ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import kopf
+
+from waymesh_operator.errors import WaymeshError
+from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR
+
+Sink = Callable[[str | None, Mapping[str, Any]], None]
+"""Takes the type of a watch event (None: from the list that precedes a watch) and the object."""
+HEARTBEAT = "waymesh-operator-heartbeat"
+"""Name of the ConfigMap that the operator writes and wants to see again."""
+BOOKMARKS_S = 70.0
+"""A watch that brings neither change nor bookmark for so long is made anew (the API server sends one a minute)."""
+
+
+def register(registry: kopf.OperatorRegistry, sink: Sink, login: Callable[[], kopf.ConnectionInfo]) -> None:
+    """Have every event of the kinds that matter go to the sink."""
+
+    @kopf.on.login(registry=registry)
+    def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return login()
+
+    async def on_event(event: kopf.RawEvent, **_: Any) -> None:
+        sink(event["type"], event["object"])
+
+    for kind in (*RESOURCES, *OWNED):
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(on_event)
+
+
+def settings() -> kopf.OperatorSettings:
+    """kopf's settings.
+
+    What is owned is asked for by label at the API server; kopf's own `labels=` would filter only after every Secret and
+    Pod of the cluster has been sent. Scanning is off: it would need to list namespaces and CRDs.
+    """
+    made = kopf.OperatorSettings()
+    made.posting.level = logging.WARNING
+    made.posting.loggers = False
+    made.peering.standalone = True
+    made.scanning.disabled = True
+    made.watching.inactivity_timeout = BOOKMARKS_S
+    made.watching.reconnect_backoff = 1.0
+    made.execution.max_workers = 1
+    for kind in OWNED:
+        made.watching.label_selectors[kind.group, kind.version, kind.plural] = SELECTOR
+    return made
+
+
+WATCH_TASK = "watcher for "
+"""How the names of kopf's watching tasks begin, in the versions of kopf that pyproject.toml allows."""
+START_S = 60.0
+"""Time for all watches to begin."""
+
+
+@dataclass(slots=True)
+class WatchGuard:
+    """Looks at the names of the tasks that run. `expected` watches begin within START_S of `began` and never end."""
+
+    expected: int
+    began: float
+    _complete: bool = False
+
+    def look(self, names: Iterable[str], now: float) -> None:
+        """Raises WaymeshError when a watch has ended (kopf neither makes it anew nor always ends itself for it), or
+        when the watches cannot be found: an operator that cannot tell whether it watches must not go on."""
+        alive = sum(name.startswith(WATCH_TASK) for name in names)
+        if alive >= self.expected:
+            self._complete = True
+        elif self._complete:
+            raise WaymeshError("a watch has ended; the operator must be started anew")
+        elif now - self.began > START_S:
+            raise WaymeshError(
+                f"{alive} of {self.expected} watches of kopf run {START_S:.0f} s after the start (tasks named "
+                f"'{WATCH_TASK}...'): a resource kind is missing in the cluster, or this version of kopf names its "
+                "tasks differently"
+            )

@@ -1,0 +1,91 @@
+"""A mesh in local mode: routers on this machine, without objects of a cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.mesh import (
+    DesiredConnector,
+    DesiredListener,
+    DesiredMesh,
+    DesiredRouter,
+    Place,
+    peers_below,
+    seed_text,
+)
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.router import Router, router_id
+from waymesh_operator.router_entities.builders import (
+    OPEN,
+    Offer,
+    connector_entity,
+    listener_entity,
+    log_entities,
+    telemetry_entity,
+)
+from waymesh_operator.router_entities.credentials import SecretData
+from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
+from waymesh_operator.router_entities.placement import Spread, credential_files, spread
+from waymesh_operator.router_entities.verdicts import judge
+
+
+@dataclass(frozen=True, slots=True)
+class LocalContext:
+    """What there is already: a Place for each ordinal, the Secrets of the Router's namespace, the folder in which the
+    routers find `DesiredLocal.files`, and the one for what they export, wherever a cluster's would go."""
+
+    places: Sequence[Place]
+    secrets: Mapping[str, SecretData] = field(default_factory=dict)
+    credentials: str = CREDENTIALS
+    telemetry: str = TELEMETRY_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredLocal:
+    """The desired state of one Router, and the files from which its routers read passwords and keys, by name."""
+
+    state: DesiredState
+    files: Mapping[str, bytes]
+
+
+def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
+    """What should be, from the resources and what is outside our hands."""
+    router = resources.router
+    verdicts = judge(resources, context.secrets)
+    found = spread(resources, context.secrets, verdicts, context.credentials)
+    routers = tuple(_desired_router(router, ordinal, context, found) for ordinal in range(router.size))
+    mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
+    seeds = {one.id: seed_text(one) for one in routers}
+    state = DesiredState(mesh, (), verdicts, size=router.size, placements=found.placements(router), seeds=seeds)
+    return DesiredLocal(state, credential_files(resources, context.secrets, verdicts))
+
+
+def _desired_router(router: Router, ordinal: int, context: LocalContext, found: Spread) -> DesiredRouter:
+    own_id, places = router_id(router.ref, ordinal), context.places
+    listeners = tuple(_listeners(router, places[ordinal]))
+    connectors = tuple(
+        DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)
+        for peer in peers_below(router, ordinal)
+    )
+    own = (
+        *(
+            listener_entity(router.ref, item.part, (item.host, item.port), item.role, OPEN, item.offer)
+            for item in listeners
+        ),
+        *(connector_entity(router.ref, item.peer, (item.host, item.port)) for item in connectors),
+        *found.only_on(ordinal),
+    )
+    logs = log_entities(router.log_level, dict(router.log_levels))
+    shared = (*logs, telemetry_entity(router.telemetry, str(router.ref), context.telemetry), *found.shared)
+    return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
+
+
+def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
+    for listener in router.listeners:
+        offer = Offer(listener.route_address, listener.open_capabilities)
+        yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name], offer=offer)
+    yield DesiredListener(OPERATORS, place.bind, place.management_port)
+    if router.role == "interior":
+        yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")

@@ -1,0 +1,94 @@
+"""Events of local mode, and the state of the resources of a mesh, reported when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.plan import ObservedState
+from waymesh_operator.cluster.status.conditions import Seen
+from waymesh_operator.cluster.status.dependents import autolink_status, broker_status, linkroute_status
+from waymesh_operator.resources.dependents import Broker, Dependent, Resources
+from waymesh_operator.resources.router import Ref
+
+GOOD, NOTE, WARN, BAD = "good", "note", "warn", "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: how it is to be taken (good, note, warn, bad), and what, in one line."""
+
+    level: str
+    text: str
+
+
+Sink = Callable[[Event], None]
+"""Takes events as they happen."""
+_STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "Broker": broker_status,
+    "AutoLink": autolink_status,
+    "LinkRoute": linkroute_status,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceView:
+    """A Broker, AutoLink or LinkRoute. `state` is the worst on any router, `share` as in 2/3, `error` for a person."""
+
+    kind: str
+    resource: Dependent
+    state: str = ""
+    share: str = ""
+    error: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it works everywhere."""
+        return self.state == "active"
+
+    @property
+    def subject(self) -> str:
+        """Kind and name."""
+        return f"{self.kind}/{self.resource.ref}"
+
+
+@dataclass(slots=True)
+class ResourceStates:
+    """How the resources of one mesh stand, and what has been told of it."""
+
+    events: Sink
+    views: tuple[ResourceView, ...] = ()
+    _told: dict[tuple[str, Ref], tuple[bool, str]] = field(default_factory=dict)
+
+    def look(self, resources: Resources, desired: DesiredState, observed: ObservedState) -> None:
+        """Take in what was observed, and tell what works now, and what does not and why."""
+        seen = Seen(desired, observed, datetime.now(UTC))
+        self.views = tuple(_views(resources, seen))
+        former, self._told = self._told, {}
+        for view in self.views:
+            key = (view.kind, view.resource.ref)
+            now = self._told[key] = (view.ready, view.error)
+            if now == former.get(key, (False, "")):
+                continue
+            if view.ready:
+                self.events(Event(GOOD, f"{view.subject} is active on {view.share}"))
+            elif view.error:
+                self.events(Event(WARN, f"{view.subject}: {view.error}"))
+
+
+def _views(resources: Resources, seen: Seen) -> Iterator[ResourceView]:
+    for kind, resource in resources.dependents:
+        if kind in _STATUS:
+            yield _view(kind, resource, _STATUS[kind](resource, seen, before={}, now=seen.now))
+
+
+def _view(kind: str, resource: Dependent, status: Mapping[str, Any]) -> ResourceView:
+    conditions = {item["type"]: item for item in status["conditions"]}
+    for name in ("Accepted", "ResolvedRefs"):
+        if conditions[name]["status"] != "True":
+            return ResourceView(kind, resource, conditions[name]["reason"], "", conditions[name]["message"])
+    share = status["connected" if isinstance(resource, Broker) else "active"]
+    return ResourceView(kind, resource, status["state"], share, status["lastError"])

@@ -1,0 +1,1 @@
+"""Resources (Router, Address, Broker, AutoLink, LinkRoute): their specifications, manifests and validation. Pure."""

@@ -1,0 +1,253 @@
+"""The resources that refer to a Router (Address, Broker, AutoLink, LinkRoute): fields, parsing, and conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from .router import Manifest, Ref, Router, _metadata, ref_of
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How messages to the addresses of a prefix or a pattern are distributed. Just one of the two is given.
+
+    `created` is the creation time as the API server writes it ("" outside a cluster): of two that want the same prefix
+    or pattern the oldest wins.
+    """
+
+    ref: Ref
+    router: Ref
+    prefix: str | None = None
+    pattern: str | None = None
+    distribution: str = "balanced"
+    waypoint: bool = False
+    ingress_phase: int | None = None
+    egress_phase: int | None = None
+    priority: int | None = None
+    enable_fallback: bool = False
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+    @property
+    def match(self) -> str:
+        """The prefix or the pattern, whichever is given."""
+        return self.prefix if self.prefix is not None else self.pattern or ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTls:
+    """TLS towards a broker. Without `ca_secret` the authorities of the system are trusted."""
+
+    ca_secret: str = ""
+    verify_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """An AMQP container outside the mesh. `endpoints` are (host, port), tried in turn.
+
+    `hostname` is its virtual host, `container_id` what all routers call themselves there, "" for the id of each.
+    `placement` is All, One or List; `ordinals` are the routers of a List.
+    """
+
+    ref: Ref
+    router: Ref
+    endpoints: tuple[tuple[str, int], ...]
+    hostname: str = ""
+    tls: BrokerTls | None = None
+    mechanism: str = ""
+    secret: str = ""
+    placement: str = "All"
+    ordinals: tuple[int, ...] = ()
+    container_id: str = ""
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AutoLink:
+    """A link that routers attach by themselves, to a Broker or to whatever container has `container_id`."""
+
+    ref: Ref
+    router: Ref
+    address: str
+    direction: str
+    broker: Ref | None = None
+    container_id: str | None = None
+    phase: int | None = None
+    external_address: str | None = None
+    fallback: bool = False
+    deletion_policy: str = "Quiesce"
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRoute:
+    """Addresses whose links are passed through. `direction` is in, out or both; just one of prefix and pattern is
+    given."""
+
+    ref: Ref
+    router: Ref
+    direction: str
+    prefix: str | None = None
+    pattern: str | None = None
+    broker: Ref | None = None
+    container_id: str | None = None
+    add_external_prefix: str | None = None
+    del_external_prefix: str | None = None
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+    @property
+    def match(self) -> str:
+        """The prefix or the pattern, whichever is given."""
+        return self.prefix if self.prefix is not None else self.pattern or ""
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The directions that it is about, one or two."""
+        return ("in", "out") if self.direction == "both" else (self.direction,)
+
+
+Dependent = Address | Broker | AutoLink | LinkRoute
+"""A resource that refers to a Router."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """All that one mesh is made of: its Router and what refers to it."""
+
+    router: Router
+    addresses: tuple[Address, ...] = ()
+    brokers: tuple[Broker, ...] = ()
+    autolinks: tuple[AutoLink, ...] = ()
+    linkroutes: tuple[LinkRoute, ...] = ()
+
+    @property
+    def dependents(self) -> tuple[tuple[str, Dependent], ...]:
+        """What refers to the Router, each with its kind."""
+        return (
+            *(("Address", item) for item in self.addresses),
+            *(("Broker", item) for item in self.brokers),
+            *(("AutoLink", item) for item in self.autolinks),
+            *(("LinkRoute", item) for item in self.linkroutes),
+        )
+
+
+def parse_address(manifest: Manifest) -> Address:
+    """The Address of a validated manifest; its Router is in the same namespace."""
+    spec = manifest["spec"]
+    return Address(
+        ref=ref_of(manifest),
+        router=_local(manifest, "routerRef"),
+        prefix=spec.get("prefix"),
+        pattern=spec.get("pattern"),
+        distribution=spec["distribution"],
+        waypoint=spec["waypoint"],
+        ingress_phase=spec.get("ingressPhase"),
+        egress_phase=spec.get("egressPhase"),
+        priority=spec.get("priority"),
+        enable_fallback=spec["enableFallback"],
+        **_metadata(manifest),
+    )
+
+
+def parse_broker(manifest: Manifest) -> Broker:
+    """The Broker of a validated manifest; its Router is in the same namespace."""
+    spec = manifest["spec"]
+    auth, placement, tls = spec.get("auth", {}), spec["placement"], spec.get("tls")
+    return Broker(
+        ref=ref_of(manifest),
+        router=_local(manifest, "routerRef"),
+        endpoints=tuple((item["host"], item["port"]) for item in spec["endpoints"]),
+        hostname=spec.get("hostname", ""),
+        container_id=spec.get("containerId", ""),
+        tls=None if tls is None else BrokerTls(tls.get("caSecretRef", {}).get("name", ""), tls["verifyHostname"]),
+        mechanism=auth.get("mechanism", ""),
+        secret=auth.get("secretRef", {}).get("name", ""),
+        placement=placement["routers"],
+        ordinals=tuple(sorted(placement.get("ordinals", ()))),
+        **_metadata(manifest),
+    )
+
+
+def parse_autolink(manifest: Manifest) -> AutoLink:
+    """The AutoLink of a validated manifest; its Router and Broker are in the same namespace."""
+    spec = manifest["spec"]
+    return AutoLink(
+        ref=ref_of(manifest),
+        router=_local(manifest, "routerRef"),
+        address=spec["address"],
+        direction=spec["direction"],
+        broker=_local(manifest, "brokerRef") if "brokerRef" in spec else None,
+        container_id=spec.get("containerId"),
+        phase=spec.get("phase"),
+        external_address=spec.get("externalAddress"),
+        fallback=spec["fallback"],
+        deletion_policy=spec["deletionPolicy"],
+        **_metadata(manifest),
+    )
+
+
+def parse_linkroute(manifest: Manifest) -> LinkRoute:
+    """The LinkRoute of a validated manifest; its Router and Broker are in the same namespace."""
+    spec = manifest["spec"]
+    return LinkRoute(
+        ref=ref_of(manifest),
+        router=_local(manifest, "routerRef"),
+        direction=spec["direction"],
+        prefix=spec.get("prefix"),
+        pattern=spec.get("pattern"),
+        broker=_local(manifest, "brokerRef") if "brokerRef" in spec else None,
+        container_id=spec.get("containerId"),
+        add_external_prefix=spec.get("addExternalPrefix"),
+        del_external_prefix=spec.get("delExternalPrefix"),
+        **_metadata(manifest),
+    )
+
+
+def _local(manifest: Manifest, name: str) -> Ref:
+    """A reference to a resource in the same namespace."""
+    return Ref(ref_of(manifest).namespace, manifest["spec"][name]["name"])
+
+
+_R = TypeVar("_R", Address, AutoLink, LinkRoute)
+
+
+def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
+    """Addresses that want what an older one of the same Router has: loser → winner."""
+    return _losers(addresses, lambda a: [(a.router, a.prefix is None, a.match)])
+
+
+def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
+    """Autolinks that would attach just what an older one attaches: loser → winner."""
+    return _losers(
+        autolinks,
+        lambda a: [(a.router, a.address, a.direction, a.phase, a.external_address, a.broker, a.container_id)],
+    )
+
+
+def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]:
+    """Link routes whose prefix or pattern an older one has already in one of their directions: loser → winner."""
+    return _losers(linkroutes, lambda r: [(r.router, r.prefix is None, r.match, way) for way in r.directions])
+
+
+def _losers(resources: Iterable[_R], keys: Callable[[_R], list[Hashable]]) -> dict[Ref, _R]:
+    """A loser takes nothing, so that it does not stand in the way of a third one."""
+    winners: dict[Hashable, _R] = {}
+    lost: dict[Ref, _R] = {}
+    for resource in sorted(resources, key=lambda r: (r.created, r.ref)):
+        wanted = keys(resource)
+        winner = next((winners[key] for key in wanted if key in winners), None)
+        if winner is None:
+            winners.update(dict.fromkeys(wanted, resource))
+        else:
+            lost[resource.ref] = winner
+    return lost

@@ -1,0 +1,204 @@
+"""The Router resource as a typed value: its fields, their defaults, and how a validated manifest is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """A resource of a known kind: namespace and name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.namespace == "default" else f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A port for clients. `auth` is none, plain, scram or mtls; `users` names the Secret that holds the passwords.
+
+    `route_address` leads to the broker that stands behind it, if one does; `open_capabilities` are offered to clients
+    besides the routers' own and that broker's.
+    """
+
+    name: str
+    port: int
+    tls: bool = False
+    auth: str = "none"
+    users: str = ""
+    route_address: str = ""
+    open_capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """How the pods of a Router are made and placed; the mappings are as Kubernetes takes them."""
+
+    image: str = ""
+    image_pull_policy: str = ""
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    spread: tuple[Mapping[str, Any], ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RouterTls:
+    """Who issues the routers' certificates. `authority` goes up to ask for a new authority; `issuer_ref` is the
+    cert-manager issuer as (name, kind, group), empty for one of the mesh's own."""
+
+    issuer: str = "Internal"
+    authority: int = 1
+    issuer_ref: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class S3:
+    """A bucket; `endpoint` is empty for that of AWS, `secret` names the Secret with the access keys."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+    secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Export of what the routers do. `target` is Off, EmptyDir, Claim (named by `claim`) or S3 (in `s3`)."""
+
+    target: str = "Off"
+    claim: str = ""
+    s3: S3 | None = None
+    interval_s: int = 60
+    rotate_s: int = 300
+    sample_one_in: int = 100
+    samples_per_second: int = 100
+    max_megabytes: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """A set of routers that are configured alike. `log_levels` holds (module, least level), sorted by module."""
+
+    ref: Ref
+    size: int = 1
+    role: str = "interior"
+    topology: str = "Auto"
+    listeners: tuple[Listener, ...] = ()
+    drain_timeout_s: int = 30
+    drift: str = "Repair"
+    log_level: str = "info"
+    log_levels: tuple[tuple[str, str], ...] = ()
+    paused: bool = False
+    tls: RouterTls = RouterTls()
+    pod: Pod = field(default_factory=Pod)
+    telemetry: Telemetry = Telemetry()
+    uid: str = ""
+    generation: int = 0
+    created: str = ""
+
+
+def router_id(ref: Ref, ordinal: int) -> str:
+    """The id of a router: it follows from name and ordinal alone, so that no restart changes it."""
+    return f"{ref.name}-{ordinal}"
+
+
+Manifest = Mapping[str, Any]
+
+
+def ref_of(manifest: Manifest) -> Ref:
+    """Namespace (`default` unless said) and name of a manifest."""
+    metadata = manifest["metadata"]
+    return Ref(metadata.get("namespace") or "default", metadata["name"])
+
+
+def parse_router(manifest: Manifest) -> Router:
+    """The Router of a validated manifest."""
+    spec = manifest["spec"]
+    logging = spec["logging"]
+    return Router(
+        ref=ref_of(manifest),
+        size=spec["size"],
+        role=spec["role"],
+        topology=spec["topology"],
+        listeners=tuple(_listener(item) for item in spec["listeners"]),
+        drain_timeout_s=spec["drain"]["timeoutSeconds"],
+        drift=spec["drift"],
+        log_level=logging["level"],
+        log_levels=tuple(sorted((item["module"], item["level"]) for item in logging.get("modules", ()))),
+        paused=spec["paused"],
+        tls=_router_tls(spec["tls"]),
+        pod=_pod(spec.get("pod", {})),
+        telemetry=_telemetry(spec["telemetry"]) if "telemetry" in spec else Telemetry(),
+        **_metadata(manifest),
+    )
+
+
+def _metadata(manifest: Manifest) -> dict[str, Any]:
+    """What the API server knows of a resource; nothing of it is there outside a cluster."""
+    metadata = manifest["metadata"]
+    return {
+        "uid": metadata.get("uid") or "",
+        "generation": metadata.get("generation") or 0,
+        "created": metadata.get("creationTimestamp") or "",
+    }
+
+
+def _listener(item: Mapping[str, Any]) -> Listener:
+    users = item["users"]["secretRef"]["name"] if "users" in item else ""
+    route, offered = item.get("routeAddress", ""), tuple(item.get("openCapabilities", ()))
+    return Listener(item["name"], item["port"], item["tls"], item["auth"], users, route, offered)
+
+
+def _router_tls(spec: Mapping[str, Any]) -> RouterTls:
+    reference = spec.get("issuerRef")
+    chosen = (reference["name"], reference["kind"], reference["group"]) if reference else None
+    return RouterTls(spec["issuer"], spec["authority"], chosen)
+
+
+def _pod(spec: Mapping[str, Any]) -> Pod:
+    return Pod(
+        image=spec.get("image", ""),
+        image_pull_policy=spec.get("imagePullPolicy", ""),
+        resources=spec.get("resources", {}),
+        affinity=spec.get("affinity", {}),
+        tolerations=tuple(spec.get("tolerations", ())),
+        spread=tuple(spec.get("topologySpreadConstraints", ())),
+        node_selector=spec.get("nodeSelector", {}),
+        priority_class=spec.get("priorityClassName", ""),
+        annotations=spec.get("annotations", {}),
+        labels=spec.get("labels", {}),
+    )
+
+
+def _telemetry(spec: Mapping[str, Any]) -> Telemetry:
+    return Telemetry(
+        target=spec["target"],
+        claim=spec["claimRef"]["name"] if spec["target"] == "Claim" else "",
+        s3=_s3(spec["s3"]) if spec["target"] == "S3" else None,
+        interval_s=spec["intervalSeconds"],
+        rotate_s=spec["rotateSeconds"],
+        sample_one_in=spec["sampleOneIn"],
+        samples_per_second=spec["samplesPerSecond"],
+        max_megabytes=spec["maxMegabytes"],
+    )
+
+
+def _s3(spec: Mapping[str, Any]) -> S3:
+    return S3(
+        bucket=spec["bucket"],
+        prefix=spec.get("prefix", ""),
+        endpoint=spec.get("endpoint", ""),
+        region=spec.get("region", ""),
+        secret=spec.get("secretRef", {}).get("name", ""),
+    )

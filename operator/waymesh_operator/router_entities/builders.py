@@ -1,0 +1,247 @@
+"""Builders of router entities: which attributes each resource sets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
+from waymesh_operator.resources.router import Ref, Telemetry
+from waymesh_schema.loglevels import LOG_MODULES
+
+from .names import (
+    ADDRESS,
+    AUTOLINK,
+    CERTIFICATES,
+    CONNECTOR,
+    CREDENTIALS,
+    IMMEDIATE,
+    LINKROUTE,
+    LISTENER,
+    LOG,
+    MESH_PROFILE,
+    OPERATORS,
+    POD,
+    ROUTER,
+    SSL_PROFILE,
+    SYSTEM_AUTHORITIES,
+    TELEMETRY,
+    Entity,
+    broker_name,
+    credential_file,
+    entity_name,
+)
+
+
+def router_entity(router_id: str, mode: str) -> Entity:
+    """The router itself, as it is seeded; id and mode need a restart to change."""
+    return Entity(ROUTER, router_id, {"id": router_id, "mode": mode})
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How a listener or connector is protected: TLS with the mesh's certificate; auth none, plain, scram or mtls.
+
+    `peers`: DNS names of which a client's certificate must have one, to come in at a listener; empty: any will do.
+    """
+
+    tls: bool = False
+    auth: str = "none"
+    peers: tuple[str, ...] = ()
+
+
+OPEN, MUTUAL = Security(), Security(tls=True, auth="mtls")
+_MECHANISMS = {
+    "none": "ANONYMOUS",
+    "plain": "PLAIN",
+    "scram": "SCRAM-SHA-512 SCRAM-SHA-256",
+    "mtls": "EXTERNAL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What clients of a listener find besides the mesh: the broker that an address leads to, further capabilities."""
+
+    route_address: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+NOTHING_MORE = Offer()
+
+
+def listener_entity(
+    ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN, offer: Offer = NOTHING_MORE
+) -> Entity:
+    """A listener of a Router at (host, port); `part` tells its listeners apart."""
+    attributes = {
+        "host": place[0],
+        "port": str(place[1]),
+        "role": role,
+        "authenticatePeer": security.auth != "none",
+        "saslMechanisms": _MECHANISMS[security.auth],
+        "routeAddress": offer.route_address or None,
+        "openCapabilities": " ".join(offer.capabilities) or None,
+        "peerNames": " ".join(security.peers) or None,
+        "management": "write" if part in (OPERATORS, POD) else "none",
+        "managementFiles": part == OPERATORS,
+    }
+    if security.tls:
+        attributes |= {"sslProfile": MESH_PROFILE, "requireSsl": True}
+    return Entity(LISTENER, entity_name(ref, "Router", part), attributes)
+
+
+def http_entity(ref: Ref, port: int) -> Entity:
+    """The listener for probes and metrics."""
+    attributes = {"host": "", "port": str(port), "role": "normal", "http": True, "management": "none"}
+    return Entity(LISTENER, entity_name(ref, "Router", "http"), attributes)
+
+
+def connector_entity(ref: Ref, peer: str, place: tuple[str, int], security: Security = OPEN) -> Entity:
+    """A connector to another router of the mesh at (host, port)."""
+    attributes: dict[str, Any] = {
+        "host": place[0],
+        "port": str(place[1]),
+        "role": "inter-router",
+        "saslMechanisms": _MECHANISMS[security.auth],
+    }
+    if security.tls:
+        attributes |= {"sslProfile": MESH_PROFILE, "verifyHostname": True}
+    return Entity(CONNECTOR, entity_name(ref, "Router", "to", peer), attributes)
+
+
+def mesh_profile() -> Entity:
+    """The certificate of the mesh, for its own listeners and connectors."""
+    files = {
+        "certFile": f"{CERTIFICATES}/tls.crt",
+        "privateKeyFile": f"{CERTIFICATES}/tls.key",
+        "caCertFile": f"{CERTIFICATES}/ca.crt",
+    }
+    return Entity(SSL_PROFILE, MESH_PROFILE, files)
+
+
+def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
+    """One for each log module, so that a level taken out of the manifest goes back to the default live too."""
+    wanted = {"DEFAULT": level, **levels}
+    return tuple(_log_entity(module, wanted.get(module, "default")) for module in LOG_MODULES)
+
+
+def _log_entity(module: str, level: str) -> Entity:
+    enable = level if level in ("default", "none") else f"{level}+"
+    return Entity(LOG, f"log/{module}", {"module": module, "enable": enable})
+
+
+def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
+    """What routers export, into a folder. To a router it is sampleOneIn that says that no delivery is sampled."""
+    sampled = telemetry.samples_per_second > 0
+    return Entity(
+        TELEMETRY,
+        TELEMETRY,
+        {
+            "path": None if telemetry.target == "Off" else folder,
+            "mesh": mesh,
+            "intervalSeconds": telemetry.interval_s,
+            "rotateSeconds": telemetry.rotate_s,
+            "sampleOneIn": telemetry.sample_one_in if sampled else 0,
+            "samplesPerSecond": max(1, telemetry.samples_per_second),
+            "maxMegabytes": telemetry.max_megabytes,
+        },
+    )
+
+
+def address_entity(address: Address) -> Entity:
+    """The entity of an Address. It gives every attribute: one taken out of the manifest is taken back live too."""
+    return Entity(
+        ADDRESS,
+        entity_name(address.ref, "Address"),
+        {
+            "prefix": address.prefix,
+            "pattern": address.pattern,
+            "distribution": address.distribution,
+            "waypoint": address.waypoint,
+            "ingressPhase": address.ingress_phase,
+            "egressPhase": address.egress_phase,
+            "priority": address.priority,
+            "enableFallback": address.enable_fallback,
+        },
+    )
+
+
+def broker_entities(broker: Broker, username: str = "", credentials: str = CREDENTIALS) -> tuple[Entity, ...]:
+    """The connector of a Broker and, with TLS, its profile. `username` is what its Secret says; what else it says is in
+    files in the folder `credentials`.
+
+    The name of the profile tells its contents, so that another one is made beside it and the connector moves over.
+    """
+    profile = _broker_profile(broker, credentials)
+    (host, port), *others = broker.endpoints
+    attributes: dict[str, Any] = {"host": host, "port": str(port), "role": "route-container"}
+    attributes["saslMechanisms"] = broker.mechanism or "ANONYMOUS"
+    if broker.hostname:
+        attributes["openHostname"] = broker.hostname
+    if broker.container_id:
+        attributes["openContainerId"] = broker.container_id
+    if others:
+        attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others)
+    if profile is not None and broker.tls is not None:
+        attributes |= {"sslProfile": profile.name, "verifyHostname": broker.tls.verify_hostname}
+    if username:
+        password = f"file:{credentials}/{credential_file(broker.ref, 'password')}"
+        attributes |= {"saslUsername": username, "saslPassword": password}
+    connector = Entity(CONNECTOR, broker_name(broker.ref), attributes)
+    return (connector,) if profile is None else (profile, connector)
+
+
+def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
+    if broker.tls is None:
+        return None
+    files = {"caCertFile": SYSTEM_AUTHORITIES}
+    if broker.tls.ca_secret:
+        files["caCertFile"] = f"{credentials}/{credential_file(broker.ref, 'ca.crt')}"
+    if broker.mechanism == "EXTERNAL":
+        files["certFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.crt')}"
+        files["privateKeyFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.key')}"
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:8]
+    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest}"), files)
+
+
+def _url(place: tuple[str, int], tls: bool) -> str:
+    host = f"[{place[0]}]" if ":" in place[0] else place[0]
+    return f"{'amqps' if tls else 'amqp'}://{host}:{place[1]}"
+
+
+def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
+    """The entity of an AutoLink. Its name tells what is to happen to deliveries under way when it goes."""
+    parts = (IMMEDIATE,) if autolink.deletion_policy == "Immediate" else ()
+    attributes = {
+        "address": autolink.address,
+        "direction": autolink.direction,
+        "phase": autolink.phase,
+        "externalAddress": autolink.external_address,
+        "fallback": autolink.fallback,
+        **_container(autolink),
+    }
+    return (Entity(AUTOLINK, entity_name(autolink.ref, "AutoLink", *parts), attributes),)
+
+
+def linkroute_entities(linkroute: LinkRoute) -> tuple[Entity, ...]:
+    """The entities of a LinkRoute, one for each direction."""
+    common = {
+        "prefix": linkroute.prefix,
+        "pattern": linkroute.pattern,
+        "addExternalPrefix": linkroute.add_external_prefix,
+        "delExternalPrefix": linkroute.del_external_prefix,
+        **_container(linkroute),
+    }
+    return tuple(
+        Entity(LINKROUTE, entity_name(linkroute.ref, "LinkRoute", way), {**common, "direction": way})
+        for way in linkroute.directions
+    )
+
+
+def _container(resource: AutoLink | LinkRoute) -> dict[str, Any]:
+    """At whose connections it is: the Broker's connector, or every container of that id."""
+    connection = broker_name(resource.broker) if resource.broker else None
+    return {"connection": connection, "containerId": resource.container_id}

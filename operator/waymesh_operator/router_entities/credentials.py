@@ -1,0 +1,62 @@
+"""Files with users, passwords and keys that routers read, made from the Secrets that resources name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waymesh_amqp.credentials import prepared
+from waymesh_amqp.users import UserFile
+from waymesh_operator.resources.dependents import Broker
+
+from .names import USERS_NAME, credential_file
+
+SecretData = Mapping[str, bytes]
+STORED_KEYS = "{SCRAM-"
+"""A value that begins so holds stored keys; anything else is a password."""
+
+
+def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> dict[str, bytes]:
+    """The files that a Broker's connector refers to, from the Secrets that the Broker names."""
+    found = {}
+    wanted = {"EXTERNAL": ("tls.crt", "tls.key")}.get(broker.mechanism, ("password",))
+    for part in wanted:
+        if part in auth:
+            found[credential_file(broker.ref, part)] = auth[part]
+    if "ca.crt" in authorities:
+        found[credential_file(broker.ref, "ca.crt")] = authorities["ca.crt"]
+    return found
+
+
+def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The user file made of a Secret (user → password or stored keys), and why some users are not in it, by user.
+
+    Routers read the file by the same parser, so they refuse no line of it.
+    """
+    lines: dict[str, str] = {}
+    bad: dict[str, str] = {}
+    for user in sorted(users):
+        try:
+            line = _user_line(user, users[user])
+        except ValueError as error:
+            bad[user] = str(error)
+        else:
+            if lines.setdefault(prepared(user), line) is not line:
+                bad[user] = "another name in the Secret looks the same"
+    return {f"{USERS_NAME}.users": "".join(f"{line}\n" for line in lines.values()).encode()}, bad
+
+
+def _user_line(user: str, value: bytes) -> str:
+    """A line of the user file. Raises ValueError for what is no usable password and no usable stored keys."""
+    try:
+        text = value.decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text") from None
+    if text.splitlines() != [text] or "\0" in text:
+        raise ValueError("not one line of text")
+    line = f"{user}:{text}" if text.startswith(STORED_KEYS) else f"{user}:{{plain}}{text}"
+    parsed = UserFile.parse(line)
+    for problem in parsed.problems:
+        raise ValueError(problem.reason)
+    if parsed.lookup(user) is None:
+        raise ValueError("not the name of a user: it begins with # or a blank, ends with a blank, or holds a colon")
+    return line

@@ -1,0 +1,173 @@
+"""Comparison of the entities a router should have with those it has, and the actions that remove the differences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from waymesh_schema.convert import convert
+from waymesh_schema.entities import entity_type
+
+from .actions import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
+from .names import (
+    ADDRESS,
+    AUTOLINK,
+    CONNECTOR,
+    LINKROUTE,
+    LISTENER,
+    MANAGED_TYPES,
+    QUIESCING,
+    Entity,
+    free_name,
+    keeps_name,
+    quiesces,
+)
+
+
+def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
+    """Attributes of `wanted` whose live value means something else: name → (live, wanted). Names are not compared.
+
+    Values are compared as the schema reads them: `"5672"` and 5672, or an absent value and its default, are the same.
+    """
+    table = entity_type(wanted.type).attributes
+    changed = {}
+    for name, value in wanted.attributes.items():
+        if value == live.attributes.get(name) or name in SECRETS or (name in LATER and name not in live.attributes):
+            continue
+        attribute = table[name]
+        is_, should = (
+            attribute.default if v is None else convert(attribute, v) for v in (live.attributes.get(name), value)
+        )
+        if is_ != should and not (_phase_default(wanted, name, is_, should)):
+            changed[name] = (is_, should)
+    if live.attributes.get(QUIESCING):
+        changed[QUIESCING] = (True, False)
+    return changed
+
+
+LATER = ("peerNames",)
+"""Attributes that routers of older images do not have: a listener is not made anew, in vain, because of them."""
+SECRETS = ("saslPassword", "password")
+"""Attributes that a router does not tell. They hold the path of a file, which follows from the entity's name."""
+
+
+def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
+    """Whether a phase that the manifest leaves open is reported as the number that it comes out at."""
+    if should is not None or name not in ("ingressPhase", "egressPhase", "phase"):
+        return False
+    if name == "phase":
+        return bool(is_ == (1 if wanted.attributes.get("direction") == "in" else 0))
+    return bool(is_ == (1 if name == "egressPhase" and wanted.attributes.get("waypoint") else 0))
+
+
+def exclusive_key(entity: Entity) -> tuple[str, ...]:
+    """What no two entities of a router may share, besides the name: an address its match, a listener its port."""
+    attributes = entity.attributes
+    if entity.type == ADDRESS:
+        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
+        return (entity.type, kind, str(attributes.get(kind)))
+    if entity.type == LISTENER:
+        return (entity.type, str(attributes.get("port")))
+    if entity.type == LINKROUTE:
+        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
+        return (entity.type, kind, str(attributes.get(kind)), str(attributes.get("direction")), _target(entity))
+    if entity.type == AUTOLINK:
+        return (entity.type, entity.name, *(str(attributes.get(name)) for name in _OF_AUTOLINK))
+    if entity.type == CONNECTOR and not keeps_name(entity):
+        return (entity.type, str(attributes.get("host")), str(attributes.get("port")))
+    return (entity.type, entity.name)
+
+
+_OF_AUTOLINK = ("address", "direction", "phase", "externalAddress", "fallback", "connection", "containerId")
+"""With another value of one of these it is another link, for which there is room beside the former."""
+
+
+def _target(entity: Entity) -> str:
+    return str(entity.attributes.get("connection") or entity.attributes.get("containerId"))
+
+
+def creatable(entity: Entity) -> bool:
+    """Whether entities of this type can be made at run time; the others a router has from its start."""
+    return "CREATE" in entity_type(entity.type).operations
+
+
+def updatable(entity: Entity, attributes: Mapping[str, Any]) -> bool:
+    """Whether all these attributes of a live entity can be changed by UPDATE."""
+    kind = entity_type(entity.type)
+    return "UPDATE" in kind.operations and all(kind.attributes[name].update for name in attributes)
+
+
+_RANK = {kind: rank for rank, kind in enumerate(MANAGED_TYPES)}
+Name = tuple[str, str]
+"""Type and name of an entity: no router has two with the same."""
+
+
+def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Entity]) -> list[EntityAction]:
+    """What stands in the way goes, then the new comes, then updates, then the rest goes.
+
+    What others refer to comes before them, and goes after them. What is to end its work first is only told to go.
+    """
+    updates: list[EntityAction] = []
+    creates: list[CreateEntity] = []
+    kept: set[Name] = set()
+    by_key: dict[tuple[str, str], list[Entity]] = {}
+    for entity in live:
+        by_key.setdefault(entity.key, []).append(entity)
+    for entity in wanted:
+        same_key = by_key.get(entity.key, [])
+        match, update = _match(router_id, entity, same_key)
+        if match is not None:
+            kept.add(_name(match))
+            updates.extend(update)
+        elif creatable(entity):
+            creates.append(_create(router_id, entity, same_key))
+    creates.sort(key=lambda create: _RANK[create.entity.type])
+    deletes = _deletes(router_id, [e for e in live if _name(e) not in kept], creates)
+    needed = {exclusive_key(create.entity) for create in creates} | {_name(create.entity) for create in creates}
+    first = [d for d in deletes if exclusive_key(d.entity) in needed or _name(d.entity) in needed]
+    early = {_name(d.entity) for d in first}
+    removals = (_removal(delete) for delete in deletes if _name(delete.entity) not in early)
+    return [*first, *creates, *updates, *(removal for removal in removals if removal is not None)]
+
+
+def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
+    """How an entity goes; None for one that is on its way."""
+    if not quiesces(delete.entity):
+        return delete
+    told = delete.entity.attributes.get(QUIESCING)
+    return None if told else QuiesceEntity(delete.router_id, delete.entity, delete.replaced)
+
+
+def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEntity]) -> list[DeleteEntity]:
+    """What goes: what we made and want no more, and what has the name of something that we have to make."""
+    replaced = {create.entity.key for create in creates}
+    names = {_name(create.entity) for create in creates}
+    surplus = [entity for entity in left if entity.owned or _name(entity) in names]
+    surplus.sort(key=lambda entity: -_RANK[entity.type])
+    return [DeleteEntity(router_id, entity, entity.key in replaced) for entity in surplus]
+
+
+def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[Entity | None, list[EntityAction]]:
+    """The live entity that is, or by an update becomes, the wanted one; and that update."""
+    for live in candidates:
+        if not changed_attributes(wanted, live):
+            return live, []
+    for live in candidates:
+        changes = changed_attributes(wanted, live)
+        if updatable(wanted, changes):
+            return live, [UpdateEntity(router_id, live, changes)]
+    return None, []
+
+
+def _create(router_id: str, wanted: Entity, same_key: list[Entity]) -> CreateEntity:
+    """Make an entity beside its predecessors under a name that is free; where they must go first, under its own."""
+    if not same_key:
+        return CreateEntity(router_id, wanted)
+    key = exclusive_key(wanted)
+    coexists = not keeps_name(wanted) and all(exclusive_key(live) != key for live in same_key)
+    name = free_name(wanted.name, {live.name for live in same_key}) if coexists else wanted.name
+    return CreateEntity(router_id, Entity(wanted.type, name, wanted.attributes), replaces=True)
+
+
+def _name(entity: Entity) -> Name:
+    return entity.type, entity.name

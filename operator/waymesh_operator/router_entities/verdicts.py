@@ -1,0 +1,190 @@
+"""Verdicts on resources before any router is asked: conflicts, references that do not resolve, unusable Secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from waymesh_operator.resources.dependents import (
+    Address,
+    AutoLink,
+    Broker,
+    LinkRoute,
+    Resources,
+    autolink_conflicts,
+    conflicts,
+    linkroute_conflicts,
+)
+from waymesh_operator.resources.router import Ref, Router
+
+from .credentials import SecretData, users_file
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What can be said about a resource before any router is asked.
+
+    `accepted`: it can be carried out as it stands. `resolved_refs`: all it refers to is there. `conflicted`: an older
+    resource has what it wants. `held`: what was made of it before stays as it is. `spared`: what is missing is nothing
+    that the resource needs to do its work. `reason` is one word, `message` is for a person.
+    """
+
+    accepted: bool = True
+    resolved_refs: bool = True
+    conflicted: bool = False
+    reason: str = "Accepted"
+    message: str = ""
+    held: bool = False
+    spared: bool = False
+
+    @property
+    def good(self) -> bool:
+        """Whether it is carried out."""
+        return self.accepted and self.resolved_refs and not self.conflicted
+
+
+GOOD = Verdict()
+SHOWN = 5
+"""Unusable users that a message names."""
+Verdicts = dict[tuple[str, Ref], Verdict]
+Secrets = Mapping[str, SecretData | None]
+"""Data of Secrets by name; None for a Secret that does not exist."""
+Claims = Mapping[str, tuple[str, ...] | None]
+"""Access modes of PersistentVolumeClaims by name; None for a claim that does not exist."""
+
+
+def judge(resources: Resources, secrets: Secrets) -> Verdicts:
+    """The verdict on every resource but the Router."""
+    verdicts: Verdicts = {}
+    for broker in resources.brokers:
+        verdicts["Broker", broker.ref] = _broker(broker, resources.router, secrets)
+    for kind, ref, winner in _conflicts(resources):
+        message = f"{kind} {winner.ref} is older and has it already: {_what(winner)}"
+        verdicts[kind, ref] = Verdict(conflicted=True, reason="Conflicted", message=message)
+    for kind, resource in resources.dependents:
+        if (kind, resource.ref) not in verdicts:
+            broker_ref = None if isinstance(resource, Address | Broker) else resource.broker
+            verdicts[kind, resource.ref] = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
+    return verdicts
+
+
+def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str) -> Verdict:
+    """The verdict on the Router itself."""
+    if stalled:
+        return Verdict(accepted=False, reason="Stalled", message=stalled)
+    for name in sorted({listener.users for listener in router.listeners} - {""}):
+        data = secrets.get(name)
+        if data is None:
+            message = f"Secret {name} with the users of the listeners does not exist; nobody can log in"
+            return Verdict(resolved_refs=False, reason="SecretMissing", message=message)
+        bad = users_file(data)[1]
+        if bad:
+            told = [f"{user} ({why})" for user, why in list(bad.items())[:SHOWN]]
+            more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+            message = f"Secret {name}: nobody can log in as {', '.join(told)}{more}"
+            return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
+    return judge_telemetry(router, secrets, claims)
+
+
+def _broker(broker: Broker, router: Router, secrets: Secrets) -> Verdict:
+    if broker.placement == "List" and router.size and not any(k < router.size for k in broker.ordinals):
+        message = f"no router has one of the ordinals in placement: the highest is {router.size - 1}"
+        return Verdict(accepted=False, reason="NoSuchRouter", message=message)
+    wanted = {broker.secret: _keys(broker)} if broker.secret and broker.mechanism != "ANONYMOUS" else {}
+    if broker.tls and broker.tls.ca_secret:
+        wanted[broker.tls.ca_secret] = (*wanted.get(broker.tls.ca_secret, ()), "ca.crt")
+    for name, keys in sorted(wanted.items()):
+        verdict = _secret(name, secrets.get(name), keys)
+        if not verdict.good:
+            return verdict
+    return GOOD
+
+
+def _keys(broker: Broker) -> tuple[str, ...]:
+    return ("tls.crt", "tls.key") if broker.mechanism == "EXTERNAL" else ("username", "password")
+
+
+def _secret(name: str, data: SecretData | None, keys: tuple[str, ...]) -> Verdict:
+    """A Secret that goes away for a moment, as when it is replaced, must not cost the connection."""
+    if data is None:
+        return _unresolved("SecretMissing", f"Secret {name} does not exist")
+    missing = [key for key in keys if not data.get(key)]
+    if missing:
+        return _unresolved("SecretIncomplete", f"Secret {name} lacks {', '.join(missing)}")
+    if "username" in keys and not _is_text(data["username"]):
+        return _unresolved("SecretUnusable", f"Secret {name}: username is not UTF-8 text")
+    return GOOD
+
+
+def _unresolved(reason: str, message: str) -> Verdict:
+    return Verdict(resolved_refs=False, reason=reason, message=message, held=True)
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verdict:
+    """Whether the Broker that a resource refers to is there, at the same Router, and usable."""
+    found = verdicts.get(("Broker", broker))
+    if found is None:
+        message = f"there is no Broker {broker.name} at this Router"
+        return Verdict(resolved_refs=False, reason="BrokerMissing", message=message)
+    if not found.good:
+        message = f"Broker {broker.name}: {found.message}"
+        return Verdict(resolved_refs=False, reason="BrokerUnusable", message=message, held=found.held)
+    return GOOD
+
+
+def _conflicts(resources: Resources) -> list[tuple[str, Ref, Address | AutoLink | LinkRoute]]:
+    return [
+        *(("Address", ref, winner) for ref, winner in conflicts(resources.addresses).items()),
+        *(("AutoLink", ref, winner) for ref, winner in autolink_conflicts(resources.autolinks).items()),
+        *(("LinkRoute", ref, winner) for ref, winner in linkroute_conflicts(resources.linkroutes).items()),
+    ]
+
+
+def _what(resource: Address | AutoLink | LinkRoute) -> str:
+    if isinstance(resource, AutoLink):
+        return f"{resource.direction} {resource.address}"
+    kind = "prefix" if resource.prefix is not None else "pattern"
+    ways = f" {resource.direction}" if isinstance(resource, LinkRoute) else ""
+    return f"{kind} {resource.match}{ways}"
+
+
+S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+"""What the Secret of an S3 target holds, as the uploader finds it in its environment."""
+
+
+def judge_telemetry(router: Router, secrets: Secrets, claims: Claims) -> Verdict:
+    """Whether the claim or the Secret that the export needs is there."""
+    telemetry = router.telemetry
+    if telemetry.target == "Claim":
+        return _claim(router, claims.get(telemetry.claim))
+    if telemetry.s3 is None or not telemetry.s3.secret:
+        return GOOD
+    data = secrets.get(telemetry.s3.secret)
+    if data is None:
+        return _export_unresolved("SecretMissing", f"Secret {telemetry.s3.secret} does not exist")
+    missing = [key for key in S3_KEYS if not data.get(key)]
+    if missing:
+        return _export_unresolved("SecretIncomplete", f"Secret {telemetry.s3.secret} lacks {', '.join(missing)}")
+    return GOOD
+
+
+def _claim(router: Router, modes: tuple[str, ...] | None) -> Verdict:
+    name = router.telemetry.claim
+    if modes is None:
+        return _export_unresolved("ClaimMissing", f"PersistentVolumeClaim {name} does not exist")
+    if "ReadWriteMany" not in modes:
+        return _export_unresolved("ClaimUnusable", f"PersistentVolumeClaim {name} is not ReadWriteMany")
+    return GOOD
+
+
+def _export_unresolved(reason: str, message: str) -> Verdict:
+    text = f"telemetry: {message}; the export stays as it is"
+    return Verdict(resolved_refs=False, reason=reason, message=text, spared=True)

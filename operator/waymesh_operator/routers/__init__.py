@@ -1,0 +1,1 @@
+"""Running routers over AMQP management: what they report, and changes to them."""

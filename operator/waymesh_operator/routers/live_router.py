@@ -1,0 +1,173 @@
+"""A router in a pod, over AMQP management: what it holds and sees, and steps carried out on it.
+
+All of it blocks and runs in threads, one at a time for each router: a turn that is broken off leaves its thread behind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from waymesh_client.channel import Tls
+from waymesh_operator.errors import LiveError
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, ROUTER, Entity, of_broker
+from waymesh_operator.tls.rollover import TlsView
+
+from .client import Reach
+from .management import apply_entity, read_consumers, read_entities, read_known, set_draining
+from .observed import RouterFacts
+from .pods import PodView
+
+ENTITIES_S = 30.0
+"""How old what we know of a router's entities may become while nobody but us changes them."""
+STATES_S = 2.0
+"""How old what we know of the state of connections to brokers, and of links to them, may become."""
+FACTS_S = 1.0
+TLS_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a router told last. `drain` is its drainStatus, `consumers` their number by mobile address."""
+
+    entities: tuple[Entity, ...] = ()
+    facts: RouterFacts = field(default_factory=RouterFacts)
+    drain: str = "none"
+    consumers: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a step; `error` is the router's reason for not taking it."""
+
+    action: RouterAction
+    error: str = ""
+
+
+class LiveRouter:
+    """The connection to one router and what was read over it. Entities that we change are not read again for that."""
+
+    def __init__(self, pod: PodView, tls: Tls, reach: Reach) -> None:
+        self.pod = pod
+        self.tls = tls
+        self.view = TlsView()
+        self._reach = reach
+        self._client = reach.client(pod.address, tls)
+        self._entities: dict[tuple[str, str], Entity] | None = None
+        self._facts = RouterFacts()
+        self._drain = "none"
+        self._consumers: Mapping[str, int] = {}
+        self._entities_at = self._states_at = self._facts_at = self._tls_at = float("-inf")
+        self._busy = threading.Lock()
+        self._ended = False
+
+    def serves(self, pod: PodView, tls: Tls) -> bool:
+        """Whether this connection is still the right one."""
+        return (pod.uid, pod.address, tls) == (self.pod.uid, self.pod.address, self.tls)
+
+    def end(self) -> None:
+        """Let go of the router for good: steps that were begun with in another thread end after the present one."""
+        self._ended = True
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; it is made again when it is needed.
+
+        One that is kept over a pause would be ended by the router: it sends no heartbeats between requests.
+        """
+        with self._busy:
+            self._client.close()
+
+    def forget(self) -> None:
+        """Read everything anew next time."""
+        self._entities_at = self._facts_at = float("-inf")
+
+    def look_at_tls(self, probe: Tls | None, now: float) -> TlsView:
+        """What the router shows in a handshake, asked for now."""
+        self.view = self._reach.look(self.pod.address, self.tls, probe)
+        self._tls_at = now
+        return self.view
+
+    def read(self, now: float, addresses: bool) -> Reading:
+        """How the router stands; no older than it may be. Raises LiveError."""
+        with self._busy:
+            return self._read(now, addresses)
+
+    def _read(self, now: float, addresses: bool) -> Reading:
+        try:
+            if self._entities is None or now - self._entities_at >= ENTITIES_S:
+                self._entities = {(e.type, e.name): e for e in read_entities(self._client)}
+                self._consumers = read_consumers(self._client) if addresses else {}
+                self._entities_at = self._states_at = now
+            elif now - self._states_at >= STATES_S:
+                self._read_states(now)
+            if now - self._facts_at >= FACTS_S:
+                self._read_facts(now)
+        except LiveError:
+            self._entities = None
+            self._facts_at = float("-inf")
+            raise
+        if now - self._tls_at >= TLS_S:
+            self.look_at_tls(None, now)
+        return Reading(tuple(self._entities.values()), self._facts, self._drain, self._consumers)
+
+    def carry_out(self, actions: Iterable[RouterAction]) -> list[Outcome]:
+        """Take the steps one by one; one that is refused does not stop the others. Raises LiveError if it is away."""
+        with self._busy:
+            return [self._step(action) for action in actions]
+
+    def _step(self, action: RouterAction) -> Outcome:
+        if self._ended:
+            raise LiveError("the operator lets go of the router")
+        try:
+            if isinstance(action, DrainRouter | UndrainRouter):
+                set_draining(self._client, self._router().name, getattr(action, "timeout_s", None))
+                self._facts_at = float("-inf")
+            else:
+                self._note(action, apply_entity(self._client, action))
+        except LiveError as error:
+            if not error.refused:
+                self.forget()
+                raise
+            return Outcome(action, error.refused)
+        return Outcome(action)
+
+    def _note(self, action: EntityAction, result: Entity | None) -> None:
+        """What we know of the router's entities after a step that it took."""
+        assert self._entities is not None
+        if result is None:
+            self._entities.pop((action.entity.type, action.entity.name), None)
+        else:
+            self._entities[result.type, result.name] = result
+
+    def _read_states(self, now: float) -> None:
+        """Read anew what changes without us: all types of which there is anything to do with brokers."""
+        assert self._entities is not None
+        types = {e.type for e in self._entities.values() if e.type in (AUTOLINK, LINKROUTE) or of_broker(e)}
+        fresh = read_entities(self._client, sorted(types))
+        kept = {key: entity for key, entity in self._entities.items() if key[0] not in types}
+        self._entities = kept | {(entity.type, entity.name): entity for entity in fresh}
+        self._states_at = now
+
+    def _read_facts(self, now: float) -> None:
+        assert self._entities is not None
+        (router,) = read_entities(self._client, (ROUTER,))
+        known, neighbours = read_known(self._client, self.pod.id)
+        self._entities = {key: entity for key, entity in self._entities.items() if key[0] != ROUTER}
+        self._entities[router.type, router.name] = router
+        unsettled = int(router.attributes.get("unsettledDeliveries") or 0)
+        self._drain = str(router.attributes.get("drainStatus") or "none")
+        self._facts = RouterFacts(known, neighbours, unsettled)
+        self._facts_at = now
+
+    def _router(self) -> Entity:
+        assert self._entities is not None
+        return next(entity for entity in self._entities.values() if entity.type == ROUTER)
+
+    @property
+    def facts(self) -> RouterFacts:
+        """What was last read, with what only handshakes and pods show."""
+        return dataclasses.replace(self._facts, ready=self.pod.ready, certificate_not_after=self.view.not_after)

@@ -1,0 +1,193 @@
+"""Management requests to a running router: read its entities and views, and apply one action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_client.errors import ClientError, ManagementError
+from waymesh_operator.errors import LiveError
+from waymesh_operator.router_entities.actions import (
+    CreateEntity,
+    DeleteEntity,
+    EntityAction,
+    QuiesceEntity,
+    UpdateEntity,
+)
+from waymesh_operator.router_entities.names import LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
+
+from .client import LiveClient
+
+NOT_FOUND, NOT_IMPLEMENTED = 404, 501
+
+
+def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> tuple[Entity, ...]:
+    """All entities of these types, ours and others'; none of a type that the router does not know. Raises LiveError."""
+    entities = []
+    for kind in types:
+        try:
+            rows = client.query(kind)
+        except ManagementError as error:
+            if error.status != NOT_IMPLEMENTED:
+                raise LiveError(f"{kind}: {error}", refused=str(error)) from error
+            continue
+        except ClientError as error:
+            raise LiveError(str(error)) from error
+        entities += [_entity(kind, row) for row in rows]
+    return tuple(entities)
+
+
+def apply_entity(client: LiveClient, action: EntityAction) -> Entity | None:
+    """Carry out one step; returns the entity as it is then, None for one that is gone.
+
+    Raises LiveError with the router's own reason; what is gone already counts as deleted. One that was to change may
+    have come to rest and removed itself since it was read: it is gone then, and what is planned next makes it anew.
+    """
+    entity = action.entity
+    try:
+        match action:
+            case CreateEntity():
+                given = {name: value for name, value in entity.attributes.items() if value is not None}
+                return _entity(
+                    entity.type, {"name": entity.name, **client.create(entity.type, given, name=entity.name)}
+                )
+            case UpdateEntity():
+                return _updated(client, entity, {name: new for name, (_, new) in action.changes.items()})
+            case QuiesceEntity():
+                return _updated(client, entity, {QUIESCING: True})
+            case DeleteEntity():
+                client.delete(entity.type, name=entity.name)
+    except ManagementError as error:
+        if isinstance(action, CreateEntity) or error.status != NOT_FOUND:
+            raise LiveError(f"{action.describe()}: {error}", refused=str(error)) from error
+    except ClientError as error:
+        raise LiveError(f"{action.describe()}: {error}") from error
+    return None
+
+
+def _updated(client: LiveClient, entity: Entity, wanted: Mapping[str, Any]) -> Entity:
+    name = str(entity.attributes.get("name") or entity.name)
+    return _entity(entity.type, {"name": name, **client.update(wanted, entity.type, name=name)})
+
+
+def set_draining(client: LiveClient, name: str, timeout_s: int | None) -> None:
+    """Have the router of this name drain within a time, or serve again for None. Raises LiveError."""
+    changes: dict[str, Any] = {"draining": timeout_s is not None}
+    if timeout_s is not None:
+        changes["drainTimeoutSeconds"] = timeout_s
+    try:
+        client.update(changes, ROUTER, name=name)
+    except ManagementError as error:
+        raise LiveError(f"draining: {error}", refused=str(error)) from error
+    except ClientError as error:
+        raise LiveError(str(error)) from error
+
+
+def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
+    # A log module is called by its name alone in some versions, by type and name in others.
+    name = f"log/{row.get('module')}" if kind == LOG else str(row.get("name") or row.get("identity"))
+    return Entity(kind, name, row)
+
+
+MOBILE = "M"
+
+
+@dataclass(frozen=True, slots=True)
+class RouterView:
+    """One router as it sees itself: the routers it knows, those next to it, its clients (without us who ask)."""
+
+    known: frozenset[str] = frozenset()
+    neighbours: tuple[str, ...] = ()
+    connections: int = 0
+    links: int = 0
+    unsettled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressView:
+    """A mobile address, summed over all routers asked. `consumers` and `producers` count attached links."""
+
+    address: str
+    distribution: str
+    consumers: int = 0
+    producers: int = 0
+    ingress: int = 0
+    egress: int = 0
+
+
+def read_router(client: LiveClient, own_id: str) -> RouterView:
+    """The view of one router. Raises LiveError."""
+    known, neighbours = read_known(client, own_id)
+    clients = _client_links(client)
+    connections = _query(client, "connection", ("role",))
+    return RouterView(
+        known=known,
+        neighbours=neighbours,
+        connections=max(0, sum(connection.get("role") != "inter-router" for connection in connections) - 1),
+        links=len(clients),
+        unsettled=sum(_pending(link) for link in clients),
+    )
+
+
+def read_known(client: LiveClient, own_id: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The other routers that a router knows, and those next to it. Raises LiveError."""
+    nodes = _query(client, "router.node", ("id", "nextHop", "linkState"))
+    others = [node for node in nodes if node.get("id") != own_id]
+    neighbours = sorted(str(node["id"]) for node in others if node.get("nextHop") is None)
+    return frozenset(str(node["id"]) for node in others), tuple(neighbours)
+
+
+def read_consumers(client: LiveClient) -> dict[str, int]:
+    """The number of consumers on this router, of each mobile address that has any. Raises LiveError."""
+    found: dict[str, int] = {}
+    for row in _query(client, "router.address", ("name", "inProcess", "subscriberCount")):
+        name, count = _mobile(str(row.get("name") or "")), int(row.get("subscriberCount") or 0)
+        if name is not None and count and not row.get("inProcess"):
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def read_addresses(clients: Iterable[LiveClient]) -> tuple[AddressView, ...]:
+    """The mobile addresses that clients use, over all routers, by name. Raises LiveError."""
+    sums: dict[str, dict[str, int]] = {}
+    distributions: dict[str, str] = {}
+    wanted = ("name", "distribution", "inProcess", "subscriberCount", "deliveriesIngress", "deliveriesEgress")
+    for client in clients:
+        for row in _query(client, "router.address", wanted):
+            name = _mobile(str(row.get("name") or ""))
+            if name is None or row.get("inProcess"):
+                continue
+            distributions[name] = str(row.get("distribution") or "")
+            total = sums.setdefault(name, {"consumers": 0, "ingress": 0, "egress": 0, "producers": 0})
+            total["consumers"] += int(row.get("subscriberCount") or 0)
+            total["ingress"] += int(row.get("deliveriesIngress") or 0)
+            total["egress"] += int(row.get("deliveriesEgress") or 0)
+        for link in _query(client, "router.link", ("linkType", "linkDir", "owningAddr")):
+            name = _mobile(str(link.get("owningAddr") or ""))
+            if name in sums and link.get("linkType") == "endpoint" and link.get("linkDir") == "in":
+                sums[name]["producers"] += 1
+    return tuple(AddressView(name, distributions[name], **total) for name, total in sorted(sums.items()))
+
+
+def _client_links(client: LiveClient) -> list[dict[str, Any]]:
+    """Links of clients: for mobile addresses or without one; not those by which we, and others, ask the management."""
+    links = _query(client, "router.link", ("linkType", "owningAddr", "unsettledCount", "undeliveredCount"))
+    keys = [(link, str(link.get("owningAddr") or MOBILE)) for link in links if link.get("linkType") == "endpoint"]
+    return [link for link, key in keys if key.startswith(MOBILE) and not key.endswith("$management")]
+
+
+def _mobile(key: str) -> str | None:
+    """The address of a mobile address key (`M0orders` → `orders`); None for keys of other classes."""
+    return key[2:] if key.startswith(MOBILE) and len(key) > 2 else None
+
+
+def _pending(link: dict[str, Any]) -> int:
+    return int(link.get("unsettledCount") or 0) + int(link.get("undeliveredCount") or 0)
+
+
+def _query(client: LiveClient, kind: str, attributes: tuple[str, ...]) -> list[dict[str, Any]]:
+    try:
+        return client.query(kind, attributes)
+    except ClientError as error:
+        raise LiveError(str(error)) from error
