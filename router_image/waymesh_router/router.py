@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from waymesh_amqp.connection import Connection
-from waymesh_amqp.errors import DecodeError
-from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient
 from waymesh_router.core import attaching
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.keys import names_management
-from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
+from waymesh_router.core.model import TREATMENTS, RouterConnection
 from waymesh_router.core.offers import pass_on
 from waymesh_router.core.samples import SamplePace, Sampling
 from waymesh_router.core.sampling import BUDGET, Sampler
@@ -24,9 +23,9 @@ from waymesh_router.core.watcher import Watcher
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
-from waymesh_router.management.agent import REQUEST_WORK
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import ManagementError
+from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
 from waymesh_router.peers import NOBODY_ADMITTED, admits_anybody, check_mechanisms, mechanisms_of, server_sasl
 from waymesh_router.readiness import Readiness
@@ -88,6 +87,9 @@ class Router:
             self.mesh = Mesh(self.core, self.routing, host.retry)
             self.core.mesh = self.mesh
         self.agent = build_agent(self)
+        self._management = ManagementService(
+            self.agent, lambda: self.core.now, self.core.send_message, partial(host.log, "AGENT")
+        )
         self.drain = Drain(self.core, self.mesh)
         self.core.opened = self._on_open
         self._sole = SoleConnections()
@@ -99,7 +101,7 @@ class Router:
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
         self._started = False
         for key in ("L$management", "M0$management"):
-            self.core.subscribe(key, self._on_management)
+            self.core.subscribe(key, self._management.on_request)
 
     def start(self) -> None:
         """Create what the configuration says, in its order, as CREATE requests would.
@@ -202,7 +204,11 @@ class Router:
             self.next_tick = now + TICK_S
             self._ticks.run(now)
         if self.core.ending:
-            return end_links(self.core, self.host, now)
+            end_links(self.core, self.host)
+        if self._management.busy:
+            self._management.work()
+        if self.core.ending or self._management.busy:
+            return now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
         return min(following, self.next_tick) if busy else following
 
@@ -383,18 +389,3 @@ class Router:
 
     def internal_errors(self) -> int:
         return self.host.errors
-
-    def _on_management(self, data: bytes, link: RouterLink | None) -> None:
-        if link is not None:
-            link.connection.budget -= REQUEST_WORK
-        try:
-            request = decode_message(data)
-        except DecodeError as e:
-            self.host.log("AGENT", "warning", f"request that cannot be read: {e.description}")
-            return
-        conn: Any = None if link is None else link.connection
-        reply = self.agent.handle(request, self.core.now, conn is not None and conn.management_files)
-        if reply is None or not isinstance(reply.to, str):
-            return
-        if not self.core.send_message(reply.to, encode_message(reply)):
-            self.host.log("AGENT", "warning", f"nobody at {reply.to} to take a reply")

@@ -33,8 +33,11 @@ class EntityAdapter:
         raise NotImplementedError
 
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
-        """Values of the named attributes, None where an entity has none, of entities `start` to `stop`."""
-        for row in islice(self.rows(now), start, stop):
+        """Values of the named attributes, None where an entity has none, of entities `start` to `stop`.
+
+        Which entities there are is settled when the first row is read: entities may come and go while rows are read.
+        """
+        for row in list(islice(self.rows(now), start, stop)):
             yield [row.get(name) for name in names]
 
     def find(self, key: str, value: str, now: float) -> Attributes | None:
@@ -84,7 +87,7 @@ class ConfiguredEntities(EntityAdapter):
         return [self._row(attributes, now) for attributes in self.entities.values()]
 
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
-        for entity in islice(self.entities.values(), start, stop):
+        for entity in list(islice(self.entities.values(), start, stop)):
             row = self._row(entity, now)
             yield [row.get(name) for name in names]
 
@@ -183,7 +186,7 @@ class TableEntities(EntityAdapter, Generic[T]):
 
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
         columns = [self._columns.get(name, _absent) for name in names]
-        for item in islice(self._objects(), start, stop):
+        for item in list(islice(self._objects(), start, stop)):
             yield [column(item, now) for column in columns]
 
     def find(self, key: str, value: str, now: float) -> Attributes | None:

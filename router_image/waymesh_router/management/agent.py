@@ -7,7 +7,6 @@ schema -> adapter -> reply. Errors of any kind become a status code; the router 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from waymesh_amqp.message import Message
@@ -27,6 +26,7 @@ from waymesh_router.management.errors import (
     not_found,
     not_implemented,
 )
+from waymesh_router.management.query import Query, without_secrets
 from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
@@ -38,10 +38,6 @@ Log = Callable[[str, str], None]
 RecentLog = Callable[["int | None"], Sequence[Sequence[Any]]]
 """Recent log lines, the last `limit` of them: [module, level, text, file, line, epoch seconds]."""
 
-REQUEST_WORK = 2000
-"""What a request costs of its connection's budget, all that it has in a turn of the loop: one request a turn is served
-for each connection, and those of others in between."""
-_HIDDEN = "*******"
 _NODE = {"name": "self", "identity": "self", "type": MANAGEMENT_TYPE}
 
 
@@ -81,22 +77,47 @@ class Agent:
             "DELETE": self._delete,
         }
 
-    def handle(self, request: Message, now: float, host_values: bool = False) -> Message | None:
+    def handle(
+        self,
+        request: Message,
+        now: float,
+        host_values: bool = False,
+        later: Callable[[LongQuery], None] | None = None,
+    ) -> Message | None:
         """Answer a request; None when it asks for no reply, and then nothing is done either, as in Dispatch.
 
-        `host_values`: the request may name files and environment variables of the router's machine.
+        `host_values`: the request may name files and environment variables of the router's machine. `later`: called
+        with a query of many rows, which its owner is to finish by and by; None is returned then, too.
         """
         if not request.reply_to:
             return None
+        return self._guarded(request, lambda: self._answer(request, now, host_values, later))
+
+    def go_on(self, request: Message, query: Query) -> Message | None:
+        """Read a slice of a long query; the reply, or None while there is more to read."""
+        return self._guarded(request, lambda: None if query.step() else _reply(request, OK, "OK", query.body()))
+
+    def _answer(
+        self, request: Message, now: float, host_values: bool, later: Callable[[LongQuery], None] | None
+    ) -> Message | None:
+        status, body = self._perform(read_request(request, host_values), now)
+        if isinstance(body, Query):
+            while body.step():
+                if later is not None:
+                    later(LongQuery(self, request, body))
+                    return None
+            body = body.body()
+        return _reply(request, status, STATUS_TEXT[status], body)
+
+    def _guarded(self, request: Message, answer: Callable[[], Message | None]) -> Message | None:
         try:
-            status, body = self._perform(read_request(request, host_values), now)
+            return answer()
         except ManagementError as error:
             return self._failure(request, error.status, error.description)
         except SchemaError as error:
             return self._failure(request, BAD_REQUEST, str(error))
         except Exception as error:  # noqa: BLE001 - the edge: a faulty adapter must not disturb the router
             return self._failure(request, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
-        return _reply(request, status, STATUS_TEXT[status], body)
 
     def configure(self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True) -> str:
         """Check and create an entity of the configuration; returns its identity. CREATE takes the same path.
@@ -147,18 +168,18 @@ class Agent:
             raise forbidden(f"{kind.name} cannot be created")
         identity = self.configure(kind.name, attributes, request.host_values)
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
-        return CREATED, _without_secrets(kind, row)
+        return CREATED, without_secrets(kind, row)
 
     def _read(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
-        return OK, _without_secrets(adapter.entity_type, row)
+        return OK, without_secrets(adapter.entity_type, row)
 
     def _update(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
         kind = adapter.entity_type
         if "UPDATE" not in kind.operations:
             raise forbidden(f"{kind.name} cannot be updated")
-        shown = _without_secrets(kind, row)
+        shown = without_secrets(kind, row)
         # Clients send back all they have read: an attribute that keeps its value is no change (and no error).
         values = validate_update(kind, request.body, shown)
         changed = {name: value for name, value in values.items() if shown.get(name) != value}
@@ -168,7 +189,7 @@ class Agent:
             adapter.update(row["identity"], changed)
         # A connection whose adminStatus became "deleted" may be gone by now.
         after = adapter.find("identity", row["identity"], now) or {**row, **changed}
-        return OK, _without_secrets(kind, after)
+        return OK, without_secrets(kind, after)
 
     def _delete(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
@@ -226,17 +247,10 @@ class Agent:
 
     # Operations on the management node.
 
-    def _query(self, request: Request, now: float) -> Any:
+    def _query(self, request: Request, now: float) -> Query:
         kind = None if request.entity_type is None else entity_type(request.entity_type)
         adapters = list(self.adapters.values()) if kind is None else self._of_type(kind)
-        names = _query_names(request, kind, adapters)
-        stop = None if request.count is None else request.offset + request.count
-        if len(adapters) == 1:
-            results = _select(adapters[0], names, now, request.offset, stop)
-        else:
-            parts = (_select(adapter, names, now, 0, None) for adapter in adapters)
-            results = list(chain.from_iterable(parts))[request.offset : stop]
-        return {"attributeNames": names, "results": results}
+        return Query(request, kind, adapters, now)
 
     def _described(self, request: Request) -> EntityType | None:
         return None if request.entity_type is None else entity_type(request.entity_type)
@@ -255,6 +269,19 @@ class Agent:
         return _reply(request, status, text, {})
 
 
+class LongQuery:
+    """A query that has more rows than one slice."""
+
+    def __init__(self, agent: Agent, request: Message, query: Query) -> None:
+        self._agent = agent
+        self._request = request
+        self._query = query
+
+    def step(self) -> Message | None:
+        """Read one more slice; the reply, or None while there is more to read."""
+        return self._agent.go_on(self._request, self._query)
+
+
 def _reply(request: Message, status: int, text: str, body: Any) -> Message:
     correlation = request.correlation_id if request.correlation_id is not None else request.message_id
     properties = {"statusCode": Int(status), "statusDescription": text}
@@ -265,42 +292,6 @@ def _reply(request: Message, status: int, text: str, body: Any) -> Message:
         body=body,
         body_kind="value",
     )
-
-
-def _query_names(request: Request, kind: EntityType | None, adapters: Sequence[EntityAdapter]) -> list[str]:
-    """Names asked for, or all there are. Raises 404 for a name that no queried type has, as Dispatch does."""
-    asked = request.body.get("attributeNames") or []
-    if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
-        raise bad_request("'attributeNames' must be a list of strings")
-    types = [adapter.entity_type for adapter in adapters]
-    if kind is not None:
-        types.append(kind)
-    known = dict.fromkeys(name for one in types for name in one.attributes)
-    renamed = {old: new for one in types for old, new in one.deprecated_names.items()}
-    unknown = [str(name) for name in asked if name not in known and name not in renamed]
-    if unknown:
-        raise not_found(f"unknown attributes {unknown}" + (f" for type {kind.name}" if kind else ""))
-    return [str(name) for name in asked] or list(known)
-
-
-def _select(adapter: EntityAdapter, names: list[str], now: float, start: int, stop: int | None) -> list[list[Any]]:
-    """Rows of values in the order of `names`, which may be former names of attributes. Secrets are not shown."""
-    kind = adapter.entity_type
-    current = [kind.deprecated_names.get(name, name) for name in names]
-    rows = list(adapter.select(current, now, start, stop))
-    hidden = [n for n, name in enumerate(current) if name in kind.attributes and kind.attributes[name].hidden]
-    for row in rows if hidden else ():
-        for position in hidden:
-            if row[position] is not None:
-                row[position] = _HIDDEN
-    return rows
-
-
-def _without_secrets(kind: EntityType, row: Attributes) -> Attributes:
-    return {
-        name: _HIDDEN if value is not None and name in kind.attributes and kind.attributes[name].hidden else value
-        for name, value in row.items()
-    }
 
 
 def _text_of(ids: Mapping[str, str]) -> str:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 BUFFER_BYTES = 262144
-TURN_BUDGET = cython.declare(cython.longlong, 2000)
-"""Work that a connection may do in one go; see `Connection.budget`. That is a few milliseconds of transfers, or two
-attaches."""
+TURN_BUDGET = cython.declare(cython.longlong, 1000)
+"""Work that a connection may do in one turn; see `Connection.budget`. That is about a millisecond of transfers, or one
+attach."""
 WHOLE_BUDGET = cython.declare(cython.longlong, 1 << 62)
 CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 16384)
 """What is left for later turns is handed to the engine in pieces like this, so that little is copied in each turn."""
