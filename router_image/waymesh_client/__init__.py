@@ -1,1 +1,1 @@
-"""Management client and command-line tools, on python-qpid-proton."""
+"""Management client, `waymesh stat` and `waymesh manage`, on python-qpid-proton."""

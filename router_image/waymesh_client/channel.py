@@ -1,4 +1,4 @@
-"""A blocking request-reply channel to one router, on proton: connection, links, and errors in words of our own."""
+"""A blocking request-reply channel to one router, on proton: connection, links and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """SASL of a connection; `mechanisms` are separated by blanks, None means all we know."""
+    """SASL of a connection; `mechanisms` are separated by blanks, None: all supported ones."""
 
     mechanisms: str | None = None
     user: str | None = None

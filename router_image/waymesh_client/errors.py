@@ -1,14 +1,14 @@
-"""Errors of the management client; all are `ClientError`, and their text is fit for a person."""
+"""Errors of the management client. All are `ClientError`; their text is for users."""
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """Anything that went wrong between us and a router."""
+    """Base of all errors."""
 
 
 class ConnectionFailed(ClientError):
-    """No connection to the router, or it broke."""
+    """The connection could not be opened, or was lost."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(f"cannot reach a router at {host}:{port}: {reason}")
@@ -18,15 +18,15 @@ class ConnectionFailed(ClientError):
 
 
 class NoRoute(ClientError):
-    """The management address cannot be reached: no such router in the network, say."""
+    """The management address cannot be reached, for example because there is no such router."""
 
 
 class RequestTimeout(ClientError):
-    """The router took the connection but did not answer in time."""
+    """The router accepted the connection but did not reply in time."""
 
 
 class BadReply(ClientError):
-    """The answer is not a reply of AMQP Management."""
+    """The reply does not conform to AMQP Management."""
 
 
 class ManagementError(ClientError):

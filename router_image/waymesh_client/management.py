@@ -115,7 +115,7 @@ class ManagementClient:
         """Management addresses of all routers of the network, this one too; empty for a standalone router."""
         reply = self.node_operation("GET-MGMT-NODES")
         if not isinstance(reply, list):
-            raise BadReply("the list of management nodes is no list")
+            raise BadReply("the list of management nodes is not a list")
         return [str(node) for node in reply]
 
     def node_operation(self, operation: str, **properties: Any) -> Any:
@@ -141,7 +141,7 @@ class ManagementClient:
         )
         names, results = _map(reply).get("attributeNames"), reply.get("results")
         if not isinstance(names, list) or not isinstance(results, list):
-            raise BadReply("a reply to QUERY without attributeNames and results")
+            raise BadReply("a reply to QUERY has no attributeNames or results")
         return names, results
 
 
@@ -166,7 +166,7 @@ def _body(reply: proton.Message) -> Any:
     properties = {} if sent is None else sent
     status = properties.get("statusCode")
     if not isinstance(status, int):
-        raise BadReply("a reply without statusCode")
+        raise BadReply("the reply has no statusCode")
     if not 200 <= status <= 299:
         raise ManagementError(int(status), str(properties.get("statusDescription") or "no description"))
     return _plain(reply.body)
@@ -174,7 +174,7 @@ def _body(reply: proton.Message) -> Any:
 
 def _map(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise BadReply("the body of the reply is no map")
+        raise BadReply("the body of the reply is not a map")
     return value
 
 

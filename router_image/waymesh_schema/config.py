@@ -81,7 +81,7 @@ def _uncompressed(filename: str, data: bytes) -> bytes:
     try:
         return gzip.decompress(data)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ConfigError(filename, 0, f"is no gzip file: {error}") from None
+        raise ConfigError(filename, 0, f"is not a gzip file: {error}") from None
 
 
 def _json_sections(text: str, filename: str) -> list[Section]:
@@ -106,7 +106,7 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
     except SchemaError as error:
         raise ConfigError(filename, section.line, str(error)) from None
     if not entity.configurable:
-        raise ConfigError(filename, section.line, f"{section.name}: is not for configuration files")
+        raise ConfigError(filename, section.line, f"{section.name}: cannot be in a configuration file")
     try:
         attributes = validate_create(entity, section.attributes)
     except SchemaError as error:
@@ -131,7 +131,7 @@ def _policy_folder(policy: ConfigEntry) -> list[ConfigEntry]:
     for path in sorted(Path(folder).glob("*.json")):
         for section in _json_sections(_read(str(path)), str(path)):
             if section.name != "vhost":
-                raise ConfigError(str(path), section.line, f"{section.name}: a policy folder holds only vhosts")
+                raise ConfigError(str(path), section.line, f"{section.name}: a policy folder may only contain vhosts")
             found.append(_entry(section, str(path)))
     return found
 
@@ -163,7 +163,7 @@ def _check_unique(entries: Sequence[ConfigEntry]) -> None:
             if first is not entry:
                 what = f"{entry.type.name} {name}: {value!r}" if name else f"{entry.type.name}:"
                 where = f"line {first.line}" + (f" of {first.filename}" if first.filename != entry.filename else "")
-                raise ConfigError(entry.filename, entry.line, f"{what} is there already, at {where}")
+                raise ConfigError(entry.filename, entry.line, f"{what} already exists at {where}")
 
 
 def _check_references(entries: Sequence[ConfigEntry]) -> None:

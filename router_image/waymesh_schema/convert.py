@@ -1,4 +1,4 @@
-"""From what files and requests hold to values of an attribute's type; a refusal is a ValueError with its reason."""
+"""Converts values of files and requests to the type of an attribute. Raises ValueError with the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from .model import BOOLEAN, ENTITY_ID, ENUM, INTEGER, LIST, MAP, NAMES, PATH, PORT, PROPERTIES, STRING, Attribute
 
 WELL_KNOWN_PORTS: Mapping[str, int] = {"amqp": 5672, "amqps": 5671, "http": 80, "https": 443}
-"""Ports of the service names that we know ourselves; other names are for the system's table, at run time."""
+"""Ports of known service names; others are looked up in the system's table at run time."""
 
 _WORDS = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
@@ -21,7 +21,7 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
 def convert(attribute: Attribute, value: Any) -> Any:
-    """The value as one of the attribute's type; raises ValueError with the reason when it cannot be."""
+    """The value converted to the attribute's type. Raises ValueError with the reason."""
     return _CONVERTERS[attribute.type](attribute, value)
 
 
@@ -35,7 +35,7 @@ def _string(attribute: Attribute, value: Any) -> str:
         raise ValueError("must be a string" + ("" if attribute.hidden else f", not {_show(value)}"))
     text = str(value)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("has a character that no text may hold, NUL or half of a surrogate pair")
+        raise ValueError("contains NUL or half of a surrogate pair")
     return text
 
 
@@ -107,7 +107,7 @@ def _properties(attribute: Attribute, value: Any) -> dict[str, Any]:
         if not key.isascii():
             raise ValueError(f"key {key!r} must be ASCII")
         if key.startswith(("qd.", "x-opt-qd.")) or key in _RESERVED_PROPERTIES:
-            raise ValueError(f"key {key!r} is the router's own")
+            raise ValueError(f"key {key!r} is reserved for the router")
     return properties
 
 

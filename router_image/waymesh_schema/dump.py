@@ -35,7 +35,7 @@ def _entity(entity: EntityType) -> dict[str, Any]:
 
 
 def _attribute(attribute: Attribute) -> dict[str, Any]:
-    """What there is to say of the attribute; facts that are false or absent are left out."""
+    """Description of the attribute, without false or absent facts."""
     kind: str | list[str] = _WIRE_TYPES.get(attribute.type, attribute.type)
     facts = {
         "required": attribute.required,

@@ -25,9 +25,9 @@ def load(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise JsonError(error.lineno, f"no valid JSON: {error.msg} at column {error.colno}") from None
+        raise JsonError(error.lineno, f"invalid JSON: {error.msg} at column {error.colno}") from None
     except ValueError as error:
-        raise JsonError(1, f"no valid JSON: {error}") from None
+        raise JsonError(1, f"invalid JSON: {error}") from None
 
 
 def elements(text: str) -> list[tuple[int, Any]]:
@@ -74,4 +74,4 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")

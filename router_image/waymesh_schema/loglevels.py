@@ -24,7 +24,7 @@ def parse_levels(expression: str) -> frozenset[str] | None:
     for term in terms:
         level = term.removesuffix("+")
         if level not in LOG_LEVELS:
-            raise ValueError(f"{term!r} is no log level; levels are {', '.join(LOG_LEVELS)} (with + for: and above)")
+            raise ValueError(f"{term!r} is not a log level; use {', '.join(LOG_LEVELS)}, with + for a level and above")
         first = LOG_LEVELS.index(level)
         enabled.update(LOG_LEVELS[first:] if term.endswith("+") else (level,))
     return frozenset(enabled)

@@ -1,5 +1,5 @@
-"""What routers tell Prometheus: names, types, labels. One table for the exporter, the documentation, and whoever checks
-dashboards and alert rules. The names `qdr_*` are those of qdrouterd, which calls gauges `_total`, too."""
+"""Prometheus metrics of a router: names, types and labels, for the exporter, the documentation and the checks of
+dashboards and alert rules. The names `qdr_*` are those of qdrouterd, which also uses `_total` for gauges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 NAMES = 200
-"""Most addresses, and most autolinks, that get series of their own: the busiest addresses, the first autolinks."""
+"""Maximum number of addresses (the busiest) and of autolinks (the first) with series of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ def _metrics(*rows: Metric) -> dict[str, Metric]:
 METRICS = _metrics(
     Metric("qdr_connections_total", GAUGE, "Connections."),
     Metric("qdr_links_total", GAUGE, "Links."),
-    Metric("qdr_addresses_total", GAUGE, "Addresses that the router knows."),
-    Metric("qdr_routers_total", GAUGE, "Other routers that it knows."),
+    Metric("qdr_addresses_total", GAUGE, "Known addresses."),
+    Metric("qdr_routers_total", GAUGE, "Other routers in the mesh."),
     Metric("qdr_link_routes_total", GAUGE, "Link routes."),
     Metric("qdr_auto_links_total", GAUGE, "Autolinks."),
     Metric("qdr_presettled_deliveries_total", COUNTER, "Pre-settled deliveries."),
@@ -53,15 +53,15 @@ METRICS = _metrics(
     Metric("qdr_deliveries_stuck_total", GAUGE, "Deliveries unsettled now for more than 10 s."),
     Metric("qdr_links_blocked_total", GAUGE, "Links that have had no credit for more than 10 s."),
     Metric("qdr_deliveries_redirected_to_fallback_total", COUNTER, "Deliveries to a fallback destination."),
-    Metric("waymesh_router_info", GAUGE, "1.", ("id", "mode", "version")),
+    Metric("waymesh_router_info", GAUGE, "Always 1; the labels describe the router.", ("id", "mode", "version")),
     Metric("waymesh_uptime_seconds", GAUGE, "Time since the start."),
-    Metric("waymesh_buffered_bytes", GAUGE, "Bytes of messages that wait here for consumers."),
-    Metric("waymesh_links_held", GAUGE, "Links of senders that get no credit while too many bytes wait."),
-    Metric("waymesh_memory_bytes", GAUGE, "Memory that the process holds."),
-    Metric("waymesh_internal_errors_total", COUNTER, "Errors of the router's own code, each one in its log."),
-    Metric("waymesh_draining", GAUGE, "1 while the router hands its clients over."),
+    Metric("waymesh_buffered_bytes", GAUGE, "Bytes of messages that wait for consumers."),
+    Metric("waymesh_links_held", GAUGE, "Links whose sessions are held because too many of their bytes wait."),
+    Metric("waymesh_memory_bytes", GAUGE, "Resident memory of the process."),
+    Metric("waymesh_internal_errors_total", COUNTER, "Errors in the router's own code; each is logged."),
+    Metric("waymesh_draining", GAUGE, "1 while the router drains."),
     Metric("waymesh_unsettled_deliveries", GAUGE, "Deliveries of clients that wait for an outcome or a consumer."),
-    Metric("waymesh_deliveries_total", COUNTER, "Deliveries that ended so.", ("outcome",)),
+    Metric("waymesh_deliveries_total", COUNTER, "Deliveries by outcome.", ("outcome",)),
     Metric(
         "waymesh_address_deliveries_total",
         COUNTER,
@@ -70,35 +70,35 @@ METRICS = _metrics(
     ),
     Metric("waymesh_address_consumers", GAUGE, "Consumers of an address at this router.", ("address", "phase")),
     Metric("waymesh_address_producers", GAUGE, "Producers of an address at this router.", ("address", "phase")),
-    Metric("waymesh_autolinks", GAUGE, "Autolinks in a state.", ("state",)),
+    Metric("waymesh_autolinks", GAUGE, "Autolinks by state.", ("state",)),
     Metric("waymesh_autolink_up", GAUGE, "1 while an autolink is active.", ("name",)),
-    Metric("waymesh_topology_changes_total", COUNTER, "How often the paths to other routers have changed."),
+    Metric("waymesh_topology_changes_total", COUNTER, "Changes of the paths to other routers."),
     Metric(
         "waymesh_policy_denied_total",
         COUNTER,
-        "Connections and links refused for want of a right, or over a limit.",
+        "Connections and links refused by permission or limit.",
         ("kind",),
     ),
     Metric(
         "waymesh_tls_certificate_not_after_seconds",
         GAUGE,
-        "When the certificate of an sslProfile ends, since 1970.",
+        "Expiry of the certificate of an sslProfile, in seconds since 1970.",
         ("profile",),
     ),
-    Metric("waymesh_users_refused", GAUGE, "Lines of the user file that cannot be used: their users cannot log in."),
-    Metric("waymesh_metrics_names_limit", GAUGE, "Most addresses, and most autolinks, that have series of their own."),
-    Metric("waymesh_metrics_left_out", GAUGE, "Addresses and autolinks that have none, being more."),
+    Metric("waymesh_users_refused", GAUGE, "Invalid lines of the user file; their users cannot log in."),
+    Metric("waymesh_metrics_names_limit", GAUGE, "Maximum number of addresses, and of autolinks, with series."),
+    Metric("waymesh_metrics_left_out", GAUGE, "Addresses and autolinks beyond this limit."),
     Metric(
         "waymesh_delivery_settle_seconds",
         HISTOGRAM,
-        "From the arrival of a delivery at its first router to its outcome: estimated from samples, with telemetry on.",
+        "Time from the arrival of a delivery at its ingress router to its outcome; needs telemetry.",
         ("le",),
     ),
-    Metric("waymesh_telemetry_records_total", COUNTER, "Telemetry records made, with telemetry on.", ("kind",)),
+    Metric("waymesh_telemetry_records_total", COUNTER, "Telemetry records made; needs telemetry.", ("kind",)),
     Metric(
         "waymesh_telemetry_dropped_total",
         COUNTER,
-        "Records lost: backlog (the writer was behind), disk (it did not take them), room (made for newer ones).",
+        "Lost records: backlog (writer too slow), disk (write failed), room (deleted for newer ones).",
         ("kind", "reason"),
     ),
 )

@@ -1,4 +1,4 @@
-"""What the table is made of: attributes, entity types, and short constructors for the common kinds of attribute."""
+"""Attributes, entity types, and short constructors for the common kinds of attribute."""
 
 from __future__ import annotations
 

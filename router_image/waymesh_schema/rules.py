@@ -21,14 +21,14 @@ def apply_rules(entity: str, values: Values) -> None:
 def _one_address(entity: str, values: Values) -> None:
     prefix, pattern = values["prefix"], values["pattern"]
     if prefix and pattern:
-        raise SchemaError(entity, "pattern", "prefix and pattern cannot stand together")
+        raise SchemaError(entity, "pattern", "prefix and pattern exclude each other")
     if not prefix and not pattern:
         raise SchemaError(entity, "prefix", "one of prefix and pattern is required")
 
 
 def _one_container(entity: str, values: Values) -> None:
     if values["connection"] and values["containerId"]:
-        raise SchemaError(entity, "containerId", "connection and containerId cannot stand together")
+        raise SchemaError(entity, "containerId", "connection and containerId exclude each other")
 
 
 def _router_id(entity: str, values: Values) -> None:
@@ -64,7 +64,7 @@ def _connector_port(entity: str, values: Values) -> None:
 
 def _open_container_id(entity: str, values: Values) -> None:
     if values["openContainerId"] and values["role"] == "inter-router":
-        raise SchemaError(entity, "openContainerId", "routers know each other by their ids")
+        raise SchemaError(entity, "openContainerId", "cannot be set for role inter-router")
 
 
 def _policy_dir(entity: str, values: Values) -> None:
@@ -76,7 +76,7 @@ def _policy_dir(entity: str, values: Values) -> None:
 def _source_or_pattern(entity: str, values: Values) -> None:
     for plain, pattern in (("sources", "sourcePattern"), ("targets", "targetPattern")):
         if values[plain] and values[pattern]:
-            raise SchemaError(entity, pattern, f"{plain} and {pattern} cannot stand together")
+            raise SchemaError(entity, pattern, f"{plain} and {pattern} exclude each other")
 
 
 _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {

@@ -1,4 +1,4 @@
-"""The part of the table about what a running router reports: connections, links, addresses, routers, statistics."""
+"""Entities that a running router reports: connections, links, addresses, routers, statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPERATIONAL_ENTITY = base("operationalEntity", "Base of the types that report wh
 
 AMQP_MANAGEMENT = operational(
     "org.amqp.management",
-    "The management node as the AMQP management specification has it.",
+    "The management node of the AMQP Management specification.",
     long_name="org.amqp.management",
     operations=("QUERY", "GET-TYPES", "GET-ANNOTATIONS", "GET-OPERATIONS", "GET-ATTRIBUTES", "GET-MGMT-NODES"),
 )
@@ -38,11 +38,11 @@ MANAGEMENT = operational(
 CONNECTION = operational(
     "connection",
     "One connection of the router.",
-    changeable("adminStatus", ("enabled", "deleted"), "Set to deleted, the connection is closed.", default="enabled"),
-    reported("operStatus", ("up", "closing"), "Whether the connection works or is being closed."),
+    changeable("adminStatus", ("enabled", "deleted"), "Set it to deleted to close the connection.", default="enabled"),
+    reported("operStatus", ("up", "closing"), "Whether the connection is open or closing."),
     reported("protocol", STRING, "Protocol of the connection: amqp."),
-    reported("container", STRING, "Container id of the peer."),
-    reported("opened", BOOLEAN, "The open has been exchanged."),
+    reported("container", STRING, "Container-id of the peer."),
+    reported("opened", BOOLEAN, "Both peers have sent an open."),
     reported("host", STRING, "host:port of the peer; for a connector as configured there."),
     reported("dir", ("in", "out"), "in: accepted by a listener; out: opened by a connector."),
     reported("role", STRING, "Role of the listener or connector."),
@@ -51,17 +51,17 @@ CONNECTION = operational(
     changeable(
         "enableProtocolTrace", BOOLEAN, "Write the frames of this connection to the PROTOCOL log.", default=False
     ),
-    reported("sasl", STRING, "SASL mechanism that was used."),
-    reported("user", STRING, "User that was authenticated."),
+    reported("sasl", STRING, "SASL mechanism."),
+    reported("user", STRING, "Authenticated user."),
     reported("ssl", BOOLEAN, "The connection runs over TLS."),
     reported("sslProto", STRING, "TLS version."),
     reported("sslCipher", STRING, "TLS cipher."),
     reported("sslSsf", INTEGER, "Strength of the cipher in bits."),
     reported("tenant", STRING, "Tenant of the connection, on a listener with multiTenant."),
     reported("properties", MAP, "Properties of the peer's open."),
-    reported("active", BOOLEAN, "On an edge router: this uplink is the one in use."),
-    count("uptimeSeconds", "Seconds since the connection was made."),
-    count("lastDlvSeconds", "Seconds since the last delivery; null when there was none."),
+    reported("active", BOOLEAN, "On an edge router: whether this uplink is in use."),
+    count("uptimeSeconds", "Seconds since the connection was opened."),
+    count("lastDlvSeconds", "Seconds since the last delivery; null if there was none."),
     operations=("UPDATE",),
 )
 
@@ -69,14 +69,14 @@ LINK = operational(
     "router.link",
     "One link of the router, to a client, a broker or another router.",
     changeable("adminStatus", ("enabled", "disabled"), "Whether the link may be used.", default="enabled"),
-    reported("operStatus", ("up", "down", "quiescing", "idle"), "How the link stands."),
+    reported("operStatus", ("up", "down", "quiescing", "idle"), "State of the link."),
     reported("linkName", STRING, "Name of the link in the attach."),
     reported("linkType", ("endpoint", "router-control", "inter-router", "edge-downlink"), "What the link carries."),
-    reported("linkDir", ("in", "out"), "in: deliveries come to the router; out: they go from it."),
+    reported("linkDir", ("in", "out"), "in: the router receives deliveries; out: it sends them."),
     reported("owningAddr", STRING, "Key of the address of the link, with class and phase."),
     reported("connectionId", STRING, "Identity of the connection of the link."),
-    reported("capacity", INTEGER, "Deliveries that may be under way at a time."),
-    reported("peer", STRING, "Identity of the link at the other side of a routed link."),
+    reported("capacity", INTEGER, "Maximum number of unsettled deliveries."),
+    reported("peer", STRING, "Identity of the other link of a routed link."),
     count("undeliveredCount", "Deliveries that wait to be sent."),
     count("unsettledCount", "Deliveries that wait to be settled."),
     count("deliveryCount", "Deliveries so far."),
@@ -92,7 +92,7 @@ LINK = operational(
     count("creditAvailable", "Credit of the link now."),
     reported("zeroCreditSeconds", INTEGER, "Seconds that the link has been without credit."),
     count("settleRate", "Settlements a second, over the last five seconds."),
-    reported("ingressHistogram", LIST, "Deliveries settled here by the router they entered the mesh at."),
+    reported("ingressHistogram", LIST, "Settled deliveries by ingress router."),
     reported("priority", INTEGER, "Priority that the link carries, for inter-router links."),
     operations=("UPDATE",),
 )
@@ -106,7 +106,7 @@ ADDRESS = operational(
         ("flood", "multicast", "closest", "balanced", "linkBalanced", "unavailable"),
         "How deliveries, or attaches, are distributed.",
     ),
-    reported("inProcess", INTEGER, "Consumers within this router."),
+    reported("inProcess", INTEGER, "Consumers inside this router."),
     count("subscriberCount", "Consumers attached to this router."),
     count("remoteCount", "Other routers with consumers."),
     count("containerCount", "Connected containers that serve the address."),
@@ -114,26 +114,26 @@ ADDRESS = operational(
     count("deliveriesIngress", "Deliveries that entered the mesh at this router."),
     count("deliveriesEgress", "Deliveries that left the mesh at this router."),
     count("deliveriesTransit", "Deliveries passed on to another router."),
-    count("deliveriesToContainer", "Deliveries to consumers within this router."),
-    count("deliveriesFromContainer", "Deliveries that came from this router itself."),
+    count("deliveriesToContainer", "Deliveries to consumers inside this router."),
+    count("deliveriesFromContainer", "Deliveries sent by this router itself."),
     count("deliveriesIngressRouteContainer", "Deliveries that came from route containers."),
     count("deliveriesEgressRouteContainer", "Deliveries that went to route containers."),
     count("deliveriesRedirectedToFallback", "Deliveries sent to the fallback destination."),
     reported("transitOutstanding", LIST, "Unsettled deliveries by router, for balanced distribution."),
     reported("trackedDeliveries", INTEGER, "Deliveries counted in transitOutstanding."),
-    reported("priority", INTEGER, "Priority of all messages sent here, in place of their own; -1 when not configured."),
+    reported("priority", INTEGER, "Priority of messages to the address, instead of their own; -1 if not configured."),
 )
 
 NODE = operational(
     "router.node",
     "One router of the mesh, as this router sees it.",
     reported("id", STRING, "Identity of the router."),
-    reported("protocolVersion", INTEGER, "Version of the inter-router protocol that it speaks."),
-    reported("instance", INTEGER, "Number that changes with each start of it."),
+    reported("protocolVersion", INTEGER, "Version of its inter-router protocol."),
+    reported("instance", INTEGER, "Number that changes with each start of the router."),
     reported("linkState", LIST, "Its neighbours."),
-    reported("nextHop", STRING, "Neighbour on the way to it; null for neighbours and for this router."),
-    reported("validOrigins", LIST, "Routers whose multicast messages come to it through this router."),
-    reported("address", STRING, "Address of it in the mesh."),
+    reported("nextHop", STRING, "Next hop on the path to it; null for neighbours and for this router."),
+    reported("validOrigins", LIST, "Routers whose path to it leads through this router."),
+    reported("address", STRING, "Its address in the mesh."),
     reported("routerLink", ENTITY_ID, "Link to it, for neighbours."),
     reported("cost", INTEGER, "Total cost of the path to it."),
     reported("lastTopoChange", INTEGER, "When its neighbourhood last changed, in seconds since 1970."),
@@ -146,8 +146,8 @@ ALLOCATOR = operational(
     reported("typeName", STRING, "Type of the objects."),
     reported("typeSize", INTEGER, "Bytes of one object."),
     reported("transferBatchSize", INTEGER, "Objects moved at a time between pools."),
-    count("localFreeListMax", "Most free objects kept by a thread."),
-    count("globalFreeListMax", "Most free objects kept by all."),
+    count("localFreeListMax", "Maximum number of free objects of a thread."),
+    count("globalFreeListMax", "Maximum number of free objects."),
     count("totalAllocFromHeap", "Objects allocated so far."),
     count("totalFreeToHeap", "Objects freed so far."),
     count("heldByThreads", "Objects in use."),
@@ -157,13 +157,13 @@ ALLOCATOR = operational(
 
 LOG_STATS = operational(
     "logStats",
-    "How many lines of each level one log module has written.",
+    "Number of lines that a log module has written, by level.",
     *(count(f"{level}Count", f"Lines of level {level}.") for level in LOG_LEVELS),
 )
 
 VHOST_STATS = operational(
     "vhostStats",
-    "Connections of one vhost, and what its policy refused.",
+    "Connections of one vhost, and refusals by its policy.",
     reported("hostname", STRING, "Name of the vhost."),
     count("connectionsApproved", "Connections accepted."),
     count("connectionsDenied", "Connections refused."),

@@ -1,4 +1,4 @@
-"""The part of the table about the router itself: router, log, and how addresses and links are routed."""
+"""Entities of the router itself: router, log, and how addresses and links are routed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ MOST_BYTES = 1 << 50
 
 ROUTER = configuration(
     "router",
-    "The router itself: who it is, how it takes part in a mesh, and its counters.",
+    "The router: identity, role in the mesh, settings and counters.",
     setting(
         "id",
         STRING,
-        "Identity of the router, unique in the mesh; needed except in standalone mode.",
+        "Router id, unique in the mesh; required except in standalone mode.",
         deprecated_name="routerId",
     ),
     setting(
         "mode",
         ("standalone", "interior"),
-        "standalone: no other routers; interior: full member of the mesh.",
+        "standalone: without other routers; interior: part of a mesh.",
         default="standalone",
     ),
-    reported("area", STRING, "Routing area; there is one, named 0."),
+    reported("area", STRING, "Routing area, always 0."),
     reported("version", STRING, "Version of the router software."),
-    reported("hostName", STRING, "Name of the machine the router runs on."),
+    reported("hostName", STRING, "Host name of the router's machine."),
     setting(
         "helloIntervalSeconds",
         INTEGER,
@@ -41,7 +41,7 @@ ROUTER = configuration(
     setting(
         "helloMaxAgeSeconds",
         INTEGER,
-        "A neighbour silent for so many seconds counts as lost.",
+        "Seconds without data after which a neighbour is lost.",
         default=3,
         minimum=1,
         deprecated_name="helloMaxAge",
@@ -65,7 +65,7 @@ ROUTER = configuration(
     setting(
         "remoteLsMaxAgeSeconds",
         INTEGER,
-        "Link state of a remote router is dropped after so many silent seconds.",
+        "Seconds after which the link state of a silent router is dropped.",
         default=60,
         minimum=1,
         deprecated_name="remoteLsMaxAge",
@@ -73,10 +73,10 @@ ROUTER = configuration(
     setting(
         "mobileAddrMaxAge",
         INTEGER,
-        "Had a meaning in old versions of Qpid Dispatch.",
+        "Not used; known from old versions of Qpid Dispatch.",
         deprecated=True,
         minimum=0,
-        only_default="it has no effect in any router of today: leave it out",
+        only_default="it has no effect any more; remove it",
     ),
     setting(
         "workerThreads",
@@ -84,32 +84,32 @@ ROUTER = configuration(
         "Threads that handle messages.",
         default=1,
         minimum=1,
-        only_default="a router works on one thread: leave it out, and run more routers where one is not enough",
+        only_default="a router uses one thread; remove it, and run more routers for more load",
     ),
     setting(
         "debugDumpFile",
         PATH,
         "File for debug output.",
         deprecated_name="debugDump",
-        only_default="this router writes no debug output to a file of its own: use the entity log",
+        only_default="debug output to a file is not supported; use the entity log",
     ),
-    setting("saslConfigDir", PATH, "Folder of the SASL configuration.", deprecated_name="saslConfigPath"),
+    setting("saslConfigDir", PATH, "Folder with the SASL configuration.", deprecated_name="saslConfigPath"),
     setting("saslConfigName", STRING, "Name of the SASL configuration, without its .conf ending.", default="qdrouterd"),
     setting(
         "allowUnsettledMulticast",
         BOOLEAN,
-        "Unsettled deliveries to multicast addresses are taken.",
+        "Accept unsettled deliveries to multicast addresses.",
         default=True,
-        only_default="unsettled deliveries to multicast addresses are always taken: leave it out",
+        only_default="unsettled deliveries to multicast addresses are always accepted; remove it",
     ),
     setting(
         "allowResumableLinkRoute",
         BOOLEAN,
-        "Whether links may be link-routed whose terminus outlives the connection: with a timeout, or with expiry "
-        "policy connection-close or never.",
+        "Allow link routing of links whose terminus outlives the connection: with a timeout, or with the expiry policy "
+        "connection-close or never.",
         default=True,
     ),
-    setting("timestampsInUTC", BOOLEAN, "Write log times in UTC and not in local time.", default=False),
+    setting("timestampsInUTC", BOOLEAN, "Write log times in UTC instead of local time.", default=False),
     setting("timestampFormat", STRING, "strftime format of log times."),
     setting(
         "defaultDistribution",
@@ -120,9 +120,9 @@ ROUTER = configuration(
     setting(
         "maxBufferedBytes",
         INTEGER,
-        "Bytes of messages that may wait here for consumers before clients that bring more are held (their session "
-        "windows stay closed until half of it is free); 0: a quarter of the memory that the process may use, at least "
-        "16 MiB and at most 1 GiB.",
+        "Maximum size of all waiting messages, in bytes. Beyond it, clients are held: their session windows stay "
+        "closed until half of it is free. 0: a quarter of the memory that the process may use, at least 16 MiB and at "
+        "most 1 GiB.",
         default=0,
         minimum=0,
         maximum=MOST_BYTES,
@@ -130,7 +130,7 @@ ROUTER = configuration(
     setting(
         "maxBufferedBytesPerConnection",
         INTEGER,
-        "The same for what one connection brought; 0: a quarter of maxBufferedBytes.",
+        "The same for messages of one connection; 0: a quarter of maxBufferedBytes.",
         default=0,
         minimum=0,
         maximum=MOST_BYTES,
@@ -138,31 +138,31 @@ ROUTER = configuration(
     setting(
         "maxBufferedBytesPerLink",
         INTEGER,
-        "The same for what one link brought; 0: a sixteenth of maxBufferedBytes, at most 8 MiB.",
+        "The same for messages of one link; 0: a sixteenth of maxBufferedBytes, at most 8 MiB.",
         default=0,
         minimum=0,
         maximum=MOST_BYTES,
     ),
-    setting("metadata", STRING, "Free text shown by tools; the router does nothing with it."),
+    setting("metadata", STRING, "Free text, shown by tools; the router does not use it."),
     changeable(
         "draining",
         BOOLEAN,
-        "Set to yes, the router hands its clients over to others: it takes no new ones and no messages, and closes the "
-        "old ones when all is settled. Set to no, it serves as before.",
+        "yes: hand clients over to other routers: accept no new clients and no messages, and close connections when "
+        "all deliveries are settled. no: serve clients again.",
         default=False,
     ),
     setting(
         "drainTimeoutSeconds",
         INTEGER,
-        "Seconds that deliveries have to be settled after draining was set.",
+        "Seconds for deliveries to be settled after draining was set.",
         default=30,
         minimum=0,
         update=True,
     ),
     reported(
-        "drainStatus", ("none", "draining", "drained"), "drained: no client is left and nothing is routed through here."
+        "drainStatus", ("none", "draining", "drained"), "drained: the router has no clients and routes nothing."
     ),
-    count("unsettledDeliveries", "Deliveries of clients that wait for an outcome or for a consumer."),
+    count("unsettledDeliveries", "Deliveries of clients that wait for an outcome or a consumer."),
     count("connectionCount", "Open connections."),
     count("linkCount", "Attached links."),
     count("nodeCount", "Other routers known in the mesh."),
@@ -170,7 +170,7 @@ ROUTER = configuration(
     count("linkRouteCount", "Configured link routes."),
     count("autoLinkCount", "Configured autolinks."),
     count("presettledDeliveries", "Pre-settled deliveries handled."),
-    count("droppedPresettledDeliveries", "Pre-settled deliveries dropped for want of room or route."),
+    count("droppedPresettledDeliveries", "Pre-settled deliveries dropped for lack of room or of a consumer."),
     count("acceptedDeliveries", "Deliveries that ended accepted."),
     count("rejectedDeliveries", "Deliveries that ended rejected."),
     count("releasedDeliveries", "Deliveries that ended released."),
@@ -185,26 +185,26 @@ ROUTER = configuration(
     count("deliveriesEgressRouteContainer", "Deliveries that went to route containers."),
     count("deliveriesRedirectedToFallback", "Deliveries sent to a fallback destination."),
     count("linksBlocked", "Links without credit for more than 10 seconds."),
-    count("bufferedBytes", "Bytes of messages that wait here for consumers."),
-    count("linksHeld", "Links whose sessions are held because too many bytes of theirs wait here."),
+    count("bufferedBytes", "Bytes of messages that wait for consumers."),
+    count("linksHeld", "Links whose sessions are held because too many of their bytes wait."),
     count("uptimeSeconds", "Seconds since the router started."),
-    count("memoryUsage", "Bytes of virtual memory of the process; null where the system does not tell."),
+    count("memoryUsage", "Bytes of virtual memory of the process; null if unknown."),
     operations=("UPDATE",),
     singleton=True,
 )
 
 LOG = configuration(
     "log",
-    "What one log module writes, and where. The module DEFAULT stands for all that say nothing themselves.",
-    setting("module", LOG_MODULES, "Log module that the settings are for.", required=True, unique=True),
+    "What a log module writes, and where. The module DEFAULT has the settings for all others.",
+    setting("module", LOG_MODULES, "Name of the log module.", required=True, unique=True),
     setting(
         "enable",
         STRING,
-        "Levels to write, by comma, with + for: and above; none for nothing; default for what DEFAULT says.",
+        "Levels to write, by comma; info+ means info and above; none: nothing; default: as in module DEFAULT.",
         default="default",
         update=True,
     ),
-    setting("includeTimestamp", BOOLEAN, "Begin each line with the time.", update=True, deprecated_name="timestamp"),
+    setting("includeTimestamp", BOOLEAN, "Start each line with the time.", update=True, deprecated_name="timestamp"),
     setting(
         "includeSource", BOOLEAN, "End each line with the source file and line.", update=True, deprecated_name="source"
     ),
@@ -219,67 +219,67 @@ LOG = configuration(
     operations=("UPDATE",),
 )
 
-_PREFIX = "Addresses equal to this, or that go on after it with a separator. Not together with pattern."
+_PREFIX = "Addresses that are equal to this or continue it after a separator. Not together with pattern."
 _PATTERN = (
-    "Addresses that match token by token, tokens parted by . or /: * is any one token, # any number of tokens. "
+    "Addresses that match token by token, separated by . or /; * matches one token, # any number of tokens. "
     "Not together with prefix."
 )
-_CONTAINER = "Container id of the remote container. Not together with connection."
-_CONNECTION = "Name of the connector or listener whose connections are meant. Not together with containerId."
+_CONTAINER = "Container-id of the remote container. Not together with connection."
+_CONNECTION = "Name of the connector or listener of the connection. Not together with containerId."
 
 ADDRESS = configuration(
     "router.config.address",
-    "How message-routed deliveries of the matching addresses are distributed.",
+    "How messages to matching addresses are distributed.",
     setting("prefix", STRING, _PREFIX, unique=True),
     setting("pattern", STRING, _PATTERN, unique=True),
-    setting("distribution", DISTRIBUTIONS, "Which consumers get a delivery.", default="balanced"),
+    setting("distribution", DISTRIBUTIONS, "Which consumers get a message.", default="balanced"),
     setting(
         "waypoint",
         BOOLEAN,
-        "Route through a broker queue: producers send to phase 0, consumers read phase 1.",
+        "Route through a broker's queue: producers send to phase 0, consumers receive from phase 1.",
         default=False,
     ),
     setting(
-        "ingressPhase", INTEGER, "Phase for producers, in place of the one that waypoint gives.", minimum=0, maximum=9
+        "ingressPhase", INTEGER, "Phase for producers, instead of the one that waypoint sets.", minimum=0, maximum=9
     ),
     setting(
-        "egressPhase", INTEGER, "Phase for consumers, in place of the one that waypoint gives.", minimum=0, maximum=9
+        "egressPhase", INTEGER, "Phase for consumers, instead of the one that waypoint sets.", minimum=0, maximum=9
     ),
-    setting("priority", INTEGER, "Priority of all messages sent here, in place of their own.", minimum=0, maximum=9),
-    setting("enableFallback", BOOLEAN, "Give undeliverable messages to a fallback destination.", default=False),
+    setting("priority", INTEGER, "Priority of messages to the address, instead of their own.", minimum=0, maximum=9),
+    setting("enableFallback", BOOLEAN, "Send messages without a consumer to the fallback destination.", default=False),
     operations=("CREATE", "DELETE"),
     aliases=("address",),
 )
 
 LINK_ROUTE = configuration(
     "router.config.linkRoute",
-    "Attaches with matching addresses are passed on, link by link, to a remote container.",
+    "Links with matching addresses are connected to a remote container.",
     setting("prefix", STRING, _PREFIX),
     setting("pattern", STRING, _PATTERN),
-    setting("addExternalPrefix", STRING, "Text put before the address towards the remote container."),
-    setting("delExternalPrefix", STRING, "Text taken off the start of the address towards the remote container."),
+    setting("addExternalPrefix", STRING, "Text to add at the start of the address for the remote container."),
+    setting("delExternalPrefix", STRING, "Text to remove at the start of the address for the remote container."),
     setting("containerId", STRING, _CONTAINER),
     setting("connection", STRING, _CONNECTION),
     setting(
-        "distribution", ("linkBalanced",), "How attaches are shared among several destinations.", default="linkBalanced"
+        "distribution", ("linkBalanced",), "How links are distributed over several containers.", default="linkBalanced"
     ),
     setting(
         "direction",
         (*DIRECTIONS, "both"),
-        "in: links of client senders; out: links of client receivers; both: links of either.",
+        "in: client senders; out: client receivers; both.",
         required=True,
         deprecated_name="dir",
     ),
     reported("operStatus", ("inactive", "active"), "active while the remote container is connected."),
-    count("linkCount", "Links that go to the remote container now."),
+    count("linkCount", "Current links to the remote container."),
     operations=("CREATE", "DELETE"),
     aliases=("linkRoute",),
 )
 
 AUTO_LINK = configuration(
     "router.config.autoLink",
-    "A link that the router itself attaches to a remote container whenever that is connected.",
-    setting("address", STRING, "Address of the link within the mesh.", required=True, deprecated_name="addr"),
+    "A link that the router attaches to a remote container whenever it is connected.",
+    setting("address", STRING, "Address of the link in the mesh.", required=True, deprecated_name="addr"),
     setting(
         "direction",
         DIRECTIONS,
@@ -287,27 +287,27 @@ AUTO_LINK = configuration(
         required=True,
         deprecated_name="dir",
     ),
-    setting("phase", INTEGER, "Phase of the address; unless given, 1 for in and 0 for out.", minimum=0, maximum=9),
+    setting("phase", INTEGER, "Phase of the address. Default: 1 for in, 0 for out.", minimum=0, maximum=9),
     setting("containerId", STRING, _CONTAINER),
     setting("connection", STRING, _CONNECTION),
     setting(
         "externalAddress",
         STRING,
-        "Address of the node in the remote container, where it differs.",
+        "Address in the remote container, if it differs.",
         deprecated_name="externalAddr",
     ),
-    setting("fallback", BOOLEAN, "The link is the fallback destination of the address.", default=False),
-    reported("linkRef", STRING, "Identity of the router.link, while there is one."),
+    setting("fallback", BOOLEAN, "Use the link as the fallback destination of the address.", default=False),
+    reported("linkRef", STRING, "Identity of the router.link, if attached."),
     reported(
         "operStatus",
         ("inactive", "attaching", "failed", "active", "quiescing", "idle"),
-        "inactive: not connected; attaching; failed: refused; active: attached; quiescing, idle: running down.",
+        "inactive: not connected; attaching; failed: refused; active: attached; quiescing, idle: being removed.",
     ),
-    reported("lastError", STRING, "Why the last attach failed."),
+    reported("lastError", STRING, "Reason why the last attach failed."),
     changeable(
         "quiescing",
         BOOLEAN,
-        "Take no more messages, and be removed when all under way are settled; false before that takes it back.",
+        "Stop: take no more messages, settle those in progress, then delete the autolink. false cancels it.",
         default=False,
     ),
     operations=("CREATE", "UPDATE", "DELETE"),
@@ -316,10 +316,10 @@ AUTO_LINK = configuration(
 
 CONNECTION_LINK_ROUTE = configuration(
     "router.connection.linkRoute",
-    "A link route that belongs to the connection that created it and goes with it.",
+    "A link route that ends with the connection that created it.",
     setting("pattern", STRING, "Addresses that match token by token.", required=True),
-    setting("direction", DIRECTIONS, "in: links of client senders; out: links of client receivers.", required=True),
-    reported("containerId", STRING, "Container id of the connection's peer."),
+    setting("direction", DIRECTIONS, "in: client senders; out: client receivers.", required=True),
+    reported("containerId", STRING, "Container-id of the connection's peer."),
     operations=("CREATE", "DELETE"),
     configurable=False,
 )

@@ -1,4 +1,4 @@
-"""Text of others within our own lines."""
+"""Foreign text within log lines and errors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ONLY_FROM_FILE = (
     "is only taken from the configuration file, or over a listener with managementFiles: yes, because it names a file "
     "or an environment variable of the router's machine, or gives the right to do so"
 )
-"""What a request is told that names something on the machine of the router."""
+"""Error for a request that names a file or variable of the router's machine."""
 _USER_GROUP = ENTITY_TYPES["vhostUserGroupSettings"]
 
 
@@ -34,7 +34,7 @@ def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, A
     for attribute in entity.attributes.values():
         if attribute.name in given:
             if not attribute.create:
-                raise SchemaError(entity.name, attribute.name, "is reported by the router and cannot be set")
+                raise SchemaError(entity.name, attribute.name, "is read-only")
             values[attribute.name] = _convert(entity, attribute, given[attribute.name])
         elif attribute.create and attribute.name != "type":
             if attribute.required:
@@ -77,7 +77,7 @@ def validate_update(
 
 
 def _refuse_unsupported(entity: EntityType, values: Mapping[str, Any]) -> None:
-    """A setting acts or is refused: nobody is to rely on what this router does not do."""
+    """Refuse settings without support instead of ignoring them."""
     for name, value in values.items():
         attribute = entity.attributes[name]
         if attribute.only_default and value != attribute.default and value != "":
@@ -92,7 +92,7 @@ def _present(entity: EntityType, attrs: Mapping[str, Any], keep_null: bool = Fal
         if name == "type":
             _check_type(entity, value)
         elif name in given:
-            raise SchemaError(entity.name, name, f"is given twice, the second time as {str(written)!r}")
+            raise SchemaError(entity.name, name, f"is given twice, also as {str(written)!r}")
         elif value is not None or keep_null:
             given[name] = value
     return given
@@ -103,7 +103,7 @@ def _attribute_name(entity: EntityType, written: str) -> str:
     if name is not None:
         return name
     near = difflib.get_close_matches(written, entity.attributes, n=1)
-    raise SchemaError(entity.name, written, "no such attribute" + (f"; is {near[0]} meant?" if near else ""))
+    raise SchemaError(entity.name, written, "no such attribute" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def _check_type(entity: EntityType, value: Any) -> None:

@@ -1,8 +1,9 @@
-"""`waymesh`: the commands. What a command needs is imported when it runs, so that each starts quickly."""
+"""`waymesh`: the commands. Each imports what it needs when it runs, so that all start quickly."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,46 +11,23 @@ import typer
 
 from waymesh_operator.errors import ManifestError, WaymeshError
 
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+from .analyze import AnalyzeCommand, analyze
+from .manage import manage
+from .options import Context, FreePorts, Namespace, NoColor, Output, StateDir, as_json, is_plugin, on_cluster
+from .router_options import RouterCommand
+from .stat import stat
+
 app = typer.Typer(
     name="waymesh",
-    help="AMQP 1.0 router meshes: run them here, plan them, look at them, change them.",
+    help="Run, plan, inspect and change meshes of AMQP 1.0 routers.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
 Files = Annotated[
-    list[Path], typer.Option("-f", "--filename", metavar="FILE", help="Manifest file or folder; may be given often.")
+    list[Path], typer.Option("-f", "--filename", metavar="FILE", help="Manifest file or folder; repeatable.")
 ]
-StateDir = Annotated[
-    Path | None,
-    typer.Option(help="Where configurations, logs and ports are kept.", show_default="~/.local/state/waymesh"),
-]
-NoColor = Annotated[bool, typer.Option("--no-color", help="Plain text without colours.")]
-FreePorts = Annotated[bool, typer.Option("--free-ports", help="Take any free ports, not those of the manifests.")]
-
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.", show_default="the current one")]
-Namespace = Annotated[
-    str | None, typer.Option("-n", "--namespace", help="Namespace.", show_default="that of the context")
-]
-Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How to print it.")]
-
-
-def _is_plugin() -> bool:
-    """Whether we are called as `kubectl waymesh`: then everything is about a cluster."""
-    return Path(sys.argv[0]).name.startswith("kubectl-")
-
-
-def _on_cluster(context: str | None, namespace: str | None) -> bool:
-    return bool(context or namespace) or _is_plugin()
-
-
-def _as_json(output: str) -> bool:
-    if output not in ("table", "json"):
-        raise typer.BadParameter("must be table or json", param_hint="--output")
-    return output == "json"
 
 
 def _version(asked: bool) -> None:
@@ -66,7 +44,7 @@ def _root(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """AMQP 1.0 router meshes: run them here, plan them, look at them, change them."""
+    """Run, plan, inspect and change meshes of AMQP 1.0 routers."""
 
 
 @app.command()
@@ -74,17 +52,16 @@ def up(
     filename: Files,
     state_dir: StateDir = None,
     free_ports: FreePorts = False,
-    once: Annotated[
-        bool, typer.Option("--once", help="Stop everything again as soon as all is ready: exit code 0, else 1.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop as soon as all is ready: exit code 0, else 1.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds until all must be ready; then exit code 1. 0 waits for ever.")
+        float, typer.Option(min=0, help="Seconds until all must be ready, else exit code 1. 0: no limit.")
     ] = 0,
     no_color: NoColor = False,
 ) -> None:
     """Run the routers of manifests on this machine, and keep them as the manifests say.
 
-    Edits of the files act at once. Ctrl-C drains and stops all; a second Ctrl-C does not wait for what is unsettled.
+    Changes of the files take effect at once. Ctrl-C drains and stops all routers; a second Ctrl-C stops them without
+    waiting for unsettled deliveries.
     """
     from .up import UpOptions, run_up
 
@@ -93,10 +70,10 @@ def up(
 
 @app.command()
 def plan(
-    router: Annotated[str, typer.Argument(help="On a cluster: this Router only.", show_default="all")] = "",
+    router: Annotated[str, typer.Argument(help="On a cluster: only this Router.", show_default="all")] = "",
     filename: Annotated[
         list[Path] | None,
-        typer.Option("-f", "--filename", metavar="FILE", help="Manifest file or folder; may be given often."),
+        typer.Option("-f", "--filename", metavar="FILE", help="Manifest file or folder; repeatable."),
     ] = None,
     context: Context = None,
     namespace: Namespace = None,
@@ -104,55 +81,53 @@ def plan(
     free_ports: FreePorts = False,
     output: Output = "table",
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit code 2 when there is something to do.")
+        bool, typer.Option("--detailed-exitcode", help="Exit code 2 if there is something to do.")
     ] = False,
     no_color: NoColor = False,
 ) -> None:
-    """Show what `waymesh up` (with --context or -n: the operator of a cluster) would do now, and do nothing.
+    """Show what `waymesh up` would do, or the operator of a cluster (--context or -n), without doing it.
 
-    On a cluster, files are taken as if they had been applied.
+    On a cluster, the plan assumes that the given manifests are applied.
     """
-    as_json = _as_json(output)
+    json = as_json(output)
     files = filename or []
-    if _on_cluster(context, namespace):
+    if on_cluster(context, namespace):
         from .cluster import Where
         from .cluster_plan import ClusterPlanOptions, run_cluster_plan
 
         where = Where(context, namespace)
-        raise typer.Exit(
-            run_cluster_plan(ClusterPlanOptions(where, router, files, as_json, detailed_exitcode, no_color))
-        )
+        raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
     if not files:
-        raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
+        raise typer.BadParameter("name manifests, or a cluster with --context or -n", param_hint="--filename")
     from .plan import PlanOptions, run_plan
 
-    raise typer.Exit(run_plan(PlanOptions(files, state_dir, free_ports, as_json, detailed_exitcode, no_color)))
+    raise typer.Exit(run_plan(PlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
 
 
 @app.command()
 def status(
-    router: Annotated[str, typer.Argument(help="This Router only.", show_default="all")] = "",
+    router: Annotated[str, typer.Argument(help="Only this Router.", show_default="all")] = "",
     context: Context = None,
     namespace: Namespace = None,
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")] = False,
     output: Output = "table",
     no_color: NoColor = False,
 ) -> None:
-    """Show the Routers of a cluster and all that refers to them. Exit code 0 when all are Ready, else 1."""
+    """Show the Routers of a cluster and the resources that refer to them. Exit code 0 if all are Ready, else 1."""
     from .cluster import Where
     from .status import run_status
 
-    raise typer.Exit(run_status(Where(context, namespace, all_namespaces), router, _as_json(output), no_color))
+    raise typer.Exit(run_status(Where(context, namespace, all_namespaces), router, as_json(output), no_color))
 
 
 @app.command()
 def topology(
-    router: Annotated[str, typer.Argument(help="This Router only.", show_default="all")] = "",
+    router: Annotated[str, typer.Argument(help="Only this Router.", show_default="all")] = "",
     context: Context = None,
     namespace: Namespace = None,
     no_color: NoColor = False,
 ) -> None:
-    """Show which routers of a cluster are connected. Exit code 0 when all are that should be, else 1."""
+    """Show which routers of a cluster are connected. Exit code 0 if no connection is missing, else 1."""
     from .cluster import Where
     from .status import run_topology
 
@@ -161,61 +136,33 @@ def topology(
 
 @app.command()
 def drain(
-    pod: Annotated[str, typer.Argument(help="The router's pod.")],
+    pod: Annotated[str, typer.Argument(help="Pod of the router.")],
     context: Context = None,
     namespace: Namespace = None,
-    timeout: Annotated[int, typer.Option(min=0, help="Seconds that deliveries have to be settled.")] = 30,
-    undo: Annotated[bool, typer.Option("--undo", help="Take it back into service.")] = False,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is drained.")] = False,
+    timeout: Annotated[int, typer.Option(min=0, help="Seconds for deliveries to be settled.")] = 30,
+    undo: Annotated[bool, typer.Option("--undo", help="Put the router back into service.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until the router is drained.")] = False,
 ) -> None:
-    """Have a router of a cluster hand its clients over to the others."""
+    """Make a router of a cluster hand its clients over to the other routers."""
     from .cluster import Where
     from .drain import run_drain
 
     raise typer.Exit(run_drain(Where(context, namespace), pod, timeout, undo, not no_wait))
 
 
-@app.command(context_settings=PASSED_ON)
-def stat(ctx: typer.Context) -> None:
-    """Look at a router: connections, links, addresses, neighbours (options as in qdstat).
-
-    On a cluster: --pod NAME (a router pod, or a Router), --context NAME, --namespace NAME or -n NAME.
-    """
-    from waymesh_client.cli.stat import main as stat_main
-
-    from .passing import pass_on
-
-    raise typer.Exit(pass_on(stat_main, ctx.args, _is_plugin()))
-
-
-@app.command(context_settings=PASSED_ON)
-def manage(ctx: typer.Context) -> None:
-    """Read and change the entities of a router (commands and options as in qdmanage).
-
-    On a cluster: --pod NAME (a router pod, or a Router), --context NAME, --namespace NAME or -n NAME.
-    """
-    from waymesh_client.cli.manage import main as manage_main
-
-    from .passing import pass_on
-
-    raise typer.Exit(pass_on(manage_main, ctx.args, _is_plugin()))
-
-
-@app.command(context_settings=PASSED_ON)
-def analyze(ctx: typer.Context) -> None:
-    """Report on what routers exported: `waymesh analyze PATH --out DIR`. Needs the extra `analytics` and Java."""
-    from .analyze import run_analyze
-
-    raise typer.Exit(run_analyze(ctx.args))
+app.command(cls=RouterCommand)(stat)
+app.command(cls=RouterCommand)(manage)
+app.command(cls=AnalyzeCommand)(analyze)
 
 
 @app.command()
 def report(
     context: Context = None,
     namespace: Namespace = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File; - is stdout.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Output file; - for stdout.")] = None,
     name: Annotated[
-        str, typer.Option("--file", metavar="NAME", help="Of what the job made: summary.json, tables/traffic.json …")
+        str,
+        typer.Option("--file", metavar="NAME", help="Which file of the report: summary.json, tables/traffic.json …"),
     ] = "report.html",
 ) -> None:
     """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
@@ -230,19 +177,23 @@ def report(
 def run(
     router_image: Annotated[str, typer.Option(envvar="WAYMESH_ROUTER_IMAGE", help="Image of the router pods.")],
     namespace: Annotated[
-        list[str] | None, typer.Option("-n", "--namespace", help="Look after this one only; may be given often.")
+        list[str] | None, typer.Option("-n", "--namespace", help="Manage only this namespace; repeatable.")
     ] = None,
     image_pull_policy: Annotated[
-        str, typer.Option(metavar="Always|IfNotPresent|Never", help="When nodes pull that image.")
+        str, typer.Option(metavar="Always|IfNotPresent|Never", help="When nodes pull the image.")
     ] = "IfNotPresent",
-    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is kept.", show_default="our own")] = "",
+    lease_namespace: Annotated[
+        str, typer.Option(help="Namespace of the Lease.", show_default="that of the operator")
+    ] = "",
     http_port: Annotated[int, typer.Option(help="Port of /healthz, /readyz and /metrics.")] = 8080,
     cluster_domain: Annotated[str, typer.Option(help="DNS domain of the cluster.")] = "cluster.local",
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig, outside a cluster.")] = None,
-    log_format: Annotated[str, typer.Option(metavar="json|text", help="One JSON object a line, or text.")] = "json",
-    log_level: Annotated[str, typer.Option(metavar="debug|info|warning|error", help="The least level.")] = "info",
+    log_format: Annotated[str, typer.Option(metavar="json|text", help="One JSON object per line, or text.")] = "json",
+    log_level: Annotated[
+        str, typer.Option(metavar="debug|info|warning|error", help="Lowest level that is logged.")
+    ] = "info",
 ) -> None:
-    """Be the operator of a Kubernetes cluster: what its pods run."""
+    """Run the operator of a Kubernetes cluster. Its pods run this command."""
     from waymesh_operator.cluster.context import OperatorSettings
     from waymesh_operator.cluster.operator import Options
 
@@ -258,23 +209,43 @@ def demo(
     messages: Annotated[int, typer.Option(min=1, help="Messages of each kind.")] = 10_000,
     no_color: NoColor = False,
 ) -> None:
-    """Show a mesh of three routers at work: messages, tables, the loss of a router. Ends by itself."""
+    """Run a demo: three routers, messages, tables, and the loss of a router. Ends by itself."""
     from waymesh_operator.demo.story import run_demo
 
     raise typer.Exit(run_demo(messages, no_color))
 
 
-def main() -> None:
-    """Entry point of the command."""
+def run_command(words: Sequence[str]) -> int:
+    """Run a command line without its first word; returns the exit code."""
     try:
-        app()
+        code = app(words, prog_name="kubectl-waymesh" if is_plugin() else "waymesh", standalone_mode=False)
+    except typer.TyperException as error:
+        return _wrong_usage(error)
     except ManifestError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
-        sys.exit(1)
+        return 1
     except WaymeshError as error:
         print(f"waymesh: {error}", file=sys.stderr)
-        sys.exit(1)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _wrong_usage(error: typer.TyperException) -> int:
+    """Print the usage and the error, as `waymesh stat: No such option: --x`; returns the exit code."""
+    if not error.format_message():  # without a command, the help has been printed
+        return error.exit_code
+    context: typer.Context | None = getattr(error, "ctx", None)
+    command = context.command_path if context else "waymesh"
+    if context:
+        print(context.get_usage(), file=sys.stderr)
+    print(f"{command}: {error.format_message()}", file=sys.stderr)
+    return error.exit_code
+
+
+def main() -> None:
+    """Entry point of the program."""
+    sys.exit(run_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Command-line tools that look at routers and change them."""
+"""What `waymesh stat` and `waymesh manage` do on a router. The operator package declares their options."""

@@ -1,4 +1,4 @@
-"""Texts of table cells, in qdstat's ways of writing them."""
+"""Formats of table cells, as in qdstat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def commas(value: Any) -> str:
 
 
 def address_class(key: str | None) -> str:
-    """Class of an address key, `M0orders` for one (the letter leads)."""
+    """Class of an address key such as `M0orders`: its first character."""
     if not key:
         return ""
     return _CLASSES.get(key[0], f"unknown: {key[0]}")
@@ -90,7 +90,7 @@ def without_slash(text: str | None) -> str:
 
 
 def authentication(connection: Mapping[str, Any]) -> str:
-    """How the peer showed who it is: `no-auth`, `anonymous-user`, `user(mechanism)`."""
+    """How the peer authenticated: `no-auth`, `anonymous-user`, `user(mechanism)`."""
     if not connection.get("isAuthenticated"):
         return "no-auth"
     mechanism = plain(connection.get("sasl"))

@@ -1,4 +1,4 @@
-"""What `waymesh stat` shows: views of one entity type each; columns and order are qdstat's (Dispatch book 3.2.1)."""
+"""The tables of `waymesh stat`, one for each entity type. Columns and order are qdstat's (Dispatch book 3.2.1)."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from tests.kit.certificates import Authority
 from tests.unit.client.fake_server import FakeServer, agent_answer
 from tests.unit.management.fake_router import Bench
 from waymesh_client.channel import Tls
-from waymesh_client.cli import stat
 from waymesh_client.errors import ConnectionFailed
 from waymesh_client.management import ManagementClient
+from waymesh_operator.cli.main import run_command
 
 pytestmark = pytest.mark.engine_independent
 
@@ -39,7 +39,7 @@ def test_a_router_of_a_trusted_authority(server: FakeServer, authority: Authorit
 
 
 def test_options(server: FakeServer, authority: Authority, capsys: pytest.CaptureFixture[str]) -> None:
-    assert stat.main(["-b", f"localhost:{server.port}", "--ssl-trustfile", str(authority.cert)]) == 0
+    assert run_command(["stat", "-b", f"localhost:{server.port}", "--ssl-trustfile", str(authority.cert)]) == 0
     assert "Router Statistics" in capsys.readouterr().out
 
 

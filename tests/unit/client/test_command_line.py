@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,22 @@ import pytest
 from tests.kit.ports import free_port
 from tests.unit.client.fake_server import FakeServer, agent_answer
 from tests.unit.management.fake_router import PREFIX, Bench
-from waymesh_client.cli import manage, stat
+from waymesh_client.cli.manage import OPERATIONS
+from waymesh_operator.cli import manage as manage_command
+from waymesh_operator.cli.main import run_command
+from waymesh_operator.cli.router_options import RouterOptions
 
 pytestmark = pytest.mark.engine_independent
 
 Capture = pytest.CaptureFixture[str]
+
+
+def stat(words: Sequence[str]) -> int:
+    return run_command(["stat", *words])
+
+
+def manage(words: Sequence[str]) -> int:
+    return run_command(["manage", *words])
 
 
 @pytest.fixture
@@ -35,7 +46,7 @@ def server(bench: Bench) -> Iterator[FakeServer]:
 
 
 def test_general_is_shown_by_default(server: FakeServer, capsys: Capture) -> None:
-    assert stat.main(["-b", server.url]) == 0
+    assert stat(["-b", server.url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Router Statistics"
     assert lines[1].split() == ["attr", "value"]
@@ -45,7 +56,7 @@ def test_general_is_shown_by_default(server: FakeServer, capsys: Capture) -> Non
 
 @pytest.mark.parametrize("option", ["-l", "--links"])
 def test_links(server: FakeServer, capsys: Capture, option: str) -> None:
-    assert stat.main([option, "--bus", server.url, "--limit", "2"]) == 0
+    assert stat([option, "--bus", server.url, "--limit", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Router Links"
     assert lines[1].split()[:4] == ["type", "dir", "conn", "id"]
@@ -53,39 +64,39 @@ def test_links(server: FakeServer, capsys: Capture, option: str) -> None:
 
 
 def test_empty_views(server: FakeServer, capsys: Capture) -> None:
-    assert stat.main(["--autolinks", "-b", server.url]) == 0
+    assert stat(["--autolinks", "-b", server.url]) == 0
     assert capsys.readouterr().out == "AutoLinks\nNo AutoLinks found\n"
 
 
 def test_log(server: FakeServer, capsys: Capture) -> None:
-    assert stat.main(["--log", "-b", server.url]) == 0
+    assert stat(["--log", "-b", server.url]) == 0
     assert capsys.readouterr().out.endswith("AGENT (info) hello\n")
 
 
 def test_csv(server: FakeServer, capsys: Capture) -> None:
-    assert stat.main(["-n", "--csv", "-b", server.url]) == 0
+    assert stat(["-n", "--csv", "-b", server.url]) == 0
     assert capsys.readouterr().out.splitlines()[1] == '"router-id","next-hop","link"'
 
 
 def test_json(server: FakeServer, capsys: Capture) -> None:
-    assert stat.main(["-l", "-o", "json", "-b", server.url]) == 0
+    assert stat(["-l", "-o", "json", "-b", server.url]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["linkName"] for row in rows] == ["link-0", "link-1", "link-2"]
-    assert stat.main(["-o", "json", "-b", server.url]) == 0
+    assert stat(["-o", "json", "-b", server.url]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == "A"
 
 
 def test_all_routers(server: FakeServer, capsys: Capture) -> None:
-    assert stat.main(["--all-routers", "-l", "-b", server.url]) == 0
+    assert stat(["--all-routers", "-l", "-b", server.url]) == 0
     out = capsys.readouterr().out
     assert out.index("Router A\n\nRouter Links") < out.index("Router B\n\nRouter Links")
     assert server.addresses == ["$management", "_topo/0/A/$management", "_topo/0/B/$management"]
-    assert stat.main(["--all-routers", "-o", "json", "-b", server.url]) == 0
+    assert stat(["--all-routers", "-o", "json", "-b", server.url]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"A", "B"}
 
 
 def test_another_router(server: FakeServer) -> None:
-    assert stat.main(["-r", "B", "-b", server.url]) == 0
+    assert stat(["-r", "B", "-b", server.url]) == 0
     assert server.addresses == ["_topo/0/B/$management"]
 
 
@@ -104,22 +115,22 @@ def test_another_router(server: FakeServer) -> None:
     ],
 )
 def test_wrong_usage_of_stat(argv: list[str], capsys: Capture) -> None:
-    assert stat.main(argv) == 2
+    assert stat(argv) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "waymesh stat: " in captured.err
 
 
 def test_help(capsys: Capture) -> None:
-    assert stat.main(["--help"]) == 0
-    assert manage.main(["--help"]) == 0
+    assert stat(["--help"]) == 0
+    assert manage(["--help"]) == 0
     assert "--autolinks" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("tool", [stat.main, manage.main])
+@pytest.mark.parametrize("tool", [stat, manage])
 def test_no_router(tool: Any, capsys: Capture) -> None:
     port = free_port()
-    assert tool(["query", "-b", f"127.0.0.1:{port}"] if tool is manage.main else ["-b", f"127.0.0.1:{port}"]) == 1
+    assert tool(["query", "-b", f"127.0.0.1:{port}"] if tool is manage else ["-b", f"127.0.0.1:{port}"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert f"127.0.0.1:{port}" in captured.err
@@ -130,14 +141,14 @@ def test_no_router(tool: Any, capsys: Capture) -> None:
 
 
 def run(capsys: Capture, server: FakeServer, *argv: str) -> Any:
-    status = manage.main([*argv, "-b", server.url])
+    status = manage([*argv, "-b", server.url])
     captured = capsys.readouterr()
     assert (status, captured.err) == (0, "")
     return json.loads(captured.out) if captured.out else None
 
 
 def fail(capsys: Capture, server: FakeServer, *argv: str) -> tuple[int, str]:
-    status = manage.main([*argv, "-b", server.url])
+    status = manage([*argv, "-b", server.url])
     captured = capsys.readouterr()
     assert captured.out == ""
     return status, captured.err
@@ -198,7 +209,7 @@ def test_other_operations(server: FakeServer, capsys: Capture) -> None:
 
 
 def test_indent(server: FakeServer, capsys: Capture) -> None:
-    assert manage.main(["get-mgmt-nodes", "--indent", "-1", "-b", server.url]) == 0
+    assert manage(["get-mgmt-nodes", "--indent", "-1", "-b", server.url]) == 0
     assert capsys.readouterr().out.count("\n") == 1
 
 
@@ -239,14 +250,14 @@ def test_wrong_usage_of_manage(
 def test_password_files(server: FakeServer, tmp_path: Path, capsys: Capture) -> None:
     secret = tmp_path / "password"
     secret.write_text("hunter2\n")
-    options = stat._parser().parse_args(["--sasl-username", "u", "--sasl-password-file", str(secret)])
-    from waymesh_client.cli.options import _sasl, _tls
-
-    assert _sasl(options).password == "hunter2"
-    assert _tls(options) is None
-    options = stat._parser().parse_args(
-        ["--ssl-trustfile", "ca", "--ssl-disable-peer-name-verify", "--ssl-password-file", str(secret)]
-    )
-    tls = _tls(options)
+    options = RouterOptions(sasl_username="u", sasl_password_file=str(secret))
+    assert options.sasl().password == "hunter2"
+    assert options.tls() is None
+    options = RouterOptions(ssl_trustfile="ca", ssl_disable_peer_name_verify=True, ssl_password_file=str(secret))
+    tls = options.tls()
     assert tls is not None
     assert (tls.ca, tls.verify, tls.verify_name, tls.key_password) == ("ca", True, False, "hunter2")
+
+
+def test_every_operation_is_in_the_help() -> None:
+    assert set(manage_command.OPERATIONS) == set(OPERATIONS)

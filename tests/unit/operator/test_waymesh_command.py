@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from waymesh_analytics.cli import main as analyze_job
 
 pytestmark = pytest.mark.engine_independent
 
@@ -69,11 +72,36 @@ def test_help_and_wrong_use() -> None:
     assert waymesh("plan", "-f", EXAMPLE, "-o", "xml").returncode == 2
 
 
-@pytest.mark.parametrize("tool", ["stat", "manage"])
-def test_tools_get_their_arguments_unchanged(tool: str) -> None:
-    done = waymesh(tool, "--help")
+@pytest.mark.parametrize("command", ["stat", "manage", "analyze"])
+def test_all_commands_have_the_same_help(command: str) -> None:
+    done = waymesh(command, "--help")
     assert done.returncode == 0
-    assert f"usage: waymesh {tool}" in done.stdout
+    assert f"Usage: waymesh {command}" in done.stdout
+    assert "Show this message and exit." in done.stdout
+
+
+def test_wrong_use_is_explained_by_the_usage_and_one_line() -> None:
+    done = waymesh("status", "--nonsense")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[0] == "Usage: waymesh status [OPTIONS] [router]"
+    assert done.stderr.splitlines()[1].startswith("waymesh status: No such option: --nonsense")
+
+
+@pytest.mark.parametrize(
+    ("typed", "word"),
+    [("waymesh st", "stat"), ("waymesh stat --auto", "--autolinks"), ("waymesh manage que", "query"),
+     ("waymesh manage query --type lis", "listener"), ("waymesh analyze --keep-r", "--keep-raw")],
+)  # fmt: skip
+def test_shell_completion(typed: str, word: str) -> None:
+    position = str(len(typed.split()) - 1)
+    done = waymesh(_WAYMESH_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=position)
+    assert word in done.stdout.split(), done.stderr
+
+
+def test_analyze_has_the_options_of_the_job() -> None:
+    made = analyze_job.parser()
+    names = {option for action in made._actions for option in action.option_strings}
+    assert set(re.findall(r"--[a-z][a-z-]+", waymesh("analyze", "--help").stdout)) == {n for n in names if n[1] == "-"}
 
 
 def test_the_commands_start_without_what_they_do_not_need() -> None:

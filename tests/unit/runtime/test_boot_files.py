@@ -40,7 +40,7 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
         with ManagementClient(router.url) as client:
             assert [row["name"] for row in client.query("address", ["name"])] == ["k8s/ns/address/a"]
             assert not client.query("connector", ["name"])
-            with pytest.raises(ManagementError, match="enforces no policies") as raised:
+            with pytest.raises(ManagementError, match="policies are not supported") as raised:
                 client.create("vhost", VHOST[1])
             assert raised.value.status == 501
         for name in ("vhost/v", "plugin/p", "broker/b", "broker/b/0"):
@@ -52,7 +52,10 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
         router.stop()
 
 
-@pytest.mark.parametrize(("entity", "reason"), [(VHOST, "enforces no policies"), (PLUGIN, "hands no SASL exchange")])
+@pytest.mark.parametrize(
+    ("entity", "reason"),
+    [(VHOST, "policies are not supported"), (PLUGIN, "external SASL services are not supported")],
+)
 def test_a_refused_entity_of_a_person_stops_the_start(
     tmp_path: Path, port: int, entity: list[Any], reason: str
 ) -> None:

@@ -39,7 +39,7 @@ def test_compressed_conf(tmp_path: Path) -> None:
 
 def test_what_is_in_two_files_is_refused_with_both_places(tmp_path: Path) -> None:
     one, other = write(tmp_path / "one.json", OWN), write(tmp_path / "other.json", OWN)
-    with pytest.raises(ConfigError, match="is there already") as raised:
+    with pytest.raises(ConfigError, match="already exists") as raised:
         read_config(one, other)
     assert str(one) in str(raised.value)
     assert str(raised.value).startswith(f"{other}:1")

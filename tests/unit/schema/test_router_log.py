@@ -84,7 +84,7 @@ def test_level_expressions(log: Log, expression: str, levels: list[str]) -> None
 
 @pytest.mark.parametrize("expression", ["", "+", "info+,", "loud", "info error", "none,info", "default,info", "info++"])
 def test_wrong_expressions_change_nothing(log: Log, expression: str) -> None:
-    with pytest.raises(ValueError, match="is no log level"):
+    with pytest.raises(ValueError, match="is not a log level"):
         parse_levels(expression)
     if expression:
         with pytest.raises(SchemaError, match="log enable: "):
