@@ -23,14 +23,17 @@ from waymesh_amqp.performatives import (
     Disposition,
     Flow,
     Open,
+    SaslChallenge,
     SaslInit,
     SaslMechanisms,
     SaslOutcome,
+    SaslResponse,
     Terminus,
     Transfer,
     decode_performative,
     encode_frame,
 )
+from waymesh_amqp.sasl import SaslClient
 from waymesh_amqp.types import Raw
 
 DEADLINE_S = 30.0
@@ -150,6 +153,23 @@ class RawClient:
                     return found, payload
 
     # ---- conversation
+    def login(self, mechanism: str, user: str, password: str) -> SaslOutcome:
+        """The whole SASL exchange with one mechanism; checks the router's signature where it lets us in."""
+        sasl = SaslClient([mechanism], user, password)
+        self.send(SASL)
+        assert self.read(8) == SASL
+        chosen, response = sasl.select(self.expect(SaslMechanisms).sasl_server_mechanisms)
+        self.put(SaslInit(mechanism=chosen, initial_response=response))
+        while True:
+            answer, _ = self.frame()
+            if isinstance(answer, SaslChallenge):
+                self.put(SaslResponse(response=sasl.challenge(answer.challenge)))
+                continue
+            assert isinstance(answer, SaslOutcome)
+            if answer.code == 0:
+                sasl.outcome(answer.code, answer.additional_data)
+            return answer
+
     def open(self, sasl: bool = True, **fields: Any) -> Open:
         """Headers, SASL ANONYMOUS unless told otherwise, open; the router's open."""
         if sasl:

@@ -17,8 +17,8 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.mesh import Mesh, wait_address
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
-from waymesh_amqp.performatives import Open, SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
-from waymesh_amqp.sasl import SaslClient, make_line
+from waymesh_amqp.performatives import Open, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from waymesh_amqp.sasl import make_line
 from waymesh_client.management import ManagementClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -52,24 +52,6 @@ def passes(client: Client) -> None:
     assert sent.outcome() == "accepted"
 
 
-def login(raw: RawClient, mechanism: str, user: str, password: str) -> SaslOutcome:
-    """The whole SASL exchange with one mechanism."""
-    sasl = SaslClient([mechanism], user, password)
-    raw.send(SASL)
-    assert raw.read(8) == SASL
-    chosen, response = sasl.select(raw.expect(SaslMechanisms).sasl_server_mechanisms)
-    raw.put(SaslInit(mechanism=chosen, initial_response=response))
-    while True:
-        answer, _ = raw.frame()
-        if isinstance(answer, SaslChallenge):
-            raw.put(SaslResponse(response=sasl.challenge(answer.challenge)))
-        else:
-            assert isinstance(answer, SaslOutcome)
-            if answer.code == 0:
-                sasl.outcome(answer.code, answer.additional_data)
-            return answer
-
-
 # ---- passwords
 @pytest.fixture
 def by_password(start_router: StartRouter, tmp_path: Path) -> Guarded:
@@ -91,7 +73,7 @@ def by_password(start_router: StartRouter, tmp_path: Path) -> Guarded:
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
 def test_right_password(by_password: Guarded, mechanism: str) -> None:
     with RawClient(by_password.port) as raw:
-        assert login(raw, mechanism, "bob", "pässword").code == 0
+        assert raw.login(mechanism, "bob", "pässword").code == 0
         raw.open(sasl=False)
         raw.begin()
         raw.attach_receiver(fresh())
@@ -100,7 +82,7 @@ def test_right_password(by_password: Guarded, mechanism: str) -> None:
 
 def test_stored_key(by_password: Guarded) -> None:
     with RawClient(by_password.port) as raw:
-        assert login(raw, "SCRAM-SHA-256", "alice", "wonderland").code == 0
+        assert raw.login("SCRAM-SHA-256", "alice", "wonderland").code == 0
         raw.open(sasl=False)
 
 
@@ -108,7 +90,7 @@ def test_stored_key(by_password: Guarded) -> None:
 @pytest.mark.parametrize(("user", "password"), [("bob", "wrong"), ("nobody", "x"), ("bob", "passwor")])
 def test_wrong_password(by_password: Guarded, mechanism: str, user: str, password: str) -> None:
     with RawClient(by_password.port) as raw:
-        assert login(raw, mechanism, user, password).code == 1
+        assert raw.login(mechanism, user, password).code == 1
         assert raw.read_to_end() == b""
 
 

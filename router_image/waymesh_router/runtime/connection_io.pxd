@@ -28,7 +28,7 @@ cdef class ConnectionIO:
     cpdef on_event(self, int mask)
     cpdef abandon(self)
     cdef bint read(self) except -1
-    cdef hear_out(self, str reason)
+    cdef drain_input(self, str reason)
     cdef feed(self, Py_ssize_t count)
     cdef pause(self, Py_ssize_t used)
     cpdef go_on(self)

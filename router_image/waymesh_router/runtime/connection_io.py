@@ -137,8 +137,8 @@ class ConnectionIO:
             self.owner.ended(self, "closed by the peer")
         return count > 0
 
-    def hear_out(self, reason: str) -> None:
-        """The peer takes nothing any more; what it sent before it left is still in the socket, and counts as sent."""
+    def drain_input(self, reason: str) -> None:
+        """The peer closed its receiving side: read what it sent before that, then end the connection."""
         self.leaving = True
         if self.paused:
             self.paused = False
@@ -255,7 +255,7 @@ class ConnectionIO:
             if conn.done:
                 self.owner.finished(self)
         except OSError as error:
-            self.hear_out(error.strerror or str(error))
+            self.drain_input(error.strerror or str(error))
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
 

@@ -9,18 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kit.waiting import wait_until
-from tests.unit.runtime.fakes import Running, running
+from tests.unit.runtime.fakes import Running
 from waymesh_router.runtime import connector as module
 from waymesh_router.runtime import dialing
 from waymesh_router.runtime.addresses import SocketAddress
 
 DEADLINE_S = 30.0
-
-
-@pytest.fixture
-def host() -> Iterator[Running]:
-    with running() as host:
-        yield host
 
 
 @pytest.fixture

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
-from tests.unit.runtime.fakes import FakeRouter, Running, running
+from tests.unit.runtime.fakes import FakeRouter, Running
 from tests.unit.runtime.test_runtime_host import dial, read_line
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.listener import Listener
 
 BUG = RuntimeError("a bug")
-
-
-@pytest.fixture
-def host() -> Iterator[Running]:
-    with running() as value:
-        yield value
 
 
 def fail(*_: Any) -> Any:

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.waiting import wait_until
-from tests.unit.runtime.fakes import Running, running
+from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_runtime_tls import dial, dial_plain, echo, profile, refused, tls_listener
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.peer_names import matches, refused_name
 
 MESH = "*.mesh-mesh.ns.svc"
-
-
-@pytest.fixture
-def host() -> Iterator[Running]:
-    with running() as value:
-        yield value
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("peers"))
-
-
-@pytest.fixture(scope="module")
-def server(authority: Authority) -> KeyPair:
-    return authority.issue("server", {"CN": "localhost"}, ("localhost",))
 
 
 def listening(host: Running, authority: Authority, server: KeyPair, **more: Any) -> int:

@@ -6,7 +6,6 @@ import os
 import resource
 import socket
 import struct
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,12 +13,6 @@ from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import Running, running
 from waymesh_router.runtime.errors import HostError
-
-
-@pytest.fixture
-def host() -> Iterator[Running]:
-    with running() as value:
-        yield value
 
 
 def dial(port: int, family: socket.AddressFamily = socket.AF_INET) -> socket.socket:

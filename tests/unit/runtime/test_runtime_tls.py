@@ -6,7 +6,6 @@ import hashlib
 import os
 import socket
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +13,13 @@ import pytest
 
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.waiting import wait_until
-from tests.unit.runtime.fakes import Running, running
+from tests.unit.runtime.fakes import Running
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.tls import TlsProfile, key_password
 from waymesh_router.runtime.tls_identity import check_uid_format, read_name_map
 from waymesh_router.runtime.tls_io import AMQP_TLS_HEADER
 
 SUBJECT = {"C": "CZ", "ST": "Moravia", "L": "Brno", "O": "Example", "OU": "Tests", "CN": "worker"}
-
-
-@pytest.fixture
-def host() -> Iterator[Running]:
-    with running() as value:
-        yield value
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def server(authority: Authority) -> KeyPair:
-    return authority.issue("server", {"CN": "localhost"}, ("localhost", "127.0.0.1"))
 
 
 @pytest.fixture(scope="module")

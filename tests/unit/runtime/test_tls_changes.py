@@ -18,7 +18,7 @@ from tests.kit.mesh import known_routers
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
-from tests.unit.runtime.fakes import Running, running
+from tests.unit.runtime.fakes import Running
 from waymesh_client.channel import Tls
 from waymesh_client.errors import ClientError, ManagementError
 from waymesh_client.management import ManagementClient
@@ -269,12 +269,6 @@ def test_a_profile_in_use_stays(pair: Pair) -> None:
         client.delete("connector", name="toA")
         client.delete("sslProfile", name="mesh")
         assert not client.query("sslProfile", ["name"])
-
-
-@pytest.fixture
-def host() -> Iterator[Running]:
-    with running() as value:
-        yield value
 
 
 def test_authorities_of_a_listener_in_place_of_the_profiles(

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.interop.raw_client import SASL, RawClient
+from tests.interop.raw_client import RawClient
 from tests.kit.ports import free_port
 from tests.kit.process import section
 from tests.kit.waiting import wait_until
-from waymesh_amqp.performatives import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
-from waymesh_amqp.sasl import SaslClient
 from waymesh_amqp.users import make_line
 from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.main import Running
@@ -123,22 +121,6 @@ def serving(folder: Path, users: str) -> Iterator[tuple[Running, int, threading.
         close(running.loop)
 
 
-def login(port: int, mechanism: str, user: str, password: str) -> int:
-    """The code of the outcome."""
-    sasl = SaslClient([mechanism], user, password)
-    with RawClient(port) as raw:
-        raw.send(SASL)
-        assert raw.read(8) == SASL
-        chosen, response = sasl.select(raw.expect(SaslMechanisms).sasl_server_mechanisms)
-        raw.put(SaslInit(mechanism=chosen, initial_response=response))
-        while True:
-            answer, _ = raw.frame()
-            if isinstance(answer, SaslOutcome):
-                return answer.code
-            assert isinstance(answer, SaslChallenge)
-            raw.put(SaslResponse(response=sasl.challenge(answer.challenge)))
-
-
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 @pytest.mark.parametrize("plain", [True, False], ids=["plain passwords too", "stored keys alone"])
 def test_no_key_is_derived_in_the_loops_thread(
@@ -158,7 +140,8 @@ def test_no_key_is_derived_in_the_loops_thread(
         for user in ("stored", "plain", "nobody"):
             for password in ("secret", "wrong"):
                 good = password == "secret" and (user == "stored" or (user == "plain" and plain))
-                assert login(port, mechanism, user, password) == (0 if good else 1)
+                with RawClient(port) as raw:
+                    assert raw.login(mechanism, user, password).code == (0 if good else 1)
         wait_until(lambda: running.router.connector_status("self")[0] == "SUCCESS")
         assert derived_by
         assert thread not in derived_by
