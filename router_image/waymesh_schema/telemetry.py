@@ -1,8 +1,8 @@
-"""What routers export: the kinds of records and their fields, and how the files are named.
+"""The telemetry that routers export: the kinds of records, their fields, and the names of the files.
 
-One table for the exporter, the documentation and the analytics job. A record is one line of JSON (NDJSON) with the
-fields of `ENVELOPE` first; the files are compressed by gzip. Evolution: fields may be added, and are null in older
-records; to rename one or to change its type takes a new VERSION, whose files have a root of their own.
+The exporter, the documentation and the analytics job share these definitions. A record is a line of JSON (NDJSON) with
+the fields of `ENVELOPE` first; files are compressed by gzip. Compatibility: fields may be added, and are null in older
+records; renaming a field or changing its type requires a new VERSION, whose files have a separate root.
 """
 
 from __future__ import annotations
@@ -17,38 +17,40 @@ SHORT, INT, LONG, DOUBLE = "int16", "int32", "int64", "double"
 TEXT, FLAG, TIME = "string", "boolean", "timestamp"
 TEXTS, PAIRS, COUNTS = "list<string>", "map<string,string>", "map<string,int64>"
 TYPES = (SHORT, INT, LONG, DOUBLE, TEXT, FLAG, TIME, TEXTS, PAIRS, COUNTS)
-"""TIME is a moment: in the files microseconds since 1970 (UTC) as an integer."""
+"""TIME is an integer in the files: microseconds since 1970 (UTC)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record: its name, one of TYPES, and what it says."""
+    """A field of a record."""
 
     name: str
+    # One of TYPES.
     type: str
     description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of record. `own`: its fields behind those of the envelope. `sampled`: some are left out on purpose, so
-    they are also the first to go when there is no room. `varying`: its own fields with other values in each record;
-    in the others the same few come together again and again. Empty: all vary."""
+    """A kind of record."""
 
     name: str
     description: str
+    # The fields after those of the envelope.
     own: tuple[Field, ...]
+    # Only a sample is recorded; these records are also dropped first when space runs out.
     sampled: bool = False
+    # The own fields whose values differ in each record, while combinations of the others recur; empty: all differ.
     varying: tuple[str, ...] = ()
 
     @property
     def recurring(self) -> tuple[str, ...]:
-        """Its own fields that do not vary."""
+        """The names of the own fields that are not `varying`."""
         return tuple(field.name for field in self.own if self.varying and field.name not in self.varying)
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """All fields, in the order of the files."""
+        """All fields in the order of the files."""
         return (*ENVELOPE, *self.own)
 
 
@@ -57,230 +59,231 @@ def _fields(*rows: tuple[str, str, str]) -> tuple[Field, ...]:
 
 
 ENVELOPE = _fields(
-    ("v", SHORT, "Version of this table."),
-    ("mesh", TEXT, "Name of the mesh: namespace/router resource, or what the configuration says."),
+    ("v", SHORT, "Version of the record format."),
+    ("mesh", TEXT, "Name of the mesh: namespace/router resource, or the value in the configuration."),
     ("router", TEXT, "Identity of the router that wrote the record."),
-    ("boot", LONG, "When the router started, in milliseconds since 1970: tells incarnations apart."),
-    ("seq", LONG, "Number of the record, from 1, gapless for each router, boot and kind: a gap is a lost record."),
-    ("ts", TIME, "When, by the wall clock of the router."),
-    ("mono_us", LONG, "When, by a clock of the router that nobody sets, in microseconds: for differences."),
+    ("boot", LONG, "When the router started, in milliseconds since 1970; identifies this run of the router."),
+    ("seq", LONG, "Number of the record, from 1 without gaps for each router, boot and kind; a gap is a lost record."),
+    ("ts", TIME, "Time of the record by the router's wall clock."),
+    ("mono_us", LONG, "Time of the record by the router's monotonic clock, in microseconds, to compute differences."),
 )
 
 _COUNTERS = (
-    ("deliveries", LONG, "Deliveries so far."),
-    ("presettled", LONG, "Pre-settled ones among them."),
-    ("dropped_presettled", LONG, "Pre-settled ones that were dropped."),
-    ("accepted", LONG, "Deliveries that ended accepted."),
-    ("rejected", LONG, "Deliveries that ended rejected."),
-    ("released", LONG, "Deliveries that ended released."),
-    ("modified", LONG, "Deliveries that ended modified."),
+    ("deliveries", LONG, "Number of deliveries."),
+    ("presettled", LONG, "Pre-settled deliveries."),
+    ("dropped_presettled", LONG, "Pre-settled deliveries that were dropped."),
+    ("accepted", LONG, "Deliveries with outcome accepted."),
+    ("rejected", LONG, "Deliveries with outcome rejected."),
+    ("released", LONG, "Deliveries with outcome released."),
+    ("modified", LONG, "Deliveries with outcome modified."),
 )
 
 ROUTER = Kind(
     "router",
-    "A router, at each interval: counters since its boot.",
+    "A router, recorded at each interval; counters since its boot.",
     _fields(
         ("mode", TEXT, "standalone or interior."),
-        ("version", TEXT, "Version of the software."),
-        ("uptime_s", LONG, "Seconds since its boot."),
-        ("connections", INT, "Connections."),
-        ("links", INT, "Links."),
-        ("addresses", INT, "Addresses that it knows."),
-        ("nodes", INT, "Other routers that it knows."),
+        ("version", TEXT, "Software version."),
+        ("uptime_s", LONG, "Seconds since the boot."),
+        ("connections", INT, "Open connections."),
+        ("links", INT, "Attached links."),
+        ("addresses", INT, "Known addresses."),
+        ("nodes", INT, "Other routers that are known."),
         ("autolinks", INT, "Autolinks."),
         ("linkroutes", INT, "Link routes."),
         *_COUNTERS[1:],
-        ("ingress", LONG, "Deliveries that came from clients."),
-        ("egress", LONG, "Deliveries that went to clients."),
-        ("transit", LONG, "Deliveries between other routers."),
-        ("ingress_route_container", LONG, "Deliveries that came from route-containers."),
-        ("egress_route_container", LONG, "Deliveries that went to route-containers."),
-        ("fallback", LONG, "Deliveries that went to a fallback destination."),
+        ("ingress", LONG, "Deliveries received from clients."),
+        ("egress", LONG, "Deliveries sent to clients."),
+        ("transit", LONG, "Deliveries forwarded between other routers."),
+        ("ingress_route_container", LONG, "Deliveries received from route-containers."),
+        ("egress_route_container", LONG, "Deliveries sent to route-containers."),
+        ("fallback", LONG, "Deliveries sent to a fallback destination."),
         ("delayed_1s", LONG, "Deliveries that took between 1 and 10 seconds to settle."),
         ("delayed_10s", LONG, "Deliveries that took longer than 10 seconds to settle."),
-        ("stuck", INT, "Deliveries unsettled now for more than 10 seconds."),
+        ("stuck", INT, "Deliveries that have been unsettled for more than 10 seconds."),
         ("blocked_links", INT, "Links that have had no credit for more than 10 seconds."),
-        ("unsettled", INT, "Deliveries of clients that wait for an outcome or for a consumer."),
+        ("unsettled", INT, "Deliveries of clients that wait for an outcome or a consumer."),
         ("draining", TEXT, "none, draining or drained."),
-        ("cpu_us", LONG, "CPU time of the process so far, in microseconds."),
-        ("rss", LONG, "Bytes of memory that the process holds."),
-        ("loop_lag_us", LONG, "How late the event loop was at worst since the last record, in microseconds."),
-        ("records", COUNTS, "Records so far, by kind: the last seq of each."),
-        ("dropped", COUNTS, "Records that were dropped because there was no room, by kind."),
+        ("cpu_us", LONG, "CPU time of the process in microseconds."),
+        ("rss", LONG, "Resident memory of the process in bytes."),
+        ("loop_lag_us", LONG, "Maximum delay of the event loop since the last record, in microseconds."),
+        ("records", COUNTS, "The last seq of each kind of record."),
+        ("dropped", COUNTS, "Records dropped for lack of space, by kind."),
     ),
 )
 
 CONNECTION = Kind(
     "connection",
-    "A connection: when it opens, at each interval, when it ends.",
+    "A connection, recorded when it opens, at each interval and when it closes.",
     _fields(
         ("event", TEXT, "open, interval or close."),
-        ("conn_id", LONG, "Its number."),
+        ("conn_id", LONG, "Number of the connection."),
         ("container", TEXT, "The peer's container-id."),
         ("host", TEXT, "The peer's address."),
         ("dir", TEXT, "in or out."),
         ("role", TEXT, "normal, inter-router, route-container."),
-        ("vhost", TEXT, "The hostname of the peer's open."),
-        ("user", TEXT, "Who it is."),
+        ("vhost", TEXT, "The hostname in the peer's open."),
+        ("user", TEXT, "The authenticated user."),
         ("sasl", TEXT, "The SASL mechanism."),
-        ("tls_proto", TEXT, "The version of TLS, null for none."),
-        ("tls_cipher", TEXT, "Its cipher."),
-        ("uptime_s", LONG, "Seconds since it opened."),
-        ("last_delivery_s", LONG, "Seconds since its last delivery, null for none so far."),
-        ("properties", PAIRS, "The properties of the peer's open, as text."),
-        ("error", TEXT, "Why it ended, null where it ended in order."),
-        ("octets_in", LONG, "Bytes that came so far; TLS is not counted."),
-        ("octets_out", LONG, "Bytes that went so far; TLS is not counted."),
+        ("tls_proto", TEXT, "TLS version; null without TLS."),
+        ("tls_cipher", TEXT, "TLS cipher."),
+        ("uptime_s", LONG, "Seconds since the open."),
+        ("last_delivery_s", LONG, "Seconds since the last delivery; null if there was none."),
+        ("properties", PAIRS, "The properties in the peer's open, as text."),
+        ("error", TEXT, "The error that closed the connection; null for a normal close."),
+        ("octets_in", LONG, "Bytes received, without the overhead of TLS."),
+        ("octets_out", LONG, "Bytes sent, without the overhead of TLS."),
     ),
 )
 
 LINK = Kind(
     "link",
-    "A link: when it attaches, at each interval in which it changed, when it detaches. Counters since its attach.",
+    "A link, recorded at attach, at each interval in which it changed and at detach; counters since the attach.",
     _fields(
         ("event", TEXT, "attach, interval or detach."),
-        ("link_id", LONG, "Its number, unique for a boot of the router."),
-        ("conn_id", LONG, "The connection's number."),
+        ("link_id", LONG, "Number of the link, unique within a boot of the router."),
+        ("conn_id", LONG, "Number of the connection."),
         ("container", TEXT, "The peer's container-id."),
-        ("name", TEXT, "Its name."),
+        ("name", TEXT, "Name of the link."),
         ("dir", TEXT, "in: the peer sends; out: the peer receives."),
         ("type", TEXT, "endpoint, router-control, inter-router."),
-        ("role", TEXT, "The connection's role."),
-        ("address", TEXT, "Its address, null for an anonymous sender."),
-        ("phase", SHORT, "The address's phase."),
+        ("role", TEXT, "Role of the connection."),
+        ("address", TEXT, "Address; null for an anonymous sender."),
+        ("phase", SHORT, "Phase of the address."),
         ("peer", LONG, "link_id of the other half of a routed link."),
-        ("capacity", INT, "Credit that the router gives or may be given."),
-        ("credit", LONG, "Credit now."),
-        ("zero_credit_s", LONG, "Seconds without credit, for an outgoing link."),
+        ("capacity", INT, "Maximum credit of the link."),
+        ("credit", LONG, "Current credit."),
+        ("zero_credit_s", LONG, "Seconds without credit (outgoing links)."),
         ("undelivered", LONG, "Deliveries that wait for credit."),
         ("unsettled", LONG, "Deliveries that wait for an outcome."),
         *_COUNTERS,
         ("delayed_1s", LONG, "Deliveries that took between 1 and 10 seconds to settle."),
         ("delayed_10s", LONG, "Deliveries that took longer than 10 seconds to settle."),
-        ("stuck", LONG, "Deliveries unsettled now for more than 10 seconds."),
-        ("priority", SHORT, "Its priority, between routers."),
+        ("stuck", LONG, "Deliveries that have been unsettled for more than 10 seconds."),
+        ("priority", SHORT, "Priority of a link between routers."),
     ),
 )
 
 ADDRESS = Kind(
     "address",
-    "An address, at each interval in which it changed, and when nothing refers to it any more. Counters since the "
-    "router's boot; they may begin anew for an address that comes again after 10,000 others went.",
+    "An address, recorded at each interval in which it changed and when it is removed. Counters since the boot; they "
+    "may restart for an address that returns after 10,000 others were removed.",
     _fields(
         ("address", TEXT, "The address."),
-        ("phase", SHORT, "Its phase; 22 is that of fallback destinations."),
-        ("distribution", TEXT, "How its messages are distributed."),
-        ("in_process", SHORT, "1 where the router itself takes its messages."),
+        ("phase", SHORT, "Phase; 22 for fallback destinations."),
+        ("distribution", TEXT, "Distribution of its messages."),
+        ("in_process", SHORT, "1 if the router itself consumes the messages."),
         ("subscribers", INT, "Consumers at this router."),
         ("producers", INT, "Producers at this router."),
         ("remotes", INT, "Other routers with consumers."),
-        ("ingress", LONG, "Deliveries that came in here."),
-        ("egress", LONG, "Deliveries that went out here."),
-        ("transit", LONG, "Deliveries that passed."),
+        ("ingress", LONG, "Deliveries that entered the mesh at this router."),
+        ("egress", LONG, "Deliveries that left the mesh at this router."),
+        ("transit", LONG, "Deliveries forwarded between other routers."),
         ("to_container", LONG, "Deliveries to route-containers."),
         ("from_container", LONG, "Deliveries from route-containers."),
-        ("pending", LONG, "Deliveries that wait here for a consumer."),
-        ("outstanding", COUNTS, "Unsettled deliveries out to each other router (balanced addresses)."),
+        ("pending", LONG, "Deliveries that wait at this router for a consumer."),
+        ("outstanding", COUNTS, "Unsettled deliveries sent to each other router (balanced addresses)."),
     ),
 )
 
 NODE = Kind(
     "node",
-    "What a router knows of another one, or of itself: on each change and each hour.",
+    "What a router knows about another router or itself, recorded at each change and each hour.",
     _fields(
-        ("dest", TEXT, "The router that it is about."),
-        ("cost", INT, "What the way there costs."),
-        ("next_hop", TEXT, "The neighbour that leads there; null for itself and for neighbours."),
-        ("neighbours", COUNTS, "Its links to its neighbours, with their costs."),
-        ("valid_origins", TEXTS, "Routers whose messages to it come this way."),
-        ("instance", LONG, "Its incarnation, in seconds since 1970."),
-        ("link_id", LONG, "Our connection to it, where it is a neighbour."),
-        ("gone", FLAG, "True when it is not known any more."),
+        ("dest", TEXT, "The router that the record describes."),
+        ("cost", INT, "Cost of the path to it."),
+        ("next_hop", TEXT, "Next hop; null for neighbours and the router itself."),
+        ("neighbours", COUNTS, "Its neighbours with the costs of the links."),
+        ("valid_origins", TEXTS, "Valid origins: routers whose messages to it pass through this router."),
+        ("instance", LONG, "Start of its current run, in seconds since 1970."),
+        ("link_id", LONG, "link_id of the link to it, if it is a neighbour."),
+        ("gone", FLAG, "True when it is no longer known."),
     ),
 )
 
 AUTOLINK = Kind(
     "autolink",
-    "An autolink: on each transition and each hour.",
+    "An autolink, recorded at each transition and each hour.",
     _fields(
-        ("name", TEXT, "Its name."),
+        ("name", TEXT, "Name of the entity."),
         ("address", TEXT, "The address in the mesh."),
-        ("external_address", TEXT, "The address at the container, null for the same."),
+        ("external_address", TEXT, "The address at the container; null if it is the same."),
         ("dir", TEXT, "in or out."),
-        ("phase", SHORT, "Its phase."),
-        ("from", TEXT, "The state that it left, null for none."),
-        ("to", TEXT, "The state that it is in; null when it was removed."),
-        ("container", TEXT, "The container-id that it is for, null where it is for a connection."),
-        ("connection", TEXT, "The connection that it is for."),
-        ("last_error", TEXT, "Why it failed."),
+        ("phase", SHORT, "Phase of the address."),
+        ("from", TEXT, "Previous state; null if there is none."),
+        ("to", TEXT, "Current state; null if it was removed."),
+        ("container", TEXT, "The container-id that it names; null if it names a connection."),
+        ("connection", TEXT, "The connection that it names."),
+        ("last_error", TEXT, "Reason of the last failure."),
     ),
 )
 
 LINKROUTE = Kind(
     "linkroute",
-    "A link route: on each transition and each hour.",
+    "A link route, recorded at each transition and each hour.",
     _fields(
-        ("name", TEXT, "Its name."),
+        ("name", TEXT, "Name of the entity."),
         ("pattern", TEXT, "The prefix or pattern."),
         ("dir", TEXT, "in, out or both."),
-        ("from", TEXT, "The state that it left, null for none."),
-        ("to", TEXT, "The state that it is in; null when it was removed."),
-        ("container", TEXT, "The container-id that it is for, null where it is for a connection."),
-        ("connection", TEXT, "The connection that it is for."),
+        ("from", TEXT, "Previous state; null if there is none."),
+        ("to", TEXT, "Current state; null if it was removed."),
+        ("container", TEXT, "The container-id that it names; null if it names a connection."),
+        ("connection", TEXT, "The connection that it names."),
     ),
 )
 
 EVENT = Kind(
     "event",
-    "Something that happened: a router that came or went, a refused link, a denial, a warning of the log.",
+    "An event: a router that connected or was lost, a refused link, a denial, a warning in the log.",
     _fields(
         (
             "event",
             TEXT,
             "connection.up, connection.down (with routers and route-containers), connection.refused, link.refused, "
-            "policy.denied (either, for want of a right or over a limit), topology.change (new paths), "
-            "topology.converged (they have settled), log.warning, log.error, log.critical.",
+            "policy.denied (a connection or link without permission or over a limit), topology.change (new paths), "
+            "topology.converged (no more new paths), log.warning, log.error, log.critical.",
         ),
         ("severity", TEXT, "info, warning or error."),
-        ("object", TEXT, "What it is about."),
+        ("object", TEXT, "What the event is about."),
         (
             "detail",
             PAIRS,
-            "More about it. Of topology.*: change_id counts the router's own computations of paths, so routers do not "
-            "share it; changes: how many followed each other closely; duration_us: from the first news to the last "
-            "of these paths, by the router's steady clock (the record itself comes 5 s later).",
+            "Details. For topology.*: change_id counts the path computations of this router, so it differs between "
+            "routers; changes: how many followed each other closely; duration_us: from the first news to the last "
+            "computation, by the router's monotonic clock (the record itself follows 5 s later).",
         ),
     ),
 )
 
 DELIVERY = Kind(
     "delivery",
-    "A sampled delivery, once where it came in and once at each router where it went out.",
+    "A sampled delivery, recorded at its ingress router and at each egress router.",
     _fields(
-        ("sid", LONG, "Number of the sample, the same at each router."),
-        ("half", TEXT, "in: at the router where it came in; out: at one where it went out."),
+        ("sid", LONG, "Number of the sample, the same at all routers."),
+        ("half", TEXT, "in: recorded at the ingress router; out: at an egress router."),
         ("address", TEXT, "The address."),
-        ("phase", SHORT, "Its phase."),
-        ("priority", SHORT, "Its priority."),
-        ("ingress", TEXT, "The router where it came in."),
-        ("egress", TEXT, "The router where it went out; null in the half `in`."),
-        ("path", TEXT, "The routers that it passed, with | between them; null in the half `in`."),
-        ("hops", SHORT, "Steps between routers."),
-        ("size", INT, "Bytes without the message annotations, as far as they were known at the time."),
-        ("streaming", FLAG, "Whether it came in several frames."),
-        ("in_link", LONG, "link_id where it came in."),
-        ("out_link", LONG, "link_id where it went out."),
+        ("phase", SHORT, "Phase of the address."),
+        ("priority", SHORT, "Priority of the message."),
+        ("ingress", TEXT, "Ingress router."),
+        ("egress", TEXT, "Egress router; null in the half `in`."),
+        ("path", TEXT, "The routers on its path, separated by |; null in the half `in`."),
+        ("hops", SHORT, "Hops between routers."),
+        ("size", INT, "Bytes without the message annotations, as far as known at the time."),
+        ("streaming", FLAG, "Whether it arrived in several frames."),
+        ("in_link", LONG, "link_id of the incoming link."),
+        ("out_link", LONG, "link_id of the outgoing link."),
         ("producer", TEXT, "Container-id of the sender; null in the half `out`."),
         ("consumer", TEXT, "Container-id of the receiver; null in the half `in`."),
         (
             "outcome",
             TEXT,
-            "accepted, rejected, released, modified, presettled, dropped, settled (without one), lost (its sender).",
+            "accepted, rejected, released, modified, presettled, dropped, settled (without an outcome) or lost (the "
+            "sender disconnected).",
         ),
-        ("presettled", FLAG, "Whether the sender wanted no outcome."),
-        ("queue_us", LONG, "Microseconds that it waited at this router for credit or for a consumer."),
-        ("settle_us", LONG, "Microseconds from its arrival to its outcome, by the clock of this one router."),
-        ("weight", DOUBLE, "How many deliveries it stands for, the same at each router."),
+        ("presettled", FLAG, "Whether the sender settled it."),
+        ("queue_us", LONG, "Microseconds that it waited at this router for credit or a consumer."),
+        ("settle_us", LONG, "Microseconds from its arrival to its settlement, by the clock of this router."),
+        ("weight", DOUBLE, "How many deliveries the sample represents, the same at all routers."),
     ),
     sampled=True,
     varying=("sid", "size", "queue_us", "settle_us"),
@@ -296,25 +299,27 @@ KINDS = {
 
 SUFFIX = ".ndjson.gz"
 PARTIAL = ".tmp-"
-"""Begins the name of a file that is being written."""
+"""The prefix of files that are still being written."""
 _NAME = re.compile(r"(?P<router>.+)-(?P<boot>\d+)-(?P<first>\d{12,})-(?P<count>\d+)\.ndjson\.gz")
 _FOLDER = re.compile(r"(?:.*/)?v(?P<v>\d+)/kind=(?P<kind>[a-z]+)/dt=(?P<dt>\d{4}-\d\d-\d\d)/hr=(?P<hr>\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """What the path of a file says of its content: the hour (UTC, `dt` as 2026-01-31, `hr` from 0 to 23) in which its
-    records were made, whose they are, the seq of the first, and how many there are.
+    """What the path of a file says about its content.
 
-    It follows from the content: whoever writes or copies a file twice has it once.
+    The path depends only on the content: writing or copying a file twice results in a single file.
     """
 
     kind: str
+    # The date and hour (0 to 23) of the records in UTC; the date as 2026-01-31.
     dt: str
     hr: int
     router: str
     boot: int
+    # The seq of the first record.
     first: int
+    # The number of records.
     count: int
 
     @property
@@ -330,7 +335,7 @@ class FileName:
 
 
 def parse_path(path: str) -> FileName | None:
-    """What a path says; None for one that is no finished file of this VERSION."""
+    """Parse a path; None if it is not a finished file of this VERSION."""
     folder, _, name = path.rpartition("/")
     place, found = _FOLDER.fullmatch(folder), _NAME.fullmatch(name)
     if place is None or found is None or name.startswith(PARTIAL):

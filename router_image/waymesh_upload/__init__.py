@@ -1,1 +1,1 @@
-"""`waymesh-upload`: takes the telemetry files of routers beside it to an object store."""
+"""`waymesh-upload`: uploads the telemetry files of the routers next to it to an object store."""

@@ -109,10 +109,10 @@ def test_a_server_that_refuses_for_a_while_costs_nothing(scene: Scene) -> None:
     assert scene.stop() == 0
     assert scene.server.objects() == scene.written
     assert len(scene.server.puts) == 8, "nothing twice"
-    assert "refused (2 times now), 4 files wait: v1/kind=link/" in scene.log
+    assert "upload refused (2 passes in a row), 4 files waiting: v1/kind=link/" in scene.log
     assert "AccessDenied: told to refuse" in scene.log
     assert "SlowDown: told to refuse" in scene.log
-    assert scene.log.count("the store accepts again") == 2
+    assert scene.log.count("the store accepts files again") == 2
 
 
 def test_one_that_was_killed_leaves_nothing_out_and_nothing_twice(scene: Scene) -> None:
@@ -130,11 +130,11 @@ def test_one_that_was_killed_leaves_nothing_out_and_nothing_twice(scene: Scene) 
 
 def test_the_end_takes_along_what_came_last(scene: Scene) -> None:
     scene.start("--interval-seconds", "3600")
-    wait_until(lambda: "uploads " in scene.log, 10, "its start")
+    wait_until(lambda: "uploading " in scene.log, 10, "its start")
     scene.write(2)
     assert scene.stop() == 0
     assert scene.server.objects() == scene.written
-    assert "ends; 2 files uploaded in all, 0 set aside" in scene.log
+    assert "stopped; 2 files uploaded in total, 0 set aside" in scene.log
 
 
 def test_a_spool_that_fills_while_the_server_refuses_drops_samples_and_counts_them(scene: Scene) -> None:
@@ -170,9 +170,9 @@ def test_a_spool_that_fills_while_the_server_refuses_drops_samples_and_counts_th
     [
         ("s3://no-such-bucket", "", 1, "NoSuchBucket"),
         ("s3://telemetry", "http://127.0.0.1:1", 1, "Connection refused"),
-        ("file:///tmp", "", 2, "'file:///tmp' is no s3://bucket"),
-        ("s3://telemetry", "http://127.0.0.1/path", 2, "is no URL of a server"),
-        ("s3://telemetry", "localhost", 2, "is no URL of a server"),
+        ("file:///tmp", "", 2, "'file:///tmp' is not s3://bucket"),
+        ("s3://telemetry", "http://127.0.0.1/path", 2, "is not the URL of a server"),
+        ("s3://telemetry", "localhost", 2, "is not the URL of a server"),
     ],
 )
 def test_what_cannot_be_is_said(

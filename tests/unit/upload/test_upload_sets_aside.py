@@ -9,8 +9,8 @@ from typing import BinaryIO
 import pytest
 
 from waymesh_schema.telemetry import FileName
-from waymesh_upload.store import Refused
-from waymesh_upload.uploader import AGAIN_S, OTHERS, TRIES, Passage, Uploader
+from waymesh_upload.store import UploadRefused
+from waymesh_upload.uploader import PROBES, RETRY_S, TRIES, Uploader, UploadPass
 
 pytestmark = pytest.mark.engine_independent
 
@@ -26,7 +26,7 @@ class Bucket:
     def put(self, path: str, data: BinaryIO, size: int) -> None:
         self.asked.append(path)
         if self.refuses(path):
-            raise Refused("AccessDenied: told to refuse")
+            raise UploadRefused("AccessDenied: told to refuse")
         data.read()
         self.taken.append(path)
 
@@ -50,7 +50,7 @@ class Scene:
             paths.append(name.path)
         return paths
 
-    def passes(self, count: int = 1, each: int = 0) -> Passage:
+    def passes(self, count: int = 1, each: int = 0) -> UploadPass:
         """So many passes, with new files before each of them."""
         for _ in range(count):
             self.write(each)
@@ -71,24 +71,24 @@ def test_files_that_are_always_refused_hold_up_no_others(scene: Scene) -> None:
     scene.passes(3 * TRIES)
     assert sorted(scene.bucket.taken) == sorted(good)
     done = scene.passes(2 * TRIES, each=3)
-    assert (done.waiting, done.aside, done.refusal) == (20, 20, "")
+    assert (done.waiting, done.set_aside, done.refusal) == (20, 20, "")
 
 
 def test_a_file_that_fails_again_and_again_is_set_aside_and_tried_later(scene: Scene) -> None:
     (bad,) = scene.write(1)
     scene.bucket.refuses = lambda path: path == bad
-    assert scene.passes(TRIES - 1, each=2).given_up == ()
+    assert scene.passes(TRIES - 1, each=2).newly_set_aside == ()
     done = scene.passes(1, each=2)
-    assert (done.given_up, done.aside, done.waiting) == ((bad,), 1, 1)
+    assert (done.newly_set_aside, done.set_aside, done.waiting) == ((bad,), 1, 1)
     asked = scene.bucket.asked.count(bad)
     done = scene.passes(10, each=2)
-    assert (scene.bucket.asked.count(bad), done.aside, done.refusal) == (asked, 1, "")
-    scene.now += AGAIN_S
+    assert (scene.bucket.asked.count(bad), done.set_aside, done.refusal) == (asked, 1, "")
+    scene.now += RETRY_S
     assert scene.passes(1, each=2).failed.keys() == {bad}
     scene.bucket.refuses = lambda path: False
-    scene.now += AGAIN_S
+    scene.now += RETRY_S
     assert scene.passes().files == 1
-    assert scene.passes() == Passage()
+    assert scene.passes() == UploadPass()
 
 
 def test_a_store_that_takes_nothing_has_nothing_set_aside_and_is_asked_little(scene: Scene) -> None:
@@ -96,9 +96,9 @@ def test_a_store_that_takes_nothing_has_nothing_set_aside_and_is_asked_little(sc
     scene.bucket.refuses = lambda path: True
     for _ in range(4 * TRIES):
         done = scene.passes()
-        assert (done.failed, done.aside, done.waiting) == ({}, 0, 50)
+        assert (done.failed, done.set_aside, done.waiting) == ({}, 0, 50)
         assert done.refusal.startswith(f"{written[0]}: AccessDenied"), "the oldest is tried first"
-    assert len(scene.bucket.asked) == (1 + OTHERS) * 4 * TRIES
+    assert len(scene.bucket.asked) == (1 + PROBES) * 4 * TRIES
     scene.bucket.refuses = lambda path: False
     scene.passes()
     assert scene.bucket.taken == written, "in their order"
@@ -109,15 +109,15 @@ def test_a_single_file_that_is_refused_is_not_judged_until_others_come(scene: Sc
     scene.bucket.refuses = lambda path: path == only
     for _ in range(2 * TRIES):
         done = scene.passes()
-        assert (done.refusal, done.aside) == (f"{only}: AccessDenied: told to refuse", 0)
-    assert scene.passes(TRIES, each=1).given_up == (only,)
+        assert (done.refusal, done.set_aside) == (f"{only}: AccessDenied: told to refuse", 0)
+    assert scene.passes(TRIES, each=1).newly_set_aside == (only,)
 
 
 def test_the_last_file_of_each_pass_is_judged_by_those_before_it(scene: Scene) -> None:
     (sample,) = scene.write(1, kind="delivery")  # samples go last
     scene.bucket.refuses = lambda path: path == sample
     done = scene.passes(TRIES, each=1)
-    assert (done.given_up, done.refusal) == ((sample,), "")
+    assert (done.newly_set_aside, done.refusal) == ((sample,), "")
 
 
 def test_a_file_that_can_not_be_read_is_set_aside_as_well(scene: Scene) -> None:
@@ -125,7 +125,7 @@ def test_a_file_that_can_not_be_read_is_set_aside_as_well(scene: Scene) -> None:
     (scene.spool / folder).unlink()
     (scene.spool / folder).mkdir()
     done = scene.passes(TRIES, each=2)
-    assert (done.given_up, len(scene.bucket.taken)) == ((folder,), 2 * TRIES)
+    assert (done.newly_set_aside, len(scene.bucket.taken)) == ((folder,), 2 * TRIES)
     assert "Is a directory" in done.failed[folder]
 
 
@@ -135,4 +135,4 @@ def test_what_is_gone_is_forgotten(scene: Scene) -> None:
     scene.passes(TRIES, each=1)
     (scene.spool / bad).unlink()
     done = scene.passes(1, each=1)
-    assert (done.aside, done.waiting) == (0, 0)
+    assert (done.set_aside, done.waiting) == (0, 0)
