@@ -1,4 +1,4 @@
-"""Which words of `waymesh stat` and `manage` are about the cluster, and which are the tool's."""
+"""RefusalKey words of `waymesh stat` and `manage` are about the cluster, and which are the tool's."""
 
 from __future__ import annotations
 

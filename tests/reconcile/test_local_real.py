@@ -116,7 +116,7 @@ def test_the_routers_of_a_killed_run_are_taken_over(up: Up, tmp_path: Path) -> N
     again = start("up", "-f", str(up.file), "--state-dir", str(up.state), "--free-ports", "--once")
     said, _ = again.communicate(timeout=DEADLINE_S)
     assert again.returncode == 0, said
-    assert "mesh-1 still runs from before and is taken over" in said
+    assert "mesh-1 is still running and is taken over" in said
     assert "create router" not in said
     config = StateFolder(up.state, Ref("default", "mesh")).config
     assert all(SystemLauncher().find(pid, config(name)) is None for name, pid in before.items())
