@@ -19,7 +19,7 @@ from waymesh_client.channel import Tls
 from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.cluster.operator import Operator, Options
-from waymesh_operator.cluster.worker.environment import Pace, Reporter, World
+from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.kube.api import FIELD_MANAGER, OWNED, RESOURCES, SELECTOR, Kind, KubeClient
@@ -233,9 +233,9 @@ async def life(space: Namespace, image: str, bomb: Bomb | None, until: Callable[
     try:
         with ThreadPoolExecutor(4) as executor:
             kube = MinedKube(real, bomb)
-            reporter = Reporter(kube, lambda: datetime.now(UTC))
-            world = World(
-                kube, inventory, reporter, own_settings(image), executor, keys, reach=MinedReach(bomb), pace=QUICK
+            recorder = EventRecorder(kube, lambda: datetime.now(UTC))
+            world = Environment(
+                kube, inventory, recorder, own_settings(image), executor, keys, reach=MinedReach(bomb), pace=QUICK
             )
             worker = MeshWorker(Ref(space.name, "mesh"), world)
             try:

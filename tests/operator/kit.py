@@ -16,7 +16,7 @@ from typing import Any
 from tests.operator.fake_kube import FakeKube
 from tests.operator.fake_routers import FakeMesh, FakeRouter
 from waymesh_operator.cluster.context import OperatorSettings
-from waymesh_operator.cluster.worker.environment import Pace, Reporter, World
+from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.resources.crds import load_crds
@@ -48,10 +48,10 @@ class Lab:
         self.inventory = Inventory(clock=lambda: self.seconds)
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
         self.seconds = 0.0
-        self.world = World(
+        self.world = Environment(
             self.kube,
             self.inventory,
-            Reporter(self.kube, lambda: self.time),
+            EventRecorder(self.kube, lambda: self.time),
             OperatorSettings("router:1"),
             executor,
             keys,
@@ -123,10 +123,10 @@ class Lab:
         self.kube.watchers.append(fresh.see)
         self.inventory = fresh
         world = self.world
-        self.world = World(
+        self.world = Environment(
             self.kube,
             fresh,
-            Reporter(self.kube, lambda: self.time),
+            EventRecorder(self.kube, lambda: self.time),
             world.settings,
             world.executor,
             world.keys,

@@ -11,7 +11,7 @@ from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, run
 from waymesh_operator.cluster.worker.environment import Pace
-from waymesh_operator.cluster.worker.inventory import AT_ONCE, Awaited, Inventory
+from waymesh_operator.cluster.worker.inventory import AT_ONCE, Inventory, MissingReferences
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import CLAIM, SECRET
 from waymesh_operator.resources.router import Ref
@@ -27,7 +27,7 @@ def thing(kind: str, name: str) -> dict[str, Any]:
 def test_mesh_gets_a_turn_within_two_seconds_of_the_creation(kind: Any) -> None:
     async def story() -> None:
         kube, woken = FakeKube(), asyncio.Event()
-        awaited, inventory = Awaited(), Inventory(changed=lambda mesh: woken.set())
+        awaited, inventory = MissingReferences(), Inventory(changed=lambda mesh: woken.set())
         awaited.note(MESH, [(kind, "x")])
         looking = asyncio.create_task(awaited.run(kube, inventory, Pace().missing_s))
         loop = asyncio.get_running_loop()
@@ -48,7 +48,7 @@ def test_mesh_gets_a_turn_within_two_seconds_of_the_creation(kind: Any) -> None:
 def test_only_meshes_that_wait_for_it_in_its_namespace_are_woken() -> None:
     async def story() -> None:
         kube, woken = FakeKube(), []
-        awaited, inventory = Awaited(), Inventory(changed=woken.append)
+        awaited, inventory = MissingReferences(), Inventory(changed=woken.append)
         for mesh in (MESH, Ref(NAMESPACE, "other"), Ref("elsewhere", "mesh")):
             awaited.note(mesh, [(SECRET, "y" if mesh.name == "other" else "x")])
         kube.put(thing("Secret", "x"))
@@ -60,7 +60,7 @@ def test_only_meshes_that_wait_for_it_in_its_namespace_are_woken() -> None:
 
 def test_many_missing_names_share_a_bounded_number_of_requests() -> None:
     async def story() -> None:
-        kube, awaited = FakeKube(), Awaited()
+        kube, awaited = FakeKube(), MissingReferences()
         awaited.note(MESH, [(SECRET, f"s-{number}") for number in range(5 * AT_ONCE)])
         for turn in range(1, 6):
             await awaited.look(kube, Inventory())
@@ -73,7 +73,7 @@ def test_many_missing_names_share_a_bounded_number_of_requests() -> None:
 def test_an_api_server_that_fails_ends_nothing() -> None:
     async def story() -> None:
         kube, woken = FakeKube(), []
-        awaited, inventory = Awaited(), Inventory(changed=woken.append)
+        awaited, inventory = MissingReferences(), Inventory(changed=woken.append)
         awaited.note(MESH, [(SECRET, "x")])
         kube.put(thing("Secret", "x"))
 

@@ -141,5 +141,5 @@ def test_dynamic_answer_that_is_no_json() -> None:
 
 
 def test_kinds_of_others_are_none_of_our_business() -> None:
-    with pytest.raises(WaymeshError, match="ClusterRole is no kind"):
+    with pytest.raises(WaymeshError, match="ClusterRole is not a kind"):
         kind_of("ClusterRole")

@@ -14,7 +14,7 @@ import pytest
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import resource
 from waymesh_operator.cluster.monitoring import Health, HealthServer, JsonFormatter, Metrics
-from waymesh_operator.cluster.worker.environment import AGAIN_S, NORMAL, WARNING, Reporter
+from waymesh_operator.cluster.worker.environment import AGAIN_S, NORMAL, WARNING, EventRecorder
 from waymesh_operator.errors import KubeError
 
 pytestmark = pytest.mark.engine_independent
@@ -66,15 +66,15 @@ def test_reporter_tells_the_same_once_and_counts_when_it_lasts() -> None:
     async def story() -> None:
         now = datetime(2026, 1, 1, tzinfo=UTC)
         kube = FakeKube()
-        reporter = Reporter(kube, lambda: now)
+        recorder = EventRecorder(kube, lambda: now)
         router = kube.put(resource("Router", "mesh", size=1))
         for _ in range(3):
-            await reporter.tell(router, WARNING, "StepFailed", "no quota")
+            await recorder.record(router, WARNING, "StepFailed", "no quota")
         (event,) = kube.select("Event")
         assert (event["count"], event["type"], event["involvedObject"]["name"]) == (1, "Warning", "mesh")
         now += timedelta(seconds=AGAIN_S)
-        await reporter.tell(router, WARNING, "StepFailed", "no quota")
-        await reporter.tell(router, NORMAL, "Scaled", "scale mesh to 2")
+        await recorder.record(router, WARNING, "StepFailed", "no quota")
+        await recorder.record(router, NORMAL, "Scaled", "scale mesh to 2")
         assert sorted(event["count"] for event in kube.select("Event")) == [1, 2]
 
     asyncio.run(story())
@@ -89,6 +89,6 @@ def test_reporter_stops_nothing_when_events_cannot_be_written() -> None:
             raise KubeError(403, "forbidden")
 
         kube.fail = forbidden
-        await Reporter(kube, lambda: datetime(2026, 1, 1, tzinfo=UTC)).tell(router, NORMAL, "Scaled", "text")
+        await EventRecorder(kube, lambda: datetime(2026, 1, 1, tzinfo=UTC)).record(router, NORMAL, "Scaled", "text")
 
     asyncio.run(story())

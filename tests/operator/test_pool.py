@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.kit import PACE, Lab, lab
-from waymesh_operator.cluster.worker.environment import World
+from waymesh_operator.cluster.worker.environment import Environment
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.errors import WaymeshError
@@ -24,7 +24,7 @@ A, B = Ref("ns", "a"), Ref("ns", "b")
 class Scripted(MeshWorker):
     """A worker whose turns are a function of the test."""
 
-    def __init__(self, mesh: Ref, world: World, script: Callable[[int], str | None]) -> None:
+    def __init__(self, mesh: Ref, world: Environment, script: Callable[[int], str | None]) -> None:
         super().__init__(mesh, world)
         self.turns = 0
         self.closed = False
@@ -41,7 +41,7 @@ class Scripted(MeshWorker):
 def pool_of(lab: Lab, script: Callable[[int], str | None]) -> tuple[Pool, dict[Ref, Scripted]]:
     workers: dict[Ref, Scripted] = {}
 
-    def make(mesh: Ref, world: World) -> MeshWorker:
+    def make(mesh: Ref, world: Environment) -> MeshWorker:
         workers[mesh] = Scripted(mesh, world, script)
         return workers[mesh]
 
@@ -177,7 +177,7 @@ def test_pool_notices_a_turn_that_does_not_end() -> None:
         await asyncio.sleep(0.05)
         assert pool.check() is None
         now = 700.0
-        assert "has been under way for 700 s" in str(pool.check())
+        assert "has been running for 700 s" in str(pool.check())
         stuck.set()
         await pool.stop()
 

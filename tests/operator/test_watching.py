@@ -11,7 +11,7 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
-from waymesh_operator.cluster.monitoring import Beat
+from waymesh_operator.cluster.monitoring import Heartbeat
 from waymesh_operator.cluster.worker.audits import Auditor
 from waymesh_operator.cluster.worker.inventory import DELETED, Inventory
 from waymesh_operator.handlers.events import register, settings
@@ -127,7 +127,7 @@ def test_trap_a_watch_that_is_dead_is_noticed_though_all_else_lives() -> None:
         assert auditor.check() is None
         assert lab.inventory.get("Address", NAMESPACE, "orders") is not None
         lab.later(70)
-        assert "Address ns/orders has not come through the watch" in str(auditor.check())
+        assert "Address ns/orders has not been delivered by a watch" in str(auditor.check())
         auditor.delivered(lab.kube.objects["Address", NAMESPACE, "orders"])
         assert auditor.check() is None
 
@@ -154,7 +154,7 @@ def test_audit_waits_for_the_crds_and_then_knows_everything() -> None:
 
 def test_trap_liveness_needs_the_heartbeat_to_come_back() -> None:
     now = 0.0
-    beat = Beat(clock=lambda: now)
+    beat = Heartbeat(clock=lambda: now)
     beat.written("one")
     now = 50.0
     assert beat.check() is None
@@ -165,14 +165,14 @@ def test_trap_liveness_needs_the_heartbeat_to_come_back() -> None:
     now = 530.0
     beat.written("three")
     now = 561.0
-    assert "did not come back" in str(beat.check())
+    assert "no watch has delivered the heartbeat" in str(beat.check())
     beat.returned("three")
     assert beat.check() is None
 
 
 def test_heartbeat_that_could_not_be_written_is_no_sign_of_a_dead_watch() -> None:
     now = 0.0
-    beat = Beat(clock=lambda: now)
+    beat = Heartbeat(clock=lambda: now)
     beat.written("one")
     beat.failed("one")
     now = 1000.0

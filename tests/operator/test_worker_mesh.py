@@ -148,7 +148,7 @@ def test_worker_leaves_objects_of_others_alone() -> None:
         lab.kube.put({**foreign, "spec": {"ports": [{"port": 80}]}})
         lab.router(1)
         for _ in range(3):
-            with pytest.raises(WaymeshError, match="does not belong to this Router"):
+            with pytest.raises(WaymeshError, match="is not owned by this Router"):
                 await lab.turn()
             lab.control()
         assert lab.kube.objects["Service", NAMESPACE, "mesh"]["spec"]["ports"] == [{"port": 80}]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.errors import ConnectionFailed, ManagementError, RequestTimeout
-from waymesh_operator.local.mesh import World
+from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.status import Event, Sink
 from waymesh_operator.local.supervisor import ManifestFiles, Supervisor
 from waymesh_schema.config import read_config
@@ -176,9 +176,9 @@ class FakeNetwork:
             return {"connectionStatus": "FAILED" if error else "SUCCESS", "connectionMsg": error}
         return {}
 
-    def world(self, events: Sink) -> World:
+    def world(self, events: Sink) -> Environment:
         """A world with this network in it."""
-        return World(self, lambda url: FakeClient(self, url), events, listening=lambda port: True)
+        return Environment(self, lambda url: FakeClient(self, url), events, listening=lambda port: True)
 
     def start(self, config: Path, log: Path) -> FakeRouter:
         log.touch()

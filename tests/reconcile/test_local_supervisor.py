@@ -44,7 +44,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def test_three_routers_come_up_and_see_each_other(stage: Stage) -> None:
     stage.settle()
     assert stage.ids() == ["mesh-0", "mesh-1", "mesh-2"]
-    assert stage.network.said[-1] == "mesh is ready: 3 routers, all seeing each other"
+    assert stage.network.said[-1] == "mesh is ready: 3 routers, all connected"
     assert stage.network.changes == []  # a router boots with everything
 
 
@@ -145,7 +145,7 @@ def test_a_bad_edit_is_told_and_changes_nothing(stage: Stage) -> None:
     stage.write(manifest(99))
     stage.step(3)
     assert f"{stage.file}:6: Router/mesh spec.size: must be between 0 and 64 (got 99)" in stage.network.said
-    assert stage.network.said[-1] == "the manifests have errors: everything stays as it is"
+    assert stage.network.said[-1] == "the manifests have errors: nothing is changed"
     assert stage.network.said.count(stage.network.said[-1]) == 1
     stage.write(manifest(4))
     stage.step()
@@ -271,7 +271,7 @@ def test_bad_manifests_stop_the_start(tmp_path: Path) -> None:
 
 def test_listeners_that_need_certificates_are_refused_clearly(tmp_path: Path) -> None:
     text = manifest() + "  listeners:\n  - {name: amqps, port: 5671, tls: true}\n"
-    with pytest.raises(ManifestError, match="local mode serves only listeners without TLS and authentication"):
+    with pytest.raises(ManifestError, match="local mode supports only listeners without TLS and authentication"):
         Stage(tmp_path, text)
 
 

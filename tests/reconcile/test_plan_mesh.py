@@ -213,7 +213,7 @@ def test_descriptions_are_for_people() -> None:
     said = [a.describe() for a in model.log]
     assert "create router mesh-2 (listens on 5674; connects to mesh-0, mesh-1)" in said
     assert "mesh-0: replace address orders (prefix sales, multicast)" in said
-    assert "mesh-0: remove the former address orders (prefix orders, balanced)" in said
+    assert "mesh-0: remove the old address orders (prefix orders, balanced)" in said
     assert "mesh-0: update log DEFAULT: enable info+ → debug+" in said
     assert "drain router mesh-2 (at most 30 s)" in said
     assert "stop router mesh-2" in said

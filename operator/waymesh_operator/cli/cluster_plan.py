@@ -16,7 +16,7 @@ from waymesh_client.channel import Tls
 from waymesh_operator.cluster.actions import Action
 from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.objects import operator_namespace
-from waymesh_operator.cluster.worker.environment import Reporter, World
+from waymesh_operator.cluster.worker.environment import Environment, EventRecorder
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
@@ -72,10 +72,10 @@ async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[Action, ...]]:
             await _fill(inventory, kube, namespace)
             for manifest in manifests:
                 _overlay(inventory, manifest)
-            world = World(
+            world = Environment(
                 kube,
                 inventory,
-                Reporter(kube, lambda: datetime.now(UTC)),
+                EventRecorder(kube, lambda: datetime.now(UTC)),
                 _settings(inventory, namespace),
                 executor,
                 keys,

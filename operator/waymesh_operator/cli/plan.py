@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_operator.cluster.actions import Action
-from waymesh_operator.local.mesh import World
+from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.supervisor import ManifestFiles, Supervisor
@@ -34,7 +34,7 @@ class PlanOptions:
 
 def run_plan(options: PlanOptions) -> int:
     """Print the plan; returns the exit code. Raises WaymeshError."""
-    world = World(SystemLauncher(), connect, lambda event: None)
+    world = Environment(SystemLauncher(), connect, lambda event: None)
     root = options.state_dir or default_root()
     supervisor = Supervisor(ManifestFiles(options.files), root, world, any_port=options.free_ports)
     supervisor.load(lock=False)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waymesh_operator.local.mesh import World
+from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.status import BAD, NOTE, WARN, Event
@@ -45,7 +45,9 @@ def run_up(options: UpOptions) -> int:
     screen_ = Screen(make_console(options.no_color))
     files = ManifestFiles(options.files)
     root = options.state_dir or default_root()
-    supervisor = Supervisor(files, root, World(SystemLauncher(), connect, screen_.tell), any_port=options.free_ports)
+    supervisor = Supervisor(
+        files, root, Environment(SystemLauncher(), connect, screen_.tell), any_port=options.free_ports
+    )
     supervisor.load()
     try:
         supervisor.adopt(time.monotonic())

@@ -13,7 +13,7 @@ from .objects import Manifest
 
 @dataclass(frozen=True)
 class CreateRouter:
-    """Start a router that does not exist. It boots with all its configuration."""
+    """Start a router that does not exist. It boots with its whole configuration."""
 
     sign: ClassVar[str] = "+"
     router: DesiredRouter
@@ -21,11 +21,11 @@ class CreateRouter:
 
     @property
     def router_id(self) -> str:
-        """The router concerned."""
+        """The id of the router."""
         return self.router.id
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         ports = _join(listener.port for listener in self.router.listeners if listener.for_clients)
         peers = _join(connector.peer for connector in self.router.connectors)
         details = [f"listens on {ports}"] if ports else []
@@ -35,7 +35,7 @@ class CreateRouter:
 
 @dataclass(frozen=True)
 class RestartRouter:
-    """Start a router again that ended without being asked to."""
+    """Restart a router that has ended unexpectedly."""
 
     sign: ClassVar[str] = "+"
     router: DesiredRouter
@@ -44,11 +44,11 @@ class RestartRouter:
 
     @property
     def router_id(self) -> str:
-        """The router concerned."""
+        """The id of the router."""
         return self.router.id
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"restart router {self.router_id}" + (f" ({self.reason})" if self.reason else "")
 
 
@@ -60,27 +60,27 @@ class StopRouter:
     router_id: str
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"stop router {self.router_id}"
 
 
 @dataclass(frozen=True)
 class WriteSeed:
-    """Bring what a running router boots with next time up to date. Changes nothing live."""
+    """Update the configuration with which a running router boots next time. Changes nothing live."""
 
     sign: ClassVar[str] = "~"
     router_id: str
     seed: str
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"{self.router_id}: save the configuration for its next start"
 
 
 @dataclass(frozen=True)
 class ApplyObject:
-    """Server-side apply of a full manifest, with our field manager and force. `new` says that nothing of this name was
-    seen under our label: what stands there all the same belongs to somebody else, and must be left alone."""
+    """Server-side apply of a full manifest, with our field manager and force. `new`: no object of this name was seen
+    with our label. If there is one all the same, it belongs to somebody else and must not be changed."""
 
     sign: ClassVar[str] = "~"
     router_id: ClassVar[str] = ""
@@ -88,13 +88,13 @@ class ApplyObject:
     new: bool = False
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"{'create' if self.new else 'update'} {self.manifest['kind']} {self.manifest['metadata']['name']}"
 
 
 @dataclass(frozen=True)
 class DeleteObject:
-    """Delete an object of ours that is wanted no more."""
+    """Delete an object of ours that is no longer desired."""
 
     sign: ClassVar[str] = "-"
     router_id: ClassVar[str] = ""
@@ -102,14 +102,14 @@ class DeleteObject:
     name: str
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"delete {self.kind} {self.name}"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Change the number of replicas. `manifest` is the whole StatefulSet with this number: it is what to apply, as a
-    partial one would take all other fields back."""
+    """Change the number of replicas. `manifest` is the whole StatefulSet with this number, because applying a
+    partial one would remove all other fields."""
 
     sign: ClassVar[str] = "~"
     router_id: ClassVar[str] = ""
@@ -117,7 +117,7 @@ class Scale:
     manifest: Manifest
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"scale {self.manifest['metadata']['name']} to {self.replicas}"
 
 

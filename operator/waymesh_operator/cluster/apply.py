@@ -18,7 +18,7 @@ from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale
 
 @dataclass(frozen=True, slots=True)
 class ObjectWriter:
-    """Writes the objects of one Router (`uid`). `see` gets each answer, so that nothing is done twice."""
+    """Writes the objects of one Router (`uid`). `see` receives each answer, so that nothing is written twice."""
 
     kube: KubeClient
     namespace: str
@@ -26,7 +26,7 @@ class ObjectWriter:
     see: Callable[[str | None, Mapping[str, Any]], object]
 
     async def write(self, action: ObjectAction) -> None:
-        """Carry out one step. Raises KubeError."""
+        """Apply one action. Raises KubeError."""
         match action:
             case ApplyObject():
                 if action.new:
@@ -38,7 +38,7 @@ class ObjectWriter:
                 await self.kube.delete(kind_of(action.kind), self.namespace, action.name)
 
     async def _refuse_foreign(self, manifest: Mapping[str, Any]) -> None:
-        """What has the name but not this Router as its owner is somebody else's and stays as it is."""
+        """Refuse to change an object of this name that this Router does not own."""
         kind, name = kind_of(manifest["kind"]), manifest["metadata"]["name"]
         try:
             live = await self.kube.get(kind, self.namespace, name)
@@ -48,7 +48,7 @@ class ObjectWriter:
             raise
         owners = live["metadata"].get("ownerReferences") or ()
         if self.uid not in {owner.get("uid") for owner in owners}:
-            raise KubeError(409, f"{kind.kind} {name} exists and does not belong to this Router; it is left alone")
+            raise KubeError(409, f"{kind.kind} {name} exists and is not owned by this Router; it is not changed")
 
 
 InThread = Callable[[Callable[[], list[Outcome]]], Awaitable[list[Outcome]]]
@@ -56,20 +56,22 @@ InThread = Callable[[Callable[[], list[Outcome]]], Awaitable[list[Outcome]]]
 
 @dataclass(slots=True)
 class Result:
-    """What became of a plan. `refused` are steps that a router would not take, with its reason; `errors` in words."""
+    """The result of applying a plan."""
 
     taken: list[Action] = field(default_factory=list)
+    # Actions that a router refused, with its reason.
     refused: list[Outcome] = field(default_factory=list)
+    # Failures in words.
     errors: list[str] = field(default_factory=list)
 
 
 async def carry_out(
     actions: Iterable[Action], writer: ObjectWriter, routers: Mapping[str, LiveRouter], in_thread: InThread
 ) -> Result:
-    """Carry out a plan as far as it goes.
+    """Apply a plan as far as possible.
 
-    A router that does not answer or refuses a step holds up nobody else. Pods are neither made nor taken away while the
-    configuration that they boot with could not be written. Raises NamespaceEnding, and takes no further step.
+    A router that does not answer or refuses an action does not delay the others. Pods are neither added nor removed if
+    the configuration with which they boot could not be written. Raises NamespaceEnding and stops there.
     """
     result = Result()
     for at_routers, steps in itertools.groupby(actions, key=_at_router):

@@ -17,37 +17,41 @@ MESH_PORT, MANAGEMENT_PORT, LOCAL_PORT, HTTP_PORT = 55671, 55672, 55673, 9090
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """What the operator was started with."""
+    """Settings with which the operator was started."""
 
     router_image: str
     image_pull_policy: str = "IfNotPresent"
     cluster_domain: str = "cluster.local"
+    # Labels of the operator's pods, which may reach the management port.
     operator_labels: Mapping[str, str] = field(default_factory=lambda: {"app.kubernetes.io/name": "waymesh-operator"})
-    """Labels of the operator's own pods: they may reach the management port."""
+    # Namespace of the operator's pods; if empty, no pod may reach the management port.
     operator_namespace: str = ""
-    """Namespace of the operator's own pods; without one no pod may reach the management port."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterContext:
-    """What there is already and outside our hands.
+    """The present state of the cluster, as far as the desired state depends on it.
 
-    `secrets` has an entry for each name of `referenced_secrets`, None for one that does not exist. `tls` is None when
-    cert-manager issues. `size_now` and `image_now` are replicas and router image of the live StatefulSet, if any:
-    routers leave one by one, and a new default image does not restart what runs. `cert_manager` tells whether its API
-    exists. `claims` has the access modes of the claim that the export names, None when it does not exist. `pod_now` is
-    the pod specification of the live StatefulSet, `restarted_at` when a person had its pods restarted. Where somebody
-    has deleted the StatefulSet they are those of its pods, so that the next one takes these over as they are.
+    If somebody has deleted the StatefulSet, `image_now`, `pod_now` and `restarted_at` come from its pods, so that
+    the next StatefulSet adopts these unchanged.
     """
 
     settings: OperatorSettings
+    # For each name of `referenced_secrets`; None for a Secret that does not exist.
     secrets: Mapping[str, SecretData | None] = field(default_factory=dict)
+    # None if cert-manager issues the certificates.
     tls: MeshTls | None = None
+    # Replicas of the live StatefulSet: routers leave step by step.
     size_now: int | None = None
+    # Its router image: a new default image does not restart running pods.
     image_now: str = ""
+    # Whether the cert-manager API exists.
     cert_manager: bool = False
+    # Access modes of the claim that the export names; None if it does not exist.
     claims: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    # The pod specification of the live StatefulSet.
     pod_now: Mapping[str, Any] = field(default_factory=dict)
+    # When a person last restarted the pods (`kubectl rollout restart`).
     restarted_at: str = ""
 
 
@@ -61,7 +65,7 @@ def referenced_secrets(resources: Resources) -> frozenset[str]:
 
 
 def tls_request(router: Router, settings: OperatorSettings) -> TlsRequest | None:
-    """What to ask of `certificates.next_tls`; None when cert-manager issues the certificates."""
+    """The request for `next_tls`; None if cert-manager issues the certificates."""
     if router.tls.issuer != "Internal":
         return None
     return TlsRequest(router.ref.name, router.ref.namespace, settings.cluster_domain, router.tls.authority)

@@ -1,4 +1,4 @@
-"""A mesh in a cluster: its routers with their entities, the objects that carry them, the verdict on each resource."""
+"""The desired state of a mesh in a cluster: routers with their entities, objects, and a verdict on each resource."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref, Router, router_id
 from waymesh_operator.router_entities.builders import (
     MUTUAL,
-    Offer,
+    ListenerOptions,
     Security,
     connector_entity,
     http_entity,
@@ -29,7 +29,7 @@ from waymesh_operator.router_entities.names import (
     Entity,
     entity_name,
 )
-from waymesh_operator.router_entities.placement import Spread, credential_files, spread
+from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.verdicts import Verdict, Verdicts, judge, judge_router, judge_telemetry
 from waymesh_operator.tls.rollover import TlsRequest
 
@@ -65,18 +65,18 @@ class DesiredState:
 
 
 def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredState:
-    """What should be, from the resources and what is outside our hands."""
+    """Compute the desired state from the resources and the present state of the cluster."""
     router = resources.router
     verdicts = judge(resources, context.secrets)
-    found = spread(resources, context.secrets, verdicts)
+    found = place_entities(resources, context.secrets, verdicts)
     shared = (mesh_profile(), *_listener_entities(router), *_own_settings(router, context), *found.shared)
     count = max(router.size, context.size_now or 0)
     routers = tuple(_desired_router(router, ordinal, found, shared, context) for ordinal in range(count))
     config_map, stalled = _seeds(router, routers, shared)
     if router.tls.issuer == "CertManager" and not context.cert_manager:
-        stalled = "tls.issuer is CertManager, but this cluster does not have the API of cert-manager"
+        stalled = "tls.issuer is CertManager, but the cert-manager API is not installed in this cluster"
     elif router.tls.issuer == "Internal" and context.tls is None:
-        stalled = "the certificates of the mesh are not there yet"
+        stalled = "the certificates of the mesh do not exist yet"
     verdicts["Router", router.ref] = judge_router(router, context.secrets, context.claims, stalled)
     repair = router.drift == "Repair"
     mesh = DesiredMesh(router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused)
@@ -103,7 +103,7 @@ def _listener_entities(router: Router) -> list[Entity]:
             ("", item.port),
             "normal",
             Security(item.tls, item.auth),
-            Offer(item.route_address, item.open_capabilities),
+            ListenerOptions(item.route_address, item.open_capabilities),
         )
         for item in router.listeners
     ]
@@ -118,14 +118,14 @@ def _listener_entities(router: Router) -> list[Entity]:
 
 
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
-    """What routers log and export. While something that the export needs is missing they are told nothing of it."""
+    """Log and telemetry entities. Telemetry is left unchanged while something that the export needs is missing."""
     yield from log_entities(router.log_level, dict(router.log_levels))
     if judge_telemetry(router, context.secrets, context.claims).good:
         yield telemetry_entity(router.telemetry, str(router.ref), TELEMETRY_FOLDER)
 
 
 def _desired_router(
-    router: Router, ordinal: int, found: Spread, shared: tuple[Entity, ...], context: ClusterContext
+    router: Router, ordinal: int, found: EntityPlacement, shared: tuple[Entity, ...], context: ClusterContext
 ) -> DesiredRouter:
     own_id = router_id(router.ref, ordinal)
     domain = f"{router.ref.name}-mesh.{router.ref.namespace}.svc.{context.settings.cluster_domain}"
@@ -144,7 +144,7 @@ def _desired_router(
 
 
 def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...]) -> tuple[Manifest, str]:
-    """The seed ConfigMap, and what is wrong with it if it is too large."""
+    """The seed ConfigMap, and an error message if it is too large."""
     settings = {
         "saslConfigDir": CREDENTIALS,
         "saslConfigName": USERS_NAME,
@@ -189,4 +189,4 @@ def _restart_pending(router: Router, context: ClusterContext) -> str:
     runs, default = image_of(router, context), context.settings.router_image
     if router.pod.image or runs == default:
         return ""
-    return f"the pods run {runs}; the operator's default is now {default}: set pod.image to roll them to it"
+    return f"the pods run {runs}, the operator's default is now {default}: set pod.image to update them"

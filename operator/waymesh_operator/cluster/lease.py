@@ -1,4 +1,4 @@
-"""A Lease, so that of several replicas one acts.
+"""Leader election: of several replicas the holder of a Lease acts.
 
 Whether a Lease has run out is judged by our own clock, from when we last saw it change: clocks of nodes may differ.
 """
@@ -31,7 +31,7 @@ class Times:
 
 @dataclass(slots=True)
 class _Seen:
-    """The Lease as it was last seen, and when it was first seen so."""
+    """The Lease as last seen, and when this state was first seen."""
 
     version: str = ""
     holder: str = ""
@@ -52,12 +52,12 @@ class Lease:
     _seen: _Seen = field(default_factory=_Seen)
 
     async def acquire(self) -> None:
-        """Wait until the Lease is ours."""
+        """Wait until this replica is the leader."""
         while not await self._try():
             await asyncio.sleep(self.times.period_s)
 
     async def hold(self) -> None:
-        """Renew for as long as that succeeds; returns when the Lease is, or may be, somebody else's."""
+        """Renew the Lease; returns when leadership is lost or may be lost."""
         renewed = self.clock()
         while self.clock() - renewed < self.times.deadline_s:
             await asyncio.sleep(self.times.period_s)
@@ -67,19 +67,19 @@ class Lease:
                 renewed = self.clock()
             except KubeError as error:
                 if error.conflict and not await self._still_ours():
-                    log.warning("the Lease was taken by %s", self._seen.holder)
+                    log.warning("lost leadership to %s", self._seen.holder)
                     return
-                log.warning("the Lease could not be renewed: %s", error)
+                log.warning("cannot renew the Lease: %s", error)
             except TimeoutError:
-                log.warning("the Lease could not be renewed: no answer")
-        log.error("the Lease was not renewed for %g s", self.times.deadline_s)
+                log.warning("cannot renew the Lease: no answer")
+        log.error("lost leadership: the Lease was not renewed for %g s", self.times.deadline_s)
 
     async def release(self) -> None:
-        """Give it back, so that the next one need not wait for it to run out."""
+        """Release the Lease, so that the next leader need not wait until it expires."""
         try:
             await self._write("", force=True)
         except KubeError as error:
-            log.warning("the Lease could not be given back: %s", error)
+            log.warning("cannot release the Lease: %s", error)
 
     async def _try(self) -> bool:
         try:
@@ -92,12 +92,12 @@ class Lease:
                 return False
         except KubeError as error:
             if not error.conflict:
-                log.warning("the Lease cannot be had: %s", error)
+                log.warning("cannot acquire the Lease: %s", error)
             return False
         return True
 
     async def _look(self) -> bool:
-        """Read the Lease; False when there is none."""
+        """Read the Lease; False if there is none."""
         try:
             self._note(await self.kube.get(LEASE, self.namespace, NAME))
         except KubeError as error:

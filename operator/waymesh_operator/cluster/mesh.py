@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.resources.router import Ref, Router
-from waymesh_operator.router_entities.builders import NOTHING_MORE, OPEN, Offer, Security, router_entity
+from waymesh_operator.router_entities.builders import NO_OPTIONS, OPEN, ListenerOptions, Security, router_entity
 from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, Entity
 
 FULL_UP_TO = 6
@@ -27,32 +27,31 @@ def lower_neighbours(ordinal: int, size: int, topology: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one router stands: the address it binds, and its ports.
+    """The addresses and ports of one local router."""
 
-    `reach` is the host by which the other routers find it. `ports` holds the port of each client listener by name.
-    """
-
+    # The address that it binds, and the host by which other routers reach it.
     bind: str
     reach: str
     mesh_port: int
     management_port: int
+    # The port of each client listener by its name.
     ports: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredListener:
-    """A port of a router. `part` tells the listeners of a router apart; `role` is that of the router entity."""
+    """A listener of a router. `part` distinguishes the listeners of a router; `role` is that of the entity."""
 
     part: str
     host: str
     port: int
     role: str = "normal"
     security: Security = OPEN
-    offer: Offer = NOTHING_MORE
+    offer: ListenerOptions = NO_OPTIONS
 
     @property
     def for_clients(self) -> bool:
-        """Whether the manifest asks for it; the others are the mesh's own."""
+        """Whether it is a listener of the manifest; the others belong to the mesh itself."""
         return self.part.startswith("listener/")
 
 
@@ -67,19 +66,18 @@ class DesiredConnector:
 
 @dataclass(frozen=True, slots=True)
 class DesiredRouter:
-    """One router: who it is, whom it connects to, and what it is told. `mode` is all that needs a restart to change.
-
-    `shared` are the entities that all routers of the mesh have alike, `own` those of this one alone: its connectors,
-    what is placed on it and not on all, and its listeners where their ports are its own.
-    """
+    """One router: its identity, connections and entities."""
 
     ref: Ref
     id: str
     ordinal: int
+    # The only attribute whose change needs a restart.
     mode: str
     listeners: tuple[DesiredListener, ...]
     connectors: tuple[DesiredConnector, ...]
+    # Entities of this router only: connectors, entities placed on it, and listeners where ports differ by router.
     own: tuple[Entity, ...] = ()
+    # Entities that all routers of the mesh have.
     shared: tuple[Entity, ...] = ()
 
     @property
@@ -90,7 +88,7 @@ class DesiredRouter:
 
 @dataclass(frozen=True, slots=True)
 class DesiredMesh:
-    """All routers of one Router resource, lowest ordinal first, and how they are to be treated."""
+    """All routers of one Router resource, lowest ordinal first, and how to treat them."""
 
     ref: Ref
     routers: tuple[DesiredRouter, ...]
@@ -114,7 +112,7 @@ def seed_text(router: DesiredRouter) -> str:
 
 
 def shared_seed(entities: Iterable[Entity]) -> bytes:
-    """What all routers of a mesh boot with, the same octets for the same entities."""
+    """The seed shared by all routers of a mesh; the same entities give the same bytes."""
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
         file.write(render(entities).encode())
@@ -122,14 +120,14 @@ def shared_seed(entities: Iterable[Entity]) -> bytes:
 
 
 def own_seed(router: DesiredRouter, settings: Mapping[str, Any]) -> str:
-    """What one router boots with besides; `settings` are further attributes of its router entity."""
+    """The seed of one router besides the shared one; `settings` are further attributes of its router entity."""
     base = router_entity(router.id, router.mode)
     own = (entity for entity in router.own if entity.type != ROUTER)
     return render((Entity(ROUTER, base.name, {**base.attributes, **settings}), *own))
 
 
 def render(entities: Iterable[Entity]) -> str:
-    """Entities as text. Log modules that only say what is the default anyway are left out."""
+    """Entities as text, without log modules that have the default level."""
     told = [e for e in entities if e.type != LOG or e.attributes["enable"] != "default"]
     return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in told) + "\n]\n"
 

@@ -22,11 +22,11 @@ from prometheus_client import (
 from pythonjsonlogger import json
 
 Check = Callable[[], str | None]
-"""Says what is wrong, None for nothing."""
+"""Returns a problem, None if there is none."""
 
 
 @dataclass(slots=True)
-class Beat:
+class Heartbeat:
     """A heartbeat object that must come back through a watch after it was written.
 
     That the API server cannot be written to is no sign of a dead watch: a restart of the operator would not help.
@@ -37,40 +37,40 @@ class Beat:
     _written: dict[str, float] = field(default_factory=dict)
 
     def written(self, token: str) -> None:
-        """This beat is given to the API server. It may come back before the answer does."""
+        """This token is being written. The watch may deliver it before the API server answers."""
         self._written[token] = self.clock()
 
     def failed(self, token: str) -> None:
-        """The API server did not take it."""
+        """This token was not written."""
         self._written.pop(token, None)
 
     def returned(self, token: str) -> None:
-        """A watch has brought it: those before it need not come any more."""
+        """A watch has delivered it: those before it need not arrive any more."""
         at = self._written.get(token)
         if at is not None:
             self._written = {name: when for name, when in self._written.items() if when > at and name != token}
 
     def forget(self) -> None:
-        """Nobody watches now."""
+        """Reset: no watch is running."""
         self._written.clear()
 
     def check(self) -> str | None:
-        """What is wrong, if anything."""
+        """The problem, if there is one."""
         waited = self.clock() - min(self._written.values(), default=self.clock())
         if waited <= self.patience_s:
             return None
-        return f"the heartbeat did not come back through the watch for {waited:.0f} s"
+        return f"no watch has delivered the heartbeat for {waited:.0f} s"
 
 
 @dataclass(slots=True)
 class Health:
-    """What is asked on each probe, by name."""
+    """The checks of each probe, by name."""
 
     alive: dict[str, Check] = field(default_factory=dict)
     ready: dict[str, Check] = field(default_factory=dict)
 
     def problems(self, checks: dict[str, Check]) -> dict[str, str]:
-        """All that is wrong."""
+        """The problems found, by name of the check."""
         found = {name: check() for name, check in checks.items()}
         return {name: text for name, text in found.items() if text is not None}
 
@@ -96,7 +96,7 @@ class HealthServer:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -121,29 +121,29 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """All figures. One object for each run of the operator, so that tests do not see each other's."""
+    """The operator's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self.reconciles = self._counter("reconciles", "Turns of a mesh's worker, by result.", *MESH, "result")
-        self.duration = self._histogram("reconcile_seconds", "How long a turn took.")
-        self.waiting = self._histogram("queue_wait_seconds", "From a change seen to the turn that acts on it.")
-        self.queue = self._gauge("queue_depth", "Meshes that wait for a turn.")
-        self.workers = self._gauge("meshes", "Meshes that are looked after.")
-        self.actions = self._counter("actions", "Steps of plans carried out, by kind and result.", "action", "result")
-        self.drift = self._gauge("drift", "Differences found that no change of a resource explains.", *MESH)
-        self.repairs = self._counter("drift_repaired", "Differences put right.", *MESH)
-        self.converged = self._gauge("converged", "1 for a mesh that is as its resources say.", *MESH)
+        self.reconciles = self._counter("reconciles", "Reconciles, by result.", *MESH, "result")
+        self.duration = self._histogram("reconcile_seconds", "Duration of a reconcile.")
+        self.waiting = self._histogram("queue_wait_seconds", "Time from a change to the reconcile that acts on it.")
+        self.queue = self._gauge("queue_depth", "Meshes waiting for a reconcile.")
+        self.workers = self._gauge("meshes", "Meshes with a worker.")
+        self.actions = self._counter("actions", "Actions of plans, by kind and result.", "action", "result")
+        self.drift = self._gauge("drift", "Drifted entities found.", *MESH)
+        self.repairs = self._counter("drift_repaired", "Drifted entities and objects repaired.", *MESH)
+        self.converged = self._gauge("converged", "1 for a mesh whose condition Converged is True.", *MESH)
         self.routers = self._gauge("routers_running", "Routers that answer.", *MESH)
         self.requests = self._counter("api_requests", "Requests to the API server.", "verb", "kind", "status")
-        self.live_requests = self._counter("live_rounds", "Rounds of management requests to routers.", "result")
-        self.events_seen = self._counter("watch_events", "What came through the watches.", "kind")
-        self.missed = self._counter("missed_events", "Changes that an audit found and no watch had told of.", "kind")
+        self.live_requests = self._counter("live_rounds", "Readings of routers over management.", "result")
+        self.events_seen = self._counter("watch_events", "Events delivered by watches.", "kind")
+        self.missed = self._counter("missed_events", "Changes that an audit found and no watch had delivered.", "kind")
         self.analytics = Gauge(
             "waymesh_analytics_last_success_timestamp_seconds",
-            "When a job of analytics last succeeded, by namespace and release of the chart.",
+            "When an analytics job last succeeded, by namespace and release of the chart.",
             ("namespace", "release"),
             registry=self.registry,
         )

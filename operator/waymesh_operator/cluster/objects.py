@@ -19,7 +19,7 @@ from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
 Manifest = Mapping[str, Any]
 ROUTER_LABEL = "waymesh.io/router"
 MANIFEST_ANNOTATION = "waymesh.io/manifest"
-"""Annotation with a digest of the manifest: a field that we set no more leaves no other trace in the live object."""
+"""Annotation with a digest of the manifest: the only trace in the live object of a field that we no longer set."""
 LEAVING_ANNOTATION = "waymesh.io/leaving"
 """Annotation of the StatefulSet: id of the lowest router that is drained so that the mesh can shrink."""
 RESTARTED_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
@@ -80,19 +80,19 @@ def _owner(router: Router) -> dict[str, Any]:
 
 
 _KEYS = ("name", "mountPath", "containerPort", "uid")
-"""What tells the items of a list apart, where they have it."""
+"""Fields that identify the items of a list."""
 _EXACT = ("matchLabels", "nodeSelector", "selector")
-"""Maps that are one value: a key that we did not set makes a difference, and applying takes it away."""
+"""Maps that are compared as a whole: an additional key is a difference, and applying removes it."""
 _QUANTITIES = ("limits", "requests")
 
 
 def needs_apply(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
-    """Whether applying `wanted` would change any field that we set, or take one back that we did set."""
+    """Whether applying `wanted` would change a field that we set, or remove one that we no longer set."""
     return live is None or not _within(wanted, live, "")
 
 
 def _within(wanted: Any, live: Any, field: str) -> bool:
-    """Whether all that is wanted is there. `field` is the name of the field that holds both."""
+    """Whether `live` contains all of `wanted`. `field` is the name of the field that holds both."""
     if isinstance(wanted, Mapping):
         return _map_within(wanted, live if isinstance(live, Mapping) else {}, field)
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
@@ -109,8 +109,8 @@ def _map_within(wanted: Mapping[str, Any], live: Mapping[str, Any], field: str) 
 
 
 def _list_within(wanted: Sequence[Any], live: Sequence[Any]) -> bool:
-    """Items that can be told apart may have others among them, that somebody else put there; other lists are one
-    value."""
+    """Lists with identified items may contain further items, which somebody else has added; other lists are compared as
+    a whole."""
     for key in _KEYS:
         if wanted and all(isinstance(item, Mapping) and key in item for item in wanted):
             there = {item.get(key): item for item in live if isinstance(item, Mapping)}
@@ -133,7 +133,7 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 def mesh_service(router: Router) -> Manifest:
-    """The names by which routers find each other. They hold for pods that are not ready too: a mesh has to begin."""
+    """The names by which routers find each other, also before they are ready: otherwise a mesh could not form."""
     ports = [_port("mesh", MESH_PORT), _port("management", MANAGEMENT_PORT)]
     spec = {
         "type": "ClusterIP",
@@ -146,7 +146,7 @@ def mesh_service(router: Router) -> Manifest:
 
 
 def client_service(router: Router) -> Manifest | None:
-    """Where clients connect; none when the routers listen nowhere."""
+    """The Service for clients; None if the Router has no listeners."""
     if not router.listeners:
         return None
     ports = [
@@ -158,7 +158,7 @@ def client_service(router: Router) -> Manifest | None:
 
 
 def metrics_service(router: Router) -> Manifest:
-    """Where the routers' metrics are read. A router that is not ready is still measured."""
+    """The Service for metrics. It includes routers that are not ready."""
     spec = {
         "type": "ClusterIP",
         "publishNotReadyAddresses": True,
@@ -169,13 +169,13 @@ def metrics_service(router: Router) -> Manifest:
 
 
 def disruption_budget(router: Router) -> Manifest:
-    """Evictions take one router at a time."""
+    """Allows the eviction of one router at a time."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(router.ref.name)}}
     return make(router, "policy/v1", "PodDisruptionBudget", "", {"spec": spec})
 
 
 def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
-    """Who may connect: routers to routers, the operator to the management, everybody to the rest."""
+    """Routers may connect to the mesh port, the operator to management, everybody to the other ports."""
     own = {"matchLabels": selector_of(router.ref.name)}
     operator = {
         "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: settings.operator_namespace}},
@@ -192,7 +192,7 @@ def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
 
 
 def operator_namespace(policy: Mapping[str, Any]) -> str:
-    """The operator's namespace as a NetworkPolicy that it made tells it; empty when it does not."""
+    """The operator's namespace, read from a NetworkPolicy that it has made; empty if it is not there."""
     for rule in policy.get("spec", {}).get("ingress") or ():
         for peer in rule.get("from") or ():
             labels = (peer.get("namespaceSelector") or {}).get("matchLabels") or {}

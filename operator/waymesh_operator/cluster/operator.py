@@ -1,4 +1,4 @@
-"""The operator as a whole: Lease, kopf, audits, heartbeat, workers, health; and how they begin and end."""
+"""The operator process: leader election, kopf, audits, heartbeat, workers and health; their start and end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 import kopf
 
 from waymesh_operator.cluster.worker.audits import AnalyticsWatch, Auditor
-from waymesh_operator.cluster.worker.environment import Pace, Reporter, World
+from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.errors import KubeError
@@ -29,7 +29,7 @@ from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
 
 from .context import OperatorSettings
 from .lease import Lease
-from .monitoring import Beat, Health, HealthServer, Metrics
+from .monitoring import Health, HealthServer, Heartbeat, Metrics
 
 log = logging.getLogger(__name__)
 BEAT_S = 20.0
@@ -43,7 +43,7 @@ def _identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the operator is started with. `namespaces` empty means all."""
+    """Options of the operator. Empty `namespaces` means all."""
 
     settings: OperatorSettings
     namespaces: tuple[str, ...] = ()
@@ -68,29 +68,29 @@ class Operator:
         self._stopped = asyncio.Event()
         self._filled = False
         self._leads = False
-        self.beat = Beat()
+        self.beat = Heartbeat()
         self.health = Health(ready={"resources": self._readiness})
         self.server = HealthServer(self.health, metrics)
 
     def stop(self) -> None:
-        """Have `run` come to an end."""
+        """End `run`."""
         self._stopped.set()
 
     async def run(self) -> None:
-        """Wait for the Lease, act for as long as it is ours, and so on until stopped."""
+        """Become leader, act while leader, and repeat until stopped."""
         await self.server.start(self._options.http_port, self._options.http_host)
         lease = Lease(self._kube, self._options.lease_namespace or self._cluster.namespace, self._options.identity)
         try:
             while not self._stopped.is_set():
                 self._on_signals()
-                log.info("waiting for the Lease", extra={"identity": self._options.identity})
+                log.info("waiting to become leader", extra={"identity": self._options.identity})
                 if await self._unless_stopped(lease.acquire()):
                     await self._lead(lease)
         finally:
             await self.server.stop()
 
     async def _lead(self, lease: Lease) -> None:
-        log.info("the Lease is ours", extra={"identity": self._options.identity})
+        log.info("became leader", extra={"identity": self._options.identity})
         self._leads = True
         self._metrics.leader.set(1)
         held = asyncio.create_task(lease.hold(), name="lease")
@@ -104,7 +104,7 @@ class Operator:
                 await lease.release()
 
     async def _act(self, held: asyncio.Task[None]) -> None:
-        """Everything that only one replica does. Ends with the Lease, on `stop`, or when kopf ends."""
+        """What only the leader does. Ends with the leadership, on `stop`, or when kopf ends."""
         inventory = Inventory()
         with contextlib.ExitStack() as stack:
             world = self._world(inventory, stack)
@@ -128,15 +128,15 @@ class Operator:
                 self.health.alive = {}
                 self.beat.forget()
 
-    def _world(self, inventory: Inventory, stack: contextlib.ExitStack) -> World:
+    def _world(self, inventory: Inventory, stack: contextlib.ExitStack) -> Environment:
         keys = KeyFolder()
         stack.callback(keys.close)
         executor = ThreadPoolExecutor(THREADS, "live")
         stack.callback(executor.shutdown, wait=False, cancel_futures=True)
-        return World(
+        return Environment(
             self._kube,
             inventory,
-            Reporter(self._kube, lambda: datetime.now(UTC)),
+            EventRecorder(self._kube, lambda: datetime.now(UTC)),
             replace(self._options.settings, operator_namespace=self._cluster.namespace),
             executor,
             keys,
@@ -146,7 +146,7 @@ class Operator:
         )
 
     async def _watch(self, auditor: Auditor, pool: Pool, held: asyncio.Task[None]) -> None:
-        """Run kopf; what it tells goes to the inventory. The workers end first: kopf waits for what began after it."""
+        """Run kopf; its events go to the inventory. The workers end first: kopf waits for tasks that began after it."""
 
         def sink(event: str | None, body: Mapping[str, Any]) -> None:
             self._metrics.events_seen.labels(body["kind"]).inc()
@@ -195,7 +195,7 @@ class Operator:
             await asyncio.sleep(GUARD_S)
 
     async def _beat(self) -> None:
-        """Write the heartbeat over and over."""
+        """Write the heartbeat regularly."""
         namespaces = self._options.namespaces
         home = self._options.lease_namespace or self._cluster.namespace
         metadata = {
@@ -211,20 +211,20 @@ class Operator:
                 await self._kube.apply(manifest)
             except KubeError as error:
                 self.beat.failed(token)
-                log.warning("the heartbeat could not be written: %s", error)
+                log.warning("cannot write the heartbeat: %s", error)
             await asyncio.sleep(BEAT_S)
 
     def _readiness(self) -> str | None:
-        return None if self._filled or not self._leads else "the resources have not been listed yet"
+        return None if self._filled or not self._leads else "resources not listed yet"
 
     def _on_signals(self) -> None:
-        """Have SIGTERM and SIGINT end us in good order."""
+        """Shut down in order on SIGTERM and SIGINT."""
         with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None], *others: asyncio.Task[None]) -> bool:
-        """Whether the work came to its end before we are stopped, or one of the others ended."""
+        """Whether the work ended before a stop or before one of the others."""
         task, stopped = asyncio.create_task(work), asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({task, stopped, *others}, return_when=asyncio.FIRST_COMPLETED)

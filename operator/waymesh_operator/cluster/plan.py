@@ -54,7 +54,7 @@ class ObservedState:
     # drainStatus (none, draining, drained) of each router that answers.
     draining: Mapping[str, str] = field(default_factory=dict)
     # Why routers do not run, those without a pod included.
-    hindrances: Mapping[str, Trouble] = field(default_factory=dict)
+    troubles: Mapping[str, Trouble] = field(default_factory=dict)
     # Running routers that have not received all of the configuration yet.
     fresh: frozenset[str] = frozenset()
     # Local mode: routers that were told to drain so that they can be stopped. In a cluster the StatefulSet records it.
@@ -63,16 +63,18 @@ class ObservedState:
 
 STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
 REMOVABLE = ("Service", "NetworkPolicy", "PodDisruptionBudget", "Issuer", "Certificate")
-"""Kinds of which an object of ours that is wanted no more is deleted. Secrets stay: others may write them by then."""
+"""Kinds whose objects are deleted when they are no longer desired. Secrets are kept: others may write them by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Entities on the routers: `current` differ from what they boot with, on `routers`; `unmanaged` no resource asked
-    for."""
+    """Differences on running routers that no change of a resource explains."""
 
+    # Entities that differ from the configuration that the routers have received.
     current: int = 0
+    # Entities that no resource asked for.
     unmanaged: int = 0
+    # Ids of the routers with such differences.
     routers: frozenset[str] = frozenset()
 
 
@@ -106,7 +108,7 @@ def _given(*actions: ApplyObject | None) -> list[ApplyObject]:
 
 
 def drift(desired: DesiredState, observed: ObservedState) -> Drift:
-    """What differs on the routers though it was handed out, and what no resource asked for (log modules aside)."""
+    """Entities that differ though the routers have received them, and entities that no resource asked for."""
     if desired.mesh.paused or desired.stalled:
         return Drift()
     seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
@@ -136,7 +138,7 @@ def _applied(manifest: Manifest, observed: ObservedState) -> ApplyObject | None:
 
 
 def _entity_actions(desired: DesiredState, observed: ObservedState) -> list[EntityAction]:
-    """Steps on the routers that run and stay."""
+    """Actions on the routers that run and stay."""
     actions: list[EntityAction] = []
     running = {
         name: {entity.base_name for entity in router.entities}
@@ -152,7 +154,7 @@ def _entity_actions(desired: DesiredState, observed: ObservedState) -> list[Enti
 
 
 def _stays(action: EntityAction, desired: DesiredState, running: dict[str, set[str]]) -> bool:
-    """Whether an entity that is wanted here no more has to stay for now."""
+    """Whether an entity that is no longer desired here has to stay for now."""
     if not isinstance(action, DeleteEntity | QuiesceEntity) or action.replaced:
         return False
     name = action.entity.base_name
@@ -242,10 +244,10 @@ def _stopped(names: Iterable[str], observed: ObservedState) -> Iterable[StopRout
 
 
 def _lowest_to_drain(size: int, replicas: int, names: Mapping[int, str], observed: ObservedState) -> int:
-    """The ordinal from which on routers may drain at the same time.
+    """The lowest ordinal of the routers that may drain at the same time.
 
-    No path leads over a router that is drained. So each of them must have a neighbour below them all; the routers below
-    are connected without those above. The highest one may always go.
+    No path leads over a drained router, so each of them must have a neighbour below all of them; the routers below are
+    connected without those above. The highest one may always drain.
     """
     reach: list[int] = []
     lowest = replicas - 1
@@ -260,14 +262,14 @@ def _lowest_to_drain(size: int, replicas: int, names: Mapping[int, str], observe
 
 
 def _stays_for_now(name: str, observed: ObservedState) -> bool:
-    """Whether a router that is too many still has to drain, or is not done with it."""
+    """Whether a surplus router still has to drain, or is draining."""
     router = observed.mesh.routers.get(name)
     draining = observed.draining.get(name)
     return _must_drain(name, router, observed) or draining == "draining"
 
 
 def _must_drain(name: str, router: ObservedRouter | None, observed: ObservedState) -> bool:
-    """Whether a router that is too many has to be told. One that does not answer cannot be: its own end drains it."""
+    """Whether a surplus router has to be told to drain. One that does not answer drains when it is terminated."""
     runs = router is not None and router.state is RouterState.RUNNING
     return runs and observed.draining.get(name, "none") == "none"
 

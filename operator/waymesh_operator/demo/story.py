@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from waymesh_client.management import ManagementClient
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.local.mesh import LocalMesh, World
+from waymesh_operator.local.mesh import Environment, LocalMesh
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.status import Event
 from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
@@ -64,7 +64,7 @@ class Backstage:
         self._console = console
         self._wake = threading.Event()
         self._stop = threading.Event()
-        world = World(SystemLauncher(), connect, self._tell)
+        world = Environment(SystemLauncher(), connect, self._tell)
         files = ManifestFiles([data_folder("examples") / MANIFEST])
         self._supervisor = Supervisor(files, folder, world, any_port=True)
         self._thread = threading.Thread(target=self._run, name="waymesh-up")

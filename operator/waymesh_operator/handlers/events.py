@@ -74,7 +74,7 @@ class WatchGuard:
         if alive >= self.expected:
             self._complete = True
         elif self._complete:
-            raise WaymeshError("a watch has ended; the operator must be started anew")
+            raise WaymeshError("a watch has ended; the operator must be restarted")
         elif now - self.began > START_S:
             raise WaymeshError(
                 f"{alive} of {self.expected} watches of kopf run {START_S:.0f} s after the start (tasks named "

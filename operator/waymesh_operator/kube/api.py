@@ -75,7 +75,7 @@ def kind_of(name: str) -> Kind:
     try:
         return _BY_KIND[name]
     except KeyError:
-        raise WaymeshError(f"{name} is no kind that the operator deals with") from None
+        raise WaymeshError(f"{name} is not a kind that the operator uses") from None
 
 
 Manifest = Mapping[str, Any]

@@ -51,7 +51,7 @@ async def find_cluster(kubeconfig: str | None = None, context: str | None = None
         loader = await load_kube_config(file, context, configuration, persist_config=False)
         return Cluster(configuration, loader.current_context["context"].get("namespace") or "default", inside)
     except (ConfigException, OSError) as error:
-        raise WaymeshError(f"no cluster to work with: {error}") from None
+        raise WaymeshError(f"cannot find a cluster: {error}") from None
 
 
 PAGE = 500

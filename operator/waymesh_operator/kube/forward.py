@@ -30,7 +30,7 @@ class Forwarder:
         try:
             self._api = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(context=context))
         except kubernetes.config.ConfigException as error:
-            raise WaymeshError(f"no cluster to work with: {error}") from None
+            raise WaymeshError(f"cannot find a cluster: {error}") from None
         self._listeners: list[socket.socket] = []
 
     def __enter__(self) -> Forwarder:
@@ -55,7 +55,7 @@ class Forwarder:
         try:
             return kubernetes.stream.portforward(call, pod, namespace, ports=str(port))
         except kubernetes.client.ApiException as error:
-            raise WaymeshError(f"{pod}: no way to port {port} of the pod: {error.reason}") from None
+            raise WaymeshError(f"{pod}: cannot forward port {port} of the pod: {error.reason}") from None
 
     def _serve(self, listener: socket.socket, namespace: str, pod: str, port: int) -> None:
         while True:
@@ -104,7 +104,7 @@ def fetch(context: str | None, namespace: str | None, selector: str, place: str)
             with urllib.request.urlopen(f"http://127.0.0.1:{here}/{path}", timeout=TIMEOUT_S) as answer:
                 return bytes(answer.read())
     except kubernetes.config.ConfigException as error:
-        raise WaymeshError(f"no cluster to work with: {error}") from None
+        raise WaymeshError(f"cannot find a cluster: {error}") from None
     except kubernetes.client.ApiException as error:
         raise WaymeshError(f"{selector}: {error.status} {error.reason}") from None
     except urllib.error.HTTPError as error:

@@ -1,4 +1,4 @@
-"""A mesh in local mode: routers on this machine, without objects of a cluster. Pure."""
+"""The desired state of a mesh in local mode: routers on this machine, no objects of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
-    Offer,
+    ListenerOptions,
     connector_entity,
     listener_entity,
     log_entities,
@@ -27,18 +27,21 @@ from waymesh_operator.router_entities.builders import (
 )
 from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
-from waymesh_operator.router_entities.placement import Spread, credential_files, spread
+from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.verdicts import judge
 
 
 @dataclass(frozen=True, slots=True)
 class LocalContext:
-    """What there is already: a Place for each ordinal, the Secrets of the Router's namespace, the folder in which the
-    routers find `DesiredLocal.files`, and the one for what they export, wherever a cluster's would go."""
+    """Facts from outside the resources on which the desired state in local mode depends."""
 
+    # For each ordinal.
     places: Sequence[Place]
+    # Secrets of the Router's namespace.
     secrets: Mapping[str, SecretData] = field(default_factory=dict)
+    # The folder with `DesiredLocal.files`.
     credentials: str = CREDENTIALS
+    # The folder for exported telemetry, whatever the target in a cluster.
     telemetry: str = TELEMETRY_FOLDER
 
 
@@ -51,10 +54,10 @@ class DesiredLocal:
 
 
 def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
-    """What should be, from the resources and what is outside our hands."""
+    """Compute the desired state from the resources and the context."""
     router = resources.router
     verdicts = judge(resources, context.secrets)
-    found = spread(resources, context.secrets, verdicts, context.credentials)
+    found = place_entities(resources, context.secrets, verdicts, context.credentials)
     routers = tuple(_desired_router(router, ordinal, context, found) for ordinal in range(router.size))
     mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
     seeds = {one.id: seed_text(one) for one in routers}
@@ -62,7 +65,7 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     return DesiredLocal(state, credential_files(resources, context.secrets, verdicts))
 
 
-def _desired_router(router: Router, ordinal: int, context: LocalContext, found: Spread) -> DesiredRouter:
+def _desired_router(router: Router, ordinal: int, context: LocalContext, found: EntityPlacement) -> DesiredRouter:
     own_id, places = router_id(router.ref, ordinal), context.places
     listeners = tuple(_listeners(router, places[ordinal]))
     connectors = tuple(
@@ -84,7 +87,7 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
 
 def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        offer = Offer(listener.route_address, listener.open_capabilities)
+        offer = ListenerOptions(listener.route_address, listener.open_capabilities)
         yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name], offer=offer)
     yield DesiredListener(OPERATORS, place.bind, place.management_port)
     if router.role == "interior":

@@ -1,4 +1,4 @@
-"""The routers of one Router resource on this machine: what is there, and how a step of a plan is carried out."""
+"""The routers of one Router resource on this machine: observes them and applies actions of a plan."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from .status import BAD, GOOD, NOTE, WARN, Event, Sink
 
 Connect = Callable[[str], LiveClient]
 ASK_SOON_S, ASK_SOON_UNTIL_S, ASK_LATER_S = 0.05, 5.0, 2.0
-"""How long a router that does not answer is left in peace, up to what age of it, and after that age."""
+"""Pause before a router that does not answer is asked again: up to this age of the router, and after it."""
 ENTITIES_S, VIEW_S = 2.0, 1.0
-"""How old what we know of a router's entities, and of what it sees, may become while nothing happens."""
+"""Maximum age of what we have read of a router's entities, and of its view of the mesh."""
 RETRY_S = 1.0
-"""How long a step that a router refused is left alone before it is tried again."""
+"""Pause before an action that a router refused is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What a local mesh needs of the world; tests put their own in."""
+class Environment:
+    """The environment of a local mesh; tests replace it."""
 
     launcher: Launcher
     connect: Connect
     events: Sink
     listening: Callable[[int], bool] = lambda port: not is_free(port)
-    """Whether somebody listens on a port: asked first, as an attempt to connect in vain is dear."""
+    """Whether somebody listens on a port: checked first, because a failed attempt to connect is expensive."""
 
 
 class LocalMesh:
-    """One mesh. Nothing blocks longer than a management request; a drain goes on step by step with each `observe`."""
+    """One mesh. Nothing blocks longer than a management request."""
 
-    def __init__(self, ref: Ref, folder: StateFolder, world: World) -> None:
+    def __init__(self, ref: Ref, folder: StateFolder, world: Environment) -> None:
         self.ref = ref
         self.folder = folder
         self._world = world
@@ -68,7 +68,7 @@ class LocalMesh:
         self._leaving: set[str] = set()
         self._hurried = False
         self.watched = True
-        """Whether somebody waits for the routers to see each other: they are then asked at every turn."""
+        """Whether somebody waits for the routers to connect: they are then asked in every step."""
 
     def adopt(self, now: float) -> None:
         """Take over the routers that an earlier run left behind."""
@@ -110,7 +110,7 @@ class LocalMesh:
             self._ask(router, now)
 
     def _ask(self, router: LocalRouter, now: float) -> None:
-        """Management requests: is it up, what does it hold, whom does it see."""
+        """Read entities and view of the router."""
         if now < router.ask_at:
             return
         unknown = router.state is RouterState.STARTING
@@ -146,8 +146,8 @@ class LocalMesh:
         router.cpu_seconds, router.cpu_at = seconds, now
 
     def _note_drain(self, router: LocalRouter) -> None:
-        """How far the drain is. A drained router has closed its clients' connections: what it left unsettled then is
-        what it reported last before."""
+        """Note the progress of a drain. A drained router has closed its clients' connections: the number of deliveries
+        that it left unsettled is the last one it reported before."""
         own = self._own(router).attributes
         router.drain = str(own.get("drainStatus") or "none")
         if router.drain != "drained":
@@ -172,7 +172,7 @@ class LocalMesh:
     # --- apply ---
 
     def apply(self, action: Action, now: float) -> bool:
-        """Carry out one step, or begin it; False when it must wait. What goes wrong is told and tried again later."""
+        """Apply one action, or begin with it; False if it must wait. A failure is reported and tried again later."""
         if self._refused.get(action.describe(), now) > now:
             return False
         match action:

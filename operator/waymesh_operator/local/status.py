@@ -9,7 +9,7 @@ from typing import Any
 
 from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.plan import ObservedState
-from waymesh_operator.cluster.status.conditions import Seen
+from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import autolink_status, broker_status, linkroute_status
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources
 from waymesh_operator.resources.router import Ref
@@ -19,7 +19,7 @@ GOOD, NOTE, WARN, BAD = "good", "note", "warn", "bad"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: how it is to be taken (good, note, warn, bad), and what, in one line."""
+    """An event: its level (good, note, warn, bad), and one line of text."""
 
     level: str
     text: str
@@ -36,7 +36,7 @@ _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceView:
-    """A Broker, AutoLink or LinkRoute. `state` is the worst on any router, `share` as in 2/3, `error` for a person."""
+    """A Broker, AutoLink or LinkRoute: the worst state on any router, the share of routers (2/3), the error."""
 
     kind: str
     resource: Dependent
@@ -46,7 +46,7 @@ class ResourceView:
 
     @property
     def ready(self) -> bool:
-        """Whether it works everywhere."""
+        """Whether it is active on all its routers."""
         return self.state == "active"
 
     @property
@@ -57,15 +57,15 @@ class ResourceView:
 
 @dataclass(slots=True)
 class ResourceStates:
-    """How the resources of one mesh stand, and what has been told of it."""
+    """The states of the resources of one mesh, and which have been reported."""
 
     events: Sink
     views: tuple[ResourceView, ...] = ()
     _told: dict[tuple[str, Ref], tuple[bool, str]] = field(default_factory=dict)
 
     def look(self, resources: Resources, desired: DesiredState, observed: ObservedState) -> None:
-        """Take in what was observed, and tell what works now, and what does not and why."""
-        seen = Seen(desired, observed, datetime.now(UTC))
+        """Compute the states from what was observed, and report those that have changed."""
+        seen = MeshSnapshot(desired, observed, datetime.now(UTC))
         self.views = tuple(_views(resources, seen))
         former, self._told = self._told, {}
         for view in self.views:
@@ -79,7 +79,7 @@ class ResourceStates:
                 self.events(Event(WARN, f"{view.subject}: {view.error}"))
 
 
-def _views(resources: Resources, seen: Seen) -> Iterator[ResourceView]:
+def _views(resources: Resources, seen: MeshSnapshot) -> Iterator[ResourceView]:
     for kind, resource in resources.dependents:
         if kind in _STATUS:
             yield _view(kind, resource, _STATUS[kind](resource, seen, before={}, now=seen.now))

@@ -22,7 +22,7 @@ from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
 from .desired import DesiredLocal, LocalContext, desired_local
-from .mesh import LocalMesh, World
+from .mesh import Environment, LocalMesh
 from .state import PortTable, StateFolder, is_free
 from .status import BAD, GOOD, NOTE, WARN, Event, ResourceStates, ResourceView
 
@@ -69,7 +69,7 @@ def _stamp(file: Path) -> tuple[str, int, int, int]:
 
 
 def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    """What is fine in a cluster and cannot be had here: listeners that need certificates or users."""
+    """Settings that local mode does not support: listeners that need certificates or users."""
     for document in documents:
         data = document.data if isinstance(document.data, dict) and document.data.get("kind") == "Router" else {}
         spec = data.get("spec")
@@ -79,7 +79,7 @@ def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
                 if isinstance(listener, dict) and listener.get(name, plain) not in (plain, None):
                     line = document.line(("spec", "listeners", i, name))
                     subject = f"Router/{(data.get('metadata') or {}).get('name')}"
-                    message = "local mode serves only listeners without TLS and authentication"
+                    message = "local mode supports only listeners without TLS and authentication"
                     yield Problem(document.file, line, subject, f"spec.listeners[{i}].{name}", message)
 
 
@@ -101,7 +101,7 @@ class _Entry:
 class Supervisor:
     """Keeps the routers of a set of manifests as these say. Call `step` again and again, and `leave` to end."""
 
-    def __init__(self, files: ManifestFiles, root: Path, world: World, *, any_port: bool = False) -> None:
+    def __init__(self, files: ManifestFiles, root: Path, world: Environment, *, any_port: bool = False) -> None:
         self._files = files
         self._root = root
         self._world = world
@@ -143,7 +143,7 @@ class Supervisor:
         for entry in self._entries.values():
             entry.mesh.adopt(now)
             for name in entry.mesh.routers:
-                self._tell(NOTE, f"{name} still runs from before and is taken over")
+                self._tell(NOTE, f"{name} is still running and is taken over")
 
     def step(self, now: float) -> None:
         """One turn: read changed files, then observe, plan and apply for each mesh."""
@@ -213,10 +213,8 @@ class Supervisor:
         was, entry.converged = entry.converged, not actions and _all_connected(desired, entry.mesh)
         entry.mesh.watched = not entry.converged
         if entry.converged and not was and ref in self._wanted:
-            together = (
-                ", all seeing each other" if len(entry.mesh.routers) > 1 and desired.routers[1].connectors else ""
-            )
-            self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}{together}")
+            connected = ", all connected" if len(entry.mesh.routers) > 1 and desired.routers[1].connectors else ""
+            self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}{connected}")
 
     def _desired(self, ref: Ref, entry: _Entry) -> DesiredLocal:
         router = entry.resources.router
@@ -237,7 +235,7 @@ class Supervisor:
         except ManifestError as error:
             for problem in error.problems:
                 self._tell(BAD, str(problem))
-            self._tell(WARN, "the manifests have errors: everything stays as it is")
+            self._tell(WARN, "the manifests have errors: nothing is changed")
         except LocalError as error:
             self._tell(BAD, str(error))
         else:

@@ -75,7 +75,7 @@ def secret_findings(manifest: Mapping[str, Any]) -> Iterator[Finding]:
         try:
             _decoded(text)
         except (binascii.Error, ValueError):
-            yield ("data", name), "must be base64; plain text belongs into stringData"
+            yield ("data", name), "must be base64; put plain text in stringData"
 
 
 def secret_data(manifest: Mapping[str, Any]) -> dict[str, bytes]:

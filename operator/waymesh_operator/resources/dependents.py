@@ -11,14 +11,11 @@ from .router import Manifest, Ref, Router, _metadata, ref_of
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """How messages to the addresses of a prefix or a pattern are distributed. Just one of the two is given.
-
-    `created` is the creation time as the API server writes it ("" outside a cluster): of two that want the same prefix
-    or pattern the oldest wins.
-    """
+    """How messages to addresses with a prefix, or matching a pattern, are distributed."""
 
     ref: Ref
     router: Ref
+    # Exactly one of prefix and pattern is set.
     prefix: str | None = None
     pattern: str | None = None
     distribution: str = "balanced"
@@ -27,41 +24,43 @@ class Address:
     egress_phase: int | None = None
     priority: int | None = None
     enable_fallback: bool = False
+    # Creation time as the API server writes it, "" outside a cluster. Of two with the same match the oldest wins.
     created: str = ""
     uid: str = ""
     generation: int = 0
 
     @property
     def match(self) -> str:
-        """The prefix or the pattern, whichever is given."""
+        """The prefix or the pattern, whichever is set."""
         return self.prefix if self.prefix is not None else self.pattern or ""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerTls:
-    """TLS towards a broker. Without `ca_secret` the authorities of the system are trusted."""
+    """TLS towards a broker."""
 
+    # Empty: the authorities of the system are trusted.
     ca_secret: str = ""
     verify_hostname: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """An AMQP container outside the mesh. `endpoints` are (host, port), tried in turn.
-
-    `hostname` is its virtual host, `container_id` what all routers call themselves there, "" for the id of each.
-    `placement` is All, One or List; `ordinals` are the routers of a List.
-    """
+    """An AMQP container outside the mesh."""
 
     ref: Ref
     router: Ref
+    # (host, port), tried in turn.
     endpoints: tuple[tuple[str, int], ...]
+    # The broker's virtual host.
     hostname: str = ""
     tls: BrokerTls | None = None
     mechanism: str = ""
     secret: str = ""
+    # All, One or List; `ordinals` are the routers of a List.
     placement: str = "All"
     ordinals: tuple[int, ...] = ()
+    # The container-id that all routers use towards the broker; empty: each router uses its own id.
     container_id: str = ""
     created: str = ""
     uid: str = ""
@@ -70,7 +69,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class AutoLink:
-    """A link that routers attach by themselves, to a Broker or to whatever container has `container_id`."""
+    """A link that routers attach themselves, to a Broker or to any container with this `container_id`."""
 
     ref: Ref
     router: Ref
@@ -89,12 +88,13 @@ class AutoLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkRoute:
-    """Addresses whose links are passed through. `direction` is in, out or both; just one of prefix and pattern is
-    given."""
+    """Addresses whose links are routed to a container."""
 
     ref: Ref
     router: Ref
+    # in, out or both
     direction: str
+    # Exactly one of prefix and pattern is set.
     prefix: str | None = None
     pattern: str | None = None
     broker: Ref | None = None
@@ -112,7 +112,7 @@ class LinkRoute:
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """The directions that it is about, one or two."""
+        """The one or two directions of the entities."""
         return ("in", "out") if self.direction == "both" else (self.direction,)
 
 
@@ -122,7 +122,7 @@ Dependent = Address | Broker | AutoLink | LinkRoute
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """All that one mesh is made of: its Router and what refers to it."""
+    """A Router and the resources that refer to it."""
 
     router: Router
     addresses: tuple[Address, ...] = ()
@@ -132,7 +132,7 @@ class Resources:
 
     @property
     def dependents(self) -> tuple[tuple[str, Dependent], ...]:
-        """What refers to the Router, each with its kind."""
+        """The resources that refer to the Router, each with its kind."""
         return (
             *(("Address", item) for item in self.addresses),
             *(("Broker", item) for item in self.brokers),
@@ -222,12 +222,12 @@ _R = TypeVar("_R", Address, AutoLink, LinkRoute)
 
 
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
-    """Addresses that want what an older one of the same Router has: loser → winner."""
+    """Addresses with the match of an older Address of the same Router: loser → winner."""
     return _losers(addresses, lambda a: [(a.router, a.prefix is None, a.match)])
 
 
 def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
-    """Autolinks that would attach just what an older one attaches: loser → winner."""
+    """AutoLinks that would attach the same link as an older one: loser → winner."""
     return _losers(
         autolinks,
         lambda a: [(a.router, a.address, a.direction, a.phase, a.external_address, a.broker, a.container_id)],
@@ -235,12 +235,12 @@ def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
 
 
 def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]:
-    """Link routes whose prefix or pattern an older one has already in one of their directions: loser → winner."""
+    """LinkRoutes whose match an older one has in one of their directions: loser → winner."""
     return _losers(linkroutes, lambda r: [(r.router, r.prefix is None, r.match, way) for way in r.directions])
 
 
 def _losers(resources: Iterable[_R], keys: Callable[[_R], list[Hashable]]) -> dict[Ref, _R]:
-    """A loser takes nothing, so that it does not stand in the way of a third one."""
+    """A loser claims no key, so it cannot conflict with a third resource."""
     winners: dict[Hashable, _R] = {}
     lost: dict[Ref, _R] = {}
     for resource in sorted(resources, key=lambda r: (r.created, r.ref)):

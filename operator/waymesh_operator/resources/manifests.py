@@ -114,7 +114,7 @@ class _Reader:
     def _value(self, node: yaml.Node, path: Path_, lines: dict[Path_, int]) -> Any:
         lines.setdefault(path, node.start_mark.line + 1)
         if len(path) > _DEEPEST:
-            raise yaml.MarkedYAMLError(problem="too many levels, or an alias of itself", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(problem="nested too deeply, or an alias of itself", problem_mark=node.start_mark)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, lines)
         if isinstance(node, yaml.SequenceNode):

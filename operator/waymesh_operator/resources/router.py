@@ -20,24 +20,24 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A port for clients. `auth` is none, plain, scram or mtls; `users` names the Secret that holds the passwords.
-
-    `route_address` leads to the broker that stands behind it, if one does; `open_capabilities` are offered to clients
-    besides the routers' own and that broker's.
-    """
+    """A port for clients."""
 
     name: str
     port: int
     tls: bool = False
+    # none, plain, scram or mtls
     auth: str = "none"
+    # Name of the Secret with the passwords.
     users: str = ""
+    # Address of the broker behind the listener, if there is one.
     route_address: str = ""
+    # Offered to clients in addition to the capabilities of the routers and of that broker.
     open_capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """How the pods of a Router are made and placed; the mappings are as Kubernetes takes them."""
+    """Settings of the pods of a Router; the mappings have the form of the Kubernetes API."""
 
     image: str = ""
     image_pull_policy: str = ""
@@ -53,30 +53,35 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class RouterTls:
-    """Who issues the routers' certificates. `authority` goes up to ask for a new authority; `issuer_ref` is the
-    cert-manager issuer as (name, kind, group), empty for one of the mesh's own."""
+    """Who issues the routers' certificates."""
 
     issuer: str = "Internal"
+    # A higher number requests a new authority.
     authority: int = 1
+    # (name, kind, group) of a cert-manager issuer; None: an issuer of the mesh's own.
     issuer_ref: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class S3:
-    """A bucket; `endpoint` is empty for that of AWS, `secret` names the Secret with the access keys."""
+    """A bucket."""
 
     bucket: str
     prefix: str = ""
+    # Empty: AWS.
     endpoint: str = ""
     region: str = ""
+    # Name of the Secret with the access keys.
     secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Export of what the routers do. `target` is Off, EmptyDir, Claim (named by `claim`) or S3 (in `s3`)."""
+    """Export of telemetry."""
 
+    # Off, EmptyDir, Claim or S3
     target: str = "Off"
+    # Name of the PersistentVolumeClaim, for the target Claim.
     claim: str = ""
     s3: S3 | None = None
     interval_s: int = 60
@@ -88,7 +93,7 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """A set of routers that are configured alike. `log_levels` holds (module, least level), sorted by module."""
+    """A set of routers with the same configuration."""
 
     ref: Ref
     size: int = 1
@@ -98,6 +103,7 @@ class Router:
     drain_timeout_s: int = 30
     drift: str = "Repair"
     log_level: str = "info"
+    # (module, minimum level), sorted by module.
     log_levels: tuple[tuple[str, str], ...] = ()
     paused: bool = False
     tls: RouterTls = RouterTls()
@@ -109,7 +115,7 @@ class Router:
 
 
 def router_id(ref: Ref, ordinal: int) -> str:
-    """The id of a router: it follows from name and ordinal alone, so that no restart changes it."""
+    """The id of a router. It depends on name and ordinal only, so a restart does not change it."""
     return f"{ref.name}-{ordinal}"
 
 

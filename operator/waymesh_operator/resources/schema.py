@@ -107,7 +107,7 @@ def _array(schema: Schema, value: list[Any], path: Path_) -> Iterator[Finding]:
         else:
             continue
         if identity in seen:
-            yield where, f"{what} is there already, as item [{seen[identity]}]"
+            yield where, f"{what} duplicates item [{seen[identity]}]"
         seen.setdefault(identity, i)
 
 

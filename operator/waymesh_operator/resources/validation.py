@@ -167,13 +167,13 @@ class _Checker:
             document, _ = self._found[kind, loser]
             name = "address" if isinstance(winner, AutoLink) else "prefix" if winner.prefix is not None else "pattern"
             taken = winner.address if isinstance(winner, AutoLink) else winner.match
-            message = f"{taken} is taken already by {kind}/{winner.ref}"
+            message = f"{taken} is already used by {kind}/{winner.ref}"
             self._report(document, f"{kind}/{loser}", [(("spec", name), message)])
 
     def _crd(self, document: Document) -> Crd | None:
         data = document.data
         if not isinstance(data, dict):
-            self._report(document, "", [((), "is no manifest: apiVersion, kind, metadata and spec are expected")])
+            self._report(document, "", [((), "is not a manifest: apiVersion, kind, metadata and spec are expected")])
             return None
         missing = [((name,), "is required") for name in ("apiVersion", "kind") if not isinstance(data.get(name), str)]
         if missing:
@@ -183,7 +183,7 @@ class _Checker:
         if crd is not None and data["apiVersion"] == crd.api_version:
             return crd
         if crd is None and data["apiVersion"].partition("/")[0] != GROUP:
-            message = f"{data['kind']} of {data['apiVersion']} is no Waymesh resource; leave it out here"
+            message = f"{data['kind']} of {data['apiVersion']} is not a Waymesh resource; remove it from these files"
             self._report(document, "", [(("kind",), message)])
         elif crd is None:
             near = difflib.get_close_matches(data["kind"], self._crds, n=1)
@@ -202,7 +202,7 @@ class _Checker:
         file, line = self._names.setdefault(identity, here)
         if (file, line) == here:
             return []
-        return [(path, f"there is a {crd.kind} of this name already, in {file}:{line}")]
+        return [(path, f"duplicate {crd.kind} of this name, first in {file}:{line}")]
 
     def _check_references(self) -> None:
         for (kind, ref), (document, full) in self._found.items():
@@ -233,7 +233,7 @@ def _metadata_findings(crd: Crd, value: Mapping[str, Any]) -> Iterator[tuple[Pat
     elif not _NAME.fullmatch(name):
         yield (
             ("metadata", "name"),
-            f"must be made of a-z, 0-9, - and ., with - and . only inside (got {name!r})",
+            f"must consist of a-z, 0-9, - and ., and begin and end with a letter or digit (got {name!r})",
         )
 
 

@@ -11,7 +11,7 @@ from .names import ADDRESS, CONNECTOR, LISTENER, Entity
 
 @dataclass(frozen=True)
 class CreateEntity:
-    """Make an entity on a running router. `replaces` says that one with other values makes room for it."""
+    """Create an entity on a running router. `replaces`: it replaces one with other values."""
 
     sign: ClassVar[str] = "+"
     router_id: str
@@ -19,13 +19,13 @@ class CreateEntity:
     replaces: bool = False
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"{self.router_id}: {'replace' if self.replaces else 'create'} {describe_entity(self.entity)}"
 
 
 @dataclass(frozen=True)
 class UpdateEntity:
-    """Change attributes of an entity on a running router. `changes` is name → (present, wanted)."""
+    """Update an entity on a running router. `changes` is name → (present, desired)."""
 
     sign: ClassVar[str] = "~"
     router_id: str
@@ -33,14 +33,14 @@ class UpdateEntity:
     changes: Mapping[str, tuple[Any, Any]]
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         changes = ", ".join(f"{name} {old} → {new}" for name, (old, new) in self.changes.items())
         return f"{self.router_id}: update {self.entity.type} {short_name(self.entity)}: {changes}"
 
 
 @dataclass(frozen=True)
 class DeleteEntity:
-    """Remove an entity from a running router."""
+    """Delete an entity of a running router."""
 
     sign: ClassVar[str] = "-"
     router_id: str
@@ -48,14 +48,14 @@ class DeleteEntity:
     replaced: bool = False
 
     def describe(self) -> str:
-        """What the step does."""
-        what = "remove the former" if self.replaced else "delete"
+        """The action in words."""
+        what = "remove the old" if self.replaced else "delete"
         return f"{self.router_id}: {what} {describe_entity(self.entity)}"
 
 
 @dataclass(frozen=True)
 class QuiesceEntity:
-    """Have an entity take no more messages and remove itself when none is under way."""
+    """Quiesce an entity: it takes no more messages, and the router removes it when none is under way."""
 
     sign: ClassVar[str] = "-"
     router_id: str
@@ -63,34 +63,33 @@ class QuiesceEntity:
     replaced: bool = False
 
     def describe(self) -> str:
-        """What the step does."""
-        what = "the former " if self.replaced else ""
+        """The action in words."""
+        what = "the old " if self.replaced else ""
         return f"{self.router_id}: quiesce and remove {what}{describe_entity(self.entity)}"
 
 
 @dataclass(frozen=True)
 class DrainRouter:
-    """Set `draining` and `drainTimeoutSeconds` of a router. It goes on by itself; the next observation shows how far
-    it is."""
+    """Set `draining` and `drainTimeoutSeconds` of a router. The next observations show its progress."""
 
     sign: ClassVar[str] = "-"
     router_id: str
     timeout_s: int
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"drain router {self.router_id} (at most {self.timeout_s} s)"
 
 
 @dataclass(frozen=True)
 class UndrainRouter:
-    """Take `draining` back: the router is wanted again before it has left."""
+    """Reset `draining`: the router is wanted again before it has left."""
 
     sign: ClassVar[str] = "+"
     router_id: str
 
     def describe(self) -> str:
-        """What the step does."""
+        """The action in words."""
         return f"take router {self.router_id} back into service"
 
 
@@ -98,7 +97,7 @@ EntityAction = CreateEntity | UpdateEntity | DeleteEntity | QuiesceEntity
 
 
 def short_name(entity: Entity) -> str:
-    """The name for a person: without the prefix that says which resource it stands for."""
+    """The name for display, without the prefix of the resource."""
     return entity.base_name.split("/", 3)[-1] if entity.owned else entity.name.removeprefix(f"{entity.type}/")
 
 

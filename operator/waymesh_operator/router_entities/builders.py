@@ -36,19 +36,19 @@ from .names import (
 
 
 def router_entity(router_id: str, mode: str) -> Entity:
-    """The router itself, as it is seeded; id and mode need a restart to change."""
+    """The `router` entity of the seed; a change of id or mode needs a restart."""
     return Entity(ROUTER, router_id, {"id": router_id, "mode": mode})
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How a listener or connector is protected: TLS with the mesh's certificate; auth none, plain, scram or mtls.
+    """How a listener or connector is secured."""
 
-    `peers`: DNS names of which a client's certificate must have one, to come in at a listener; empty: any will do.
-    """
-
+    # With the certificate of the mesh.
     tls: bool = False
+    # none, plain, scram or mtls
     auth: str = "none"
+    # A client's certificate must have one of these DNS names; empty: any name.
     peers: tuple[str, ...] = ()
 
 
@@ -62,18 +62,23 @@ _MECHANISMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What clients of a listener find besides the mesh: the broker that an address leads to, further capabilities."""
+class ListenerOptions:
+    """Address of the broker behind a listener, and additional capabilities offered to its clients."""
 
     route_address: str = ""
     capabilities: tuple[str, ...] = ()
 
 
-NOTHING_MORE = Offer()
+NO_OPTIONS = ListenerOptions()
 
 
 def listener_entity(
-    ref: Ref, part: str, place: tuple[str, int], role: str, security: Security = OPEN, offer: Offer = NOTHING_MORE
+    ref: Ref,
+    part: str,
+    place: tuple[str, int],
+    role: str,
+    security: Security = OPEN,
+    offer: ListenerOptions = NO_OPTIONS,
 ) -> Entity:
     """A listener of a Router at (host, port); `part` tells its listeners apart."""
     attributes = {
@@ -123,7 +128,7 @@ def mesh_profile() -> Entity:
 
 
 def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
-    """One for each log module, so that a level taken out of the manifest goes back to the default live too."""
+    """One for each log module, so that a level that is removed from the manifest returns to the default live."""
     wanted = {"DEFAULT": level, **levels}
     return tuple(_log_entity(module, wanted.get(module, "default")) for module in LOG_MODULES)
 
@@ -134,7 +139,7 @@ def _log_entity(module: str, level: str) -> Entity:
 
 
 def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
-    """What routers export, into a folder. To a router it is sampleOneIn that says that no delivery is sampled."""
+    """Telemetry settings. A router takes sampleOneIn 0 for "no delivery is sampled"."""
     sampled = telemetry.samples_per_second > 0
     return Entity(
         TELEMETRY,
@@ -152,7 +157,7 @@ def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
 
 
 def address_entity(address: Address) -> Entity:
-    """The entity of an Address. It gives every attribute: one taken out of the manifest is taken back live too."""
+    """The entity of an Address. It sets every attribute: one that is removed from the manifest is reset live."""
     return Entity(
         ADDRESS,
         entity_name(address.ref, "Address"),
@@ -170,10 +175,10 @@ def address_entity(address: Address) -> Entity:
 
 
 def broker_entities(broker: Broker, username: str = "", credentials: str = CREDENTIALS) -> tuple[Entity, ...]:
-    """The connector of a Broker and, with TLS, its profile. `username` is what its Secret says; what else it says is in
-    files in the folder `credentials`.
+    """The connector of a Broker and, with TLS, its sslProfile.
 
-    The name of the profile tells its contents, so that another one is made beside it and the connector moves over.
+    `username` comes from the Broker's Secret; its other values are files in the folder `credentials`. The name of the
+    profile contains a digest of its values: a changed profile is created before the connector uses it.
     """
     profile = _broker_profile(broker, credentials)
     (host, port), *others = broker.endpoints
@@ -213,7 +218,7 @@ def _url(place: tuple[str, int], tls: bool) -> str:
 
 
 def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
-    """The entity of an AutoLink. Its name tells what is to happen to deliveries under way when it goes."""
+    """The entity of an AutoLink. Its name says whether it is quiesced before it is deleted."""
     parts = (IMMEDIATE,) if autolink.deletion_policy == "Immediate" else ()
     attributes = {
         "address": autolink.address,
@@ -242,6 +247,6 @@ def linkroute_entities(linkroute: LinkRoute) -> tuple[Entity, ...]:
 
 
 def _container(resource: AutoLink | LinkRoute) -> dict[str, Any]:
-    """At whose connections it is: the Broker's connector, or every container of that id."""
+    """The connections it applies to: the Broker's connector, or every container with that id."""
     connection = broker_name(resource.broker) if resource.broker else None
     return {"connection": connection, "containerId": resource.container_id}

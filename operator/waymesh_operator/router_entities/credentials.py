@@ -12,7 +12,7 @@ from .names import USERS_NAME, credential_file
 
 SecretData = Mapping[str, bytes]
 STORED_KEYS = "{SCRAM-"
-"""A value that begins so holds stored keys; anything else is a password."""
+"""Prefix of stored SCRAM keys; any other value is a password."""
 
 
 def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> dict[str, bytes]:
@@ -28,9 +28,9 @@ def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> d
 
 
 def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The user file made of a Secret (user → password or stored keys), and why some users are not in it, by user.
+    """The user file of a Secret (user → password or stored keys), and by user why some are not in it.
 
-    Routers read the file by the same parser, so they refuse no line of it.
+    Routers read the file with the same parser, so they accept every line of it.
     """
     lines: dict[str, str] = {}
     bad: dict[str, str] = {}
@@ -41,22 +41,22 @@ def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:
             bad[user] = str(error)
         else:
             if lines.setdefault(prepared(user), line) is not line:
-                bad[user] = "another name in the Secret looks the same"
+                bad[user] = "the same name as another one in the Secret after normalisation"
     return {f"{USERS_NAME}.users": "".join(f"{line}\n" for line in lines.values()).encode()}, bad
 
 
 def _user_line(user: str, value: bytes) -> str:
-    """A line of the user file. Raises ValueError for what is no usable password and no usable stored keys."""
+    """A line of the user file. Raises ValueError if the value is neither a usable password nor usable stored keys."""
     try:
         text = value.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
     if text.splitlines() != [text] or "\0" in text:
-        raise ValueError("not one line of text")
+        raise ValueError("not a single line of text")
     line = f"{user}:{text}" if text.startswith(STORED_KEYS) else f"{user}:{{plain}}{text}"
     parsed = UserFile.parse(line)
     for problem in parsed.problems:
         raise ValueError(problem.reason)
     if parsed.lookup(user) is None:
-        raise ValueError("not the name of a user: it begins with # or a blank, ends with a blank, or holds a colon")
+        raise ValueError("not a valid user name: it begins with # or a blank, ends with a blank, or contains a colon")
     return line

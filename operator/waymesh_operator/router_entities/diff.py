@@ -46,13 +46,13 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
 
 
 LATER = ("peerNames",)
-"""Attributes that routers of older images do not have: a listener is not made anew, in vain, because of them."""
+"""Attributes that routers of older images lack: a listener is not recreated because of them."""
 SECRETS = ("saslPassword", "password")
-"""Attributes that a router does not tell. They hold the path of a file, which follows from the entity's name."""
+"""Attributes that a router does not report. They hold the path of a file, which follows from the entity's name."""
 
 
 def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
-    """Whether a phase that the manifest leaves open is reported as the number that it comes out at."""
+    """Whether a phase that the manifest leaves open is reported as its default number."""
     if should is not None or name not in ("ingressPhase", "egressPhase", "phase"):
         return False
     if name == "phase":
@@ -61,7 +61,7 @@ def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
 
 
 def exclusive_key(entity: Entity) -> tuple[str, ...]:
-    """What no two entities of a router may share, besides the name: an address its match, a listener its port."""
+    """What no two entities of a router may share besides the name: the match of an address, the port of a listener."""
     attributes = entity.attributes
     if entity.type == ADDRESS:
         kind = "prefix" if attributes.get("prefix") is not None else "pattern"
@@ -79,7 +79,7 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
 
 
 _OF_AUTOLINK = ("address", "direction", "phase", "externalAddress", "fallback", "connection", "containerId")
-"""With another value of one of these it is another link, for which there is room beside the former."""
+"""Attributes that make it another link, which can exist beside the old one."""
 
 
 def _target(entity: Entity) -> str:
@@ -87,7 +87,7 @@ def _target(entity: Entity) -> str:
 
 
 def creatable(entity: Entity) -> bool:
-    """Whether entities of this type can be made at run time; the others a router has from its start."""
+    """Whether entities of this type can be created at run time; a router has the others from its start."""
     return "CREATE" in entity_type(entity.type).operations
 
 
@@ -103,9 +103,9 @@ Name = tuple[str, str]
 
 
 def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Entity]) -> list[EntityAction]:
-    """What stands in the way goes, then the new comes, then updates, then the rest goes.
+    """Delete what conflicts with new entities, create, update, then delete the rest.
 
-    What others refer to comes before them, and goes after them. What is to end its work first is only told to go.
+    An entity that others refer to is created before them and deleted after them. Some are quiesced instead of deleted.
     """
     updates: list[EntityAction] = []
     creates: list[CreateEntity] = []
@@ -131,7 +131,7 @@ def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Ent
 
 
 def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
-    """How an entity goes; None for one that is on its way."""
+    """How an entity is removed; None if it is being quiesced already."""
     if not quiesces(delete.entity):
         return delete
     told = delete.entity.attributes.get(QUIESCING)
@@ -139,7 +139,7 @@ def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
 
 
 def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEntity]) -> list[DeleteEntity]:
-    """What goes: what we made and want no more, and what has the name of something that we have to make."""
+    """Entities to delete: ours that are no longer desired, and any whose name a new entity needs."""
     replaced = {create.entity.key for create in creates}
     names = {_name(create.entity) for create in creates}
     surplus = [entity for entity in left if entity.owned or _name(entity) in names]
@@ -148,7 +148,7 @@ def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEnt
 
 
 def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[Entity | None, list[EntityAction]]:
-    """The live entity that is, or by an update becomes, the wanted one; and that update."""
+    """The live entity that equals the desired one or can be updated to it, and that update."""
     for live in candidates:
         if not changed_attributes(wanted, live):
             return live, []
@@ -160,7 +160,7 @@ def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[En
 
 
 def _create(router_id: str, wanted: Entity, same_key: list[Entity]) -> CreateEntity:
-    """Make an entity beside its predecessors under a name that is free; where they must go first, under its own."""
+    """Create an entity beside its predecessors under a free name; if they must be deleted first, under its own name."""
     if not same_key:
         return CreateEntity(router_id, wanted)
     key = exclusive_key(wanted)

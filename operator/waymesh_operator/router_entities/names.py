@@ -15,19 +15,19 @@ from waymesh_operator.resources.router import Ref
 
 OWNED_PREFIX = "k8s/"
 IMMEDIATE = "immediate"
-"""Last part of the name of an autolink that goes at once; the others let deliveries under way end first."""
+"""Last part of the name of an autolink that is deleted at once; others are quiesced first."""
 _PLAIN = 3
 """Slashes in the name of an entity that has no further part."""
 _ALTERNATE = re.compile(r"~\d+$")
 QUIESCING = "quiescing"
-"""Attribute of an autolink that is on its way out: the router removes it when nothing of it is under way."""
+"""Attribute of an autolink that is being quiesced: the router removes it when no delivery is under way."""
 ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
 AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
 TELEMETRY = "telemetry"
 MANAGED_TYPES = (SSL_PROFILE, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, ROUTER)
-"""Types whose live entities are compared with what is wanted, in the order in which they are made."""
+"""Types whose live entities are compared with the desired ones, in the order of creation."""
 STANDING_TYPES = (LOG, TELEMETRY, ROUTER)
-"""Types whose entities every router has from its start, under names of its own."""
+"""Types whose entities every router has from its start, with names that it chooses."""
 MESH_PROFILE = "mesh"
 CREDENTIALS, CERTIFICATES = "/etc/waymesh/credentials", "/etc/waymesh/tls"
 TELEMETRY_FOLDER = "/var/lib/waymesh/telemetry"
@@ -39,7 +39,7 @@ SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 @dataclass(frozen=True)
 class Entity:
-    """An entity as it is wanted, or as a router reports it. `type` is the short name in the schema."""
+    """An entity, desired or as a router reports it. `type` is its short name in the schema."""
 
     type: str
     name: str
@@ -55,12 +55,12 @@ class Entity:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What stays the same when the entity is replaced. Of some there is one, whatever the router calls it."""
+        """Identifies the entity across replacements. Of some types a router has exactly one, whatever its name."""
         return self.type, "" if self.type in (ROUTER, TELEMETRY) else self.base_name
 
     @property
     def owned(self) -> bool:
-        """Whether the name says that a resource asked for it."""
+        """Whether the entity was made for a resource, by its name."""
         return self.name.startswith(OWNED_PREFIX)
 
 
@@ -90,7 +90,7 @@ def credential_file(broker: Ref, part: str) -> str:
 
 
 def keeps_name(entity: Entity) -> bool:
-    """Whether others refer to the entity by name, so that a replacement must have the very same one."""
+    """Whether other entities refer to this one by name, so that a replacement must have the same name."""
     return entity.type == SSL_PROFILE or of_broker(entity)
 
 
@@ -100,5 +100,5 @@ def of_broker(entity: Entity) -> bool:
 
 
 def quiesces(entity: Entity) -> bool:
-    """Whether an entity is to end what is under way before it goes."""
+    """Whether an entity is quiesced before it is deleted."""
     return entity.type == AUTOLINK and entity.owned and entity.base_name.count("/") == _PLAIN

@@ -1,4 +1,4 @@
-"""Entities of what refers to a Router: those that all its routers have, and those that only some have. Pure."""
+"""On which routers the entities of the resources of a mesh are placed."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from .verdicts import Verdicts
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """`shared` are on all routers, `placed` on those with the ordinals that stand beside them.
+class EntityPlacement:
+    """The entities of all resources, by the routers that have them."""
 
-    Those of `known` are shared too, but only routers with these ordinals have the connection that they are about.
-    """
-
+    # On all routers.
     shared: tuple[Entity, ...] = ()
+    # Only on the routers with these ordinals.
     placed: tuple[tuple[Entity, frozenset[int]], ...] = ()
+    # Also in `shared`, but only the routers with these ordinals have the connection that the entity refers to.
     known: tuple[tuple[Entity, frozenset[int]], ...] = ()
 
     def only_on(self, ordinal: int) -> tuple[Entity, ...]:
-        """What this router has and not all have."""
+        """Entities that this router has and not all routers have."""
         return tuple(entity for entity, ordinals in self.placed if ordinal in ordinals)
 
     def placements(self, router: Router) -> dict[str, tuple[str, ...]]:
-        """For each entity that does its work on some routers only, by name, the ids of these."""
+        """The ids of the routers on which an entity works, by its name; only for those that do not work on all."""
         return {
             entity.name: tuple(router_id(router.ref, k) for k in sorted(ordinals))
             for entity, ordinals in (*self.placed, *self.known)
         }
 
 
-def spread(
+def place_entities(
     resources: Resources,
     secrets: Mapping[str, SecretData | None],
     verdicts: Verdicts,
     credentials: str = CREDENTIALS,
-) -> Spread:
-    """The entities of all resources that are to be carried out. `credentials` is the folder of `credential_files`."""
+) -> EntityPlacement:
+    """Place the entities of all good resources. `credentials` is the folder with the `credential_files`."""
     router = resources.router
     shared = [address_entity(address) for address in _good("Address", resources.addresses, verdicts)]
     placed: list[tuple[Entity, frozenset[int]]] = []
@@ -69,13 +69,13 @@ def spread(
         shared.extend(made)
         ordinals = _ordinals(brokers[route.broker], router) if route.broker else None
         known += [(entity, ordinals) for entity in made if ordinals is not None]
-    return Spread(tuple(shared), tuple(placed), tuple(known))
+    return EntityPlacement(tuple(shared), tuple(placed), tuple(known))
 
 
 def credential_files(
     resources: Resources, secrets: Mapping[str, SecretData | None], verdicts: Verdicts
 ) -> dict[str, bytes]:
-    """What the connectors of Brokers read from files: contents by name."""
+    """The files that connectors of Brokers read: contents by name."""
     files: dict[str, bytes] = {}
     for broker in _good("Broker", resources.brokers, verdicts):
         authorities = broker.tls.ca_secret if broker.tls else ""
@@ -84,7 +84,7 @@ def credential_files(
 
 
 def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
-    """Those that are to be carried out, in an order that does not depend on how they came."""
+    """Those with a good verdict, in an order that does not depend on their arrival."""
     return [item for item in sorted(resources, key=lambda r: r.ref) if verdicts[kind, item.ref].good]
 
 
@@ -95,7 +95,8 @@ def _username(broker: Broker, secrets: Mapping[str, SecretData | None]) -> str:
 
 
 def _ordinals(broker: Broker, router: Router) -> frozenset[int] | None:
-    """Where a Broker's connector is. One router is chosen so that few Brokers move when the size changes."""
+    """The routers with a Broker's connector, None for all. For One the router is chosen by rendezvous hashing, so that
+    few Brokers move when the size changes."""
     if broker.placement == "All":
         return None
     if broker.placement == "List":

@@ -22,30 +22,31 @@ from .credentials import SecretData, users_file
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What can be said about a resource before any router is asked.
+    """The validity of a resource, as far as it can be judged without asking a router."""
 
-    `accepted`: it can be carried out as it stands. `resolved_refs`: all it refers to is there. `conflicted`: an older
-    resource has what it wants. `held`: what was made of it before stays as it is. `spared`: what is missing is nothing
-    that the resource needs to do its work. `reason` is one word, `message` is for a person.
-    """
-
+    # The resource is valid.
     accepted: bool = True
+    # All its references are resolved.
     resolved_refs: bool = True
+    # An older resource has claimed the same.
     conflicted: bool = False
+    # One word, and a sentence for a person.
     reason: str = "Accepted"
     message: str = ""
+    # Entities that were made of it before stay as they are.
     held: bool = False
+    # The missing reference does not keep the resource from being ready.
     spared: bool = False
 
     @property
     def good(self) -> bool:
-        """Whether it is carried out."""
+        """Whether the resource is put into effect."""
         return self.accepted and self.resolved_refs and not self.conflicted
 
 
 GOOD = Verdict()
 SHOWN = 5
-"""Unusable users that a message names."""
+"""How many unusable users a message names."""
 Verdicts = dict[tuple[str, Ref], Verdict]
 Secrets = Mapping[str, SecretData | None]
 """Data of Secrets by name; None for a Secret that does not exist."""
@@ -59,7 +60,7 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
     for broker in resources.brokers:
         verdicts["Broker", broker.ref] = _broker(broker, resources.router, secrets)
     for kind, ref, winner in _conflicts(resources):
-        message = f"{kind} {winner.ref} is older and has it already: {_what(winner)}"
+        message = f"{kind} {winner.ref} is older and already has {_what(winner)}"
         verdicts[kind, ref] = Verdict(conflicted=True, reason="Conflicted", message=message)
     for kind, resource in resources.dependents:
         if (kind, resource.ref) not in verdicts:
@@ -75,13 +76,13 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
     for name in sorted({listener.users for listener in router.listeners} - {""}):
         data = secrets.get(name)
         if data is None:
-            message = f"Secret {name} with the users of the listeners does not exist; nobody can log in"
+            message = f"Secret {name} with the users of the listeners does not exist: no user can log in"
             return Verdict(resolved_refs=False, reason="SecretMissing", message=message)
         bad = users_file(data)[1]
         if bad:
             told = [f"{user} ({why})" for user, why in list(bad.items())[:SHOWN]]
             more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-            message = f"Secret {name}: nobody can log in as {', '.join(told)}{more}"
+            message = f"Secret {name}: these users cannot log in: {', '.join(told)}{more}"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
     return judge_telemetry(router, secrets, claims)
 
@@ -105,7 +106,7 @@ def _keys(broker: Broker) -> tuple[str, ...]:
 
 
 def _secret(name: str, data: SecretData | None, keys: tuple[str, ...]) -> Verdict:
-    """A Secret that goes away for a moment, as when it is replaced, must not cost the connection."""
+    """A Secret that is missing for a moment, as when it is replaced, must not end the connection: hence `held`."""
     if data is None:
         return _unresolved("SecretMissing", f"Secret {name} does not exist")
     missing = [key for key in keys if not data.get(key)]
@@ -129,7 +130,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verdict:
-    """Whether the Broker that a resource refers to is there, at the same Router, and usable."""
+    """Whether the Broker that a resource refers to exists at the same Router and is usable."""
     found = verdicts.get(("Broker", broker))
     if found is None:
         message = f"there is no Broker {broker.name} at this Router"
@@ -161,7 +162,7 @@ S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 def judge_telemetry(router: Router, secrets: Secrets, claims: Claims) -> Verdict:
-    """Whether the claim or the Secret that the export needs is there."""
+    """Whether the claim or the Secret that the export needs exists and is usable."""
     telemetry = router.telemetry
     if telemetry.target == "Claim":
         return _claim(router, claims.get(telemetry.claim))
@@ -186,5 +187,5 @@ def _claim(router: Router, modes: tuple[str, ...] | None) -> Verdict:
 
 
 def _export_unresolved(reason: str, message: str) -> Verdict:
-    text = f"telemetry: {message}; the export stays as it is"
+    text = f"telemetry: {message}; the export is not changed"
     return Verdict(resolved_refs=False, reason=reason, message=text, spared=True)

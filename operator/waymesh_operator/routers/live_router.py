@@ -1,4 +1,4 @@
-"""A router in a pod, over AMQP management: what it holds and sees, and steps carried out on it.
+"""A router in a pod, over AMQP management: its state, and actions applied to it.
 
 All of it blocks and runs in threads, one at a time for each router: a turn that is broken off leaves its thread behind.
 """
@@ -22,16 +22,16 @@ from .observed import RouterFacts
 from .pods import PodView
 
 ENTITIES_S = 30.0
-"""How old what we know of a router's entities may become while nobody but us changes them."""
+"""Maximum age of the entities that we have read, while only we change them."""
 STATES_S = 2.0
-"""How old what we know of the state of connections to brokers, and of links to them, may become."""
+"""Maximum age of the state of connections and links to brokers."""
 FACTS_S = 1.0
 TLS_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a router told last. `drain` is its drainStatus, `consumers` their number by mobile address."""
+    """What a router last reported: `drain` is its drainStatus, `consumers` their number by mobile address."""
 
     entities: tuple[Entity, ...] = ()
     facts: RouterFacts = field(default_factory=RouterFacts)
@@ -41,14 +41,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a step; `error` is the router's reason for not taking it."""
+    """The result of an action; `error` is the router's reason for refusing it."""
 
     action: RouterAction
     error: str = ""
 
 
 class LiveRouter:
-    """The connection to one router and what was read over it. Entities that we change are not read again for that."""
+    """The connection to one router and what was read over it. Our own changes are noted without reading again."""
 
     def __init__(self, pod: PodView, tls: Tls, reach: Reach) -> None:
         self.pod = pod
@@ -69,12 +69,12 @@ class LiveRouter:
         return (pod.uid, pod.address, tls) == (self.pod.uid, self.pod.address, self.tls)
 
     def end(self) -> None:
-        """Let go of the router for good: steps that were begun with in another thread end after the present one."""
+        """Close for good: actions that run in another thread stop after the present one."""
         self._ended = True
         self.close()
 
     def close(self) -> None:
-        """End the connection; it is made again when it is needed.
+        """Close the connection; it is opened again when needed.
 
         One that is kept over a pause would be ended by the router: it sends no heartbeats between requests.
         """
@@ -82,17 +82,17 @@ class LiveRouter:
             self._client.close()
 
     def forget(self) -> None:
-        """Read everything anew next time."""
+        """Read everything again next time."""
         self._entities_at = self._facts_at = float("-inf")
 
     def look_at_tls(self, probe: Tls | None, now: float) -> TlsView:
-        """What the router shows in a handshake, asked for now."""
+        """Make a TLS handshake and note what the router presents."""
         self.view = self._reach.look(self.pod.address, self.tls, probe)
         self._tls_at = now
         return self.view
 
     def read(self, now: float, addresses: bool) -> Reading:
-        """How the router stands; no older than it may be. Raises LiveError."""
+        """The state of the router, read again where it is too old. Raises LiveError."""
         with self._busy:
             return self._read(now, addresses)
 
@@ -115,13 +115,13 @@ class LiveRouter:
         return Reading(tuple(self._entities.values()), self._facts, self._drain, self._consumers)
 
     def carry_out(self, actions: Iterable[RouterAction]) -> list[Outcome]:
-        """Take the steps one by one; one that is refused does not stop the others. Raises LiveError if it is away."""
+        """Apply actions one by one; a refused one does not stop the others. Raises LiveError if there is no answer."""
         with self._busy:
             return [self._step(action) for action in actions]
 
     def _step(self, action: RouterAction) -> Outcome:
         if self._ended:
-            raise LiveError("the operator lets go of the router")
+            raise LiveError("the operator has closed its connection to the router")
         try:
             if isinstance(action, DrainRouter | UndrainRouter):
                 set_draining(self._client, self._router().name, getattr(action, "timeout_s", None))
@@ -136,7 +136,7 @@ class LiveRouter:
         return Outcome(action)
 
     def _note(self, action: EntityAction, result: Entity | None) -> None:
-        """What we know of the router's entities after a step that it took."""
+        """Note the effect of an action on the router's entities."""
         assert self._entities is not None
         if result is None:
             self._entities.pop((action.entity.type, action.entity.name), None)
@@ -144,7 +144,7 @@ class LiveRouter:
             self._entities[result.type, result.name] = result
 
     def _read_states(self, now: float) -> None:
-        """Read anew what changes without us: all types of which there is anything to do with brokers."""
+        """Read again what changes without us: the types of entities that refer to brokers."""
         assert self._entities is not None
         types = {e.type for e in self._entities.values() if e.type in (AUTOLINK, LINKROUTE) or of_broker(e)}
         fresh = read_entities(self._client, sorted(types))
@@ -169,5 +169,5 @@ class LiveRouter:
 
     @property
     def facts(self) -> RouterFacts:
-        """What was last read, with what only handshakes and pods show."""
+        """The facts that were last read, with those from the pod and the handshake."""
         return dataclasses.replace(self._facts, ready=self.pod.ready, certificate_not_after=self.view.not_after)

@@ -11,26 +11,27 @@ from waymesh_operator.router_entities.names import Entity
 
 
 class RouterState(enum.Enum):
-    """How a router stands."""
+    """The state of a router's process or pod."""
 
     STARTING = "starting"
-    """Exists, does not answer management requests yet (or for the moment)."""
+    """Exists, does not answer management requests (yet)."""
     RUNNING = "running"
     """Answers; its entities are known."""
     EXITED = "exited"
-    """Ended without being asked to, and may be started again now."""
+    """Ended unexpectedly, and may be restarted now."""
     WAITING = "waiting"
-    """Ended without being asked to, and must not be started again yet."""
+    """Ended unexpectedly, and must not be restarted yet."""
     DRAINING = "draining"
-    """On its way out: takes no new clients, waits for what is unsettled, then ends."""
+    """Was told to terminate, and has not ended yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a router does not run: one word, and a sentence for a person. `lasting`: time alone does not help."""
+    """Why a router does not run: one word, and a sentence for a person."""
 
     word: str = ""
     message: str = ""
+    # Waiting does not help.
     lasting: bool = True
 
     def __bool__(self) -> bool:
@@ -45,29 +46,29 @@ NO_TROUBLE = Trouble()
 
 @dataclass(frozen=True, slots=True)
 class RouterFacts:
-    """What a router says of itself besides its entities, as far as a status shows it.
+    """What a status shows of a router besides its entities."""
 
-    `known` are the other routers it has a path to, `neighbours` those next to it, `unsettled` the deliveries that
-    wait on it. `ready` is the pod's Ready condition, `certificate_not_after` the end of the certificate that it
-    shows.
-    """
-
+    # The other routers to which it has a path, and those to which it is connected.
     known: frozenset[str] = frozenset()
     neighbours: tuple[str, ...] = ()
+    # Deliveries that wait on it.
     unsettled: int = 0
+    # The Ready condition of its pod.
     ready: bool = False
+    # When the certificate that it presents expires.
     certificate_not_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRouter:
-    """One router. `entities` are the live ones of the managed types; `seed` is what it would boot with next time (local
-    mode; in a cluster the seed ConfigMap says it)."""
+    """One router as it was last seen."""
 
     id: str
     ordinal: int
     state: RouterState
+    # Local mode: the configuration with which it boots next time. In a cluster the seed ConfigMap has it.
     seed: str = ""
+    # Live entities of the managed types.
     entities: tuple[Entity, ...] = ()
     reason: str = ""
     facts: RouterFacts = RouterFacts()
@@ -75,6 +76,6 @@ class ObservedRouter:
 
 @dataclass(frozen=True, slots=True)
 class ObservedMesh:
-    """All routers that exist, by id, wanted or not."""
+    """All routers that exist, by id, desired or not."""
 
     routers: Mapping[str, ObservedRouter] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime)
     authority = x509.load_pem_x509_certificate(ca.certificate)
     signer = serialization.load_pem_private_key(ca.key, None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key of the authority is no elliptic-curve key")
+        raise ValueError("the key of the authority is not an elliptic-curve key")
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     builder = _builder(_name(common_name[:64]), authority.subject, key.public_key(), serial, now, LEAF_DAYS)

@@ -23,19 +23,19 @@ Data = Mapping[str, bytes]
 
 
 class Phase(enum.Enum):
-    """Where a mesh is between two authorities."""
+    """The progress of a change from one authority to the next."""
 
     STABLE = "stable"
     """One authority signs, and it alone is trusted."""
     TRUSTING = "trusting"
-    """The old one still signs; the next one is trusted too, as soon as all routers have taken that over."""
+    """The old one still signs; the next one is being made trusted on all routers."""
     REISSUED = "reissued"
     """The new one signs; the old one is trusted until all routers show a certificate of the new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsRequest:
-    """What is asked for: the mesh, the cluster's domain, and the number of the authority (a higher one: a new one)."""
+    """The mesh, the cluster's domain, and the number of the authority (a higher number requests a new one)."""
 
     router: str
     namespace: str
@@ -51,12 +51,12 @@ class TlsRequest:
 
     @property
     def router_names(self) -> tuple[str, ...]:
-        """Which of these names a router must have to come in at another one's mesh listener."""
+        """The names that a router's certificate must have to connect to the mesh listener of another one."""
         return (f"*.{self.router}-mesh.{self.namespace}.svc",)
 
     @property
     def operator_names(self) -> tuple[str, ...]:
-        """DNS names of the operator's certificate for this mesh. No router's certificate has them, no other mesh's."""
+        """DNS names of the operator's certificate for this mesh. No other certificate has them."""
         return (f"{self.router}.{OPERATOR}.{self.namespace}.svc",)
 
 
@@ -126,7 +126,7 @@ _NONE = Credential(b"", b"")
 def next_tls(
     request: TlsRequest, seen: Mapping[str, Data | None], routers: Mapping[str, TlsView], now: datetime
 ) -> MeshTls:
-    """The certificates as they should be, one step on from `seen` at most.
+    """The desired certificates, at most one step further than `seen`.
 
     `seen` holds the Secrets `<router>-ca`, `-tls`, `-operator-tls` (None: not there). They must be read freshly and not
     come from a cache: where nothing is seen, keys are made. `routers` has an entry for every router that exists, an
@@ -145,7 +145,7 @@ def next_tls(
 
 
 def _read(request: TlsRequest, ca: Data, leaf: Data, now: datetime) -> MeshTls:
-    """What the Secrets say, without the leaves; made new where they say nothing of use."""
+    """The state in the Secrets, without the leaves; a new state if they contain nothing usable."""
     authority = Credential(ca.get("tls.crt", b""), ca.get("tls.key", b""))
     trusted = split_pem(leaf.get("ca.crt", b""))
     if not authority.whole:
@@ -182,12 +182,12 @@ def _advanced(tls: MeshTls, leaf: Data, request: TlsRequest, routers: Mapping[st
 
 
 def _begun(tls: MeshTls, request: TlsRequest, now: datetime) -> MeshTls:
-    """A new authority where one is due, asked for, or needed as the old one's key is lost."""
+    """Begin with a new authority if renewal is due, one is requested, or the key of the old one is lost."""
     asked = request.authority > tls.generation
     if tls.authority.key and not asked and not renewal_due(tls.authority.certificate, now):
         return tls
     following = new_ca(_title(request), now)
-    message = "a new authority is being made known to the routers"
+    message = "distributing a new authority to the routers"
     return dataclasses.replace(tls, phase=Phase.TRUSTING, next=following, message=message)
 
 
@@ -195,7 +195,7 @@ def _switched(tls: MeshTls, request: TlsRequest, routers: Mapping[str, TlsView])
     """The next authority signs as soon as every router trusts it."""
     waiting = [name for name, view in sorted(routers.items()) if not view.trusts_next]
     if waiting or tls.next is None:
-        return dataclasses.replace(tls, message=f"the new authority is not trusted yet by {', '.join(waiting)}")
+        return dataclasses.replace(tls, message=f"the new authority is not yet trusted by {', '.join(waiting)}")
     return dataclasses.replace(
         tls,
         phase=Phase.REISSUED,
@@ -204,24 +204,24 @@ def _switched(tls: MeshTls, request: TlsRequest, routers: Mapping[str, TlsView])
         next=None,
         probe=None,
         previous=tls.authority.certificate + tls.previous,
-        message="certificates of the new authority are being given to the routers",
+        message="distributing certificates of the new authority to the routers",
     )
 
 
 def _dropped(tls: MeshTls, leaf: Data, routers: Mapping[str, TlsView]) -> MeshTls:
-    """The old authority goes as soon as every router shows the certificate of the new one."""
+    """Drop the old authority as soon as every router presents the certificate of the new one."""
     current = leaf.get("tls.crt", b"")
     shown = fingerprint(current) if issued_by(current, tls.authority.certificate) else ""
     waiting = [name for name, view in sorted(routers.items()) if not shown or view.presented != shown]
     if waiting or not shown:
-        return dataclasses.replace(tls, message=f"the new certificate is not in use yet by {', '.join(waiting)}")
+        return dataclasses.replace(tls, message=f"the new certificate is not yet used by {', '.join(waiting)}")
     return dataclasses.replace(tls, phase=Phase.STABLE, previous=b"", message="")
 
 
 def _leaf(
     have: Credential, authority: Credential, common_name: str, names: tuple[str, ...], now: datetime
 ) -> Credential:
-    """The leaf that is there if it will do, else a new one; what there is if the authority cannot sign."""
+    """The existing leaf if it is valid or the authority cannot sign, else a new one."""
     good = (
         have.whole
         and issued_by(have.certificate, authority.certificate)

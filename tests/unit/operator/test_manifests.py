@@ -85,7 +85,7 @@ def test_what_refers_to_a_router_is_with_it() -> None:
 def test_the_same_link_twice() -> None:
     text = LINK + "spec: {routerRef: {name: mesh}, containerId: broker, address: q, direction: in}\n"
     again = text + "---\n" + text.partition("---\n")[2].replace("orders", "other")
-    assert refuse(again) == ["m.yaml:14: AutoLink/other spec.address: q is taken already by AutoLink/orders"]
+    assert refuse(again) == ["m.yaml:14: AutoLink/other spec.address: q is already used by AutoLink/orders"]
 
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: n}\n"
@@ -101,7 +101,7 @@ def test_a_secret() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ("data: {password: a secret}", "data.password: must be base64; plain text belongs into stringData"),
+        ("data: {password: a secret}", "data.password: must be base64; put plain text in stringData"),
         ("stringData: {password: 12345}", "stringData.password: must be text (got 12345)"),
         ("Data: {}", "Data: unknown field; did you mean data?"),
     ],
@@ -129,7 +129,7 @@ SPEC_ERRORS = [
     ("listeners:\n  - name: A b\n    port: 7000", 6, "spec.listeners[0].name",
      "must match ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ (got 'A b')"),
     ("listeners:\n  - {name: a, port: 7000}\n  - {name: a, port: 8000}", 7, "spec.listeners[1].name",
-     "'a' is there already, as item [0]"),
+     "'a' duplicates item [0]"),
     ("listeners:\n  - {name: a, port: 7000}\n  - {name: b, port: 7000}", 5, "spec.listeners",
      "two listeners have the same port"),
     ("listeners:\n  - name: a\n    port: 7000\n    auth: plain", 8, "spec.listeners[0].auth",
@@ -166,12 +166,13 @@ def test_a_wrong_address(spec: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("just text", "m.yaml:1: is no manifest: apiVersion, kind, metadata and spec are expected"),
+        ("just text", "m.yaml:1: is not a manifest: apiVersion, kind, metadata and spec are expected"),
         ("kind: Router\n", "m.yaml:1: apiVersion: is required"),
         (ROUTER.replace("Router", "Rooter"), "m.yaml:2: kind: unknown kind Rooter; did you mean Router?"),
         (ROUTER.replace("Router", "Pizza"),
          "m.yaml:2: kind: unknown kind Pizza; known are Address, AutoLink, Broker, LinkRoute, Router, Secret"),
-        ("apiVersion: v1\nkind: Pod\n", "m.yaml:2: kind: Pod of v1 is no Waymesh resource; leave it out here"),
+        ("apiVersion: v1\nkind: Pod\n",
+         "m.yaml:2: kind: Pod of v1 is not a Waymesh resource; remove it from these files"),
         (ROUTER.replace("v1alpha1", "v1"),
          "m.yaml:1: Router/mesh apiVersion: must be waymesh.io/v1alpha1 for a Router (got waymesh.io/v1)"),
         (ROUTER, "m.yaml:1: Router/mesh spec: is required"),
@@ -188,7 +189,7 @@ def test_a_wrong_address(spec: str, expected: str) -> None:
          "m.yaml:5: not valid YAML: while scanning for the next token, found character '\\t' "
          "that cannot start any token"),
         (ROUTER + "spec:\n  size: 1\n  size: 2\n", "m.yaml:6: spec.size: is given twice (first in line 5)"),
-        ("a: &a [*a]\n", "m.yaml:1: not valid YAML: too many levels, or an alias of itself"),
+        ("a: &a [*a]\n", "m.yaml:1: not valid YAML: nested too deeply, or an alias of itself"),
         (ROUTER + "spec: {}\n5: 6\n", "m.yaml:5: the name of a field must be text, not 5"),
     ],
 )  # fmt: skip
@@ -205,7 +206,7 @@ def test_everything_wrong_is_told_at_once() -> None:
 
 def test_the_same_name_twice() -> None:
     text = ROUTER + "spec: {}\n---\n" + ROUTER + "spec: {}\n"
-    assert refuse(text) == ["m.yaml:8: Router/mesh metadata.name: there is a Router of this name already, in m.yaml:3"]
+    assert refuse(text) == ["m.yaml:8: Router/mesh metadata.name: duplicate Router of this name, first in m.yaml:3"]
     elsewhere = ROUTER.replace("name: mesh", "name: mesh, namespace: other")
     assert len(accept(ROUTER + "spec: {}\n---\n" + elsewhere + "spec: {}\n").routers) == 2
 
@@ -213,7 +214,7 @@ def test_the_same_name_twice() -> None:
 def test_two_addresses_with_the_same_match() -> None:
     one = "spec: {routerRef: {name: mesh}, prefix: a}\n---\n"
     text = ROUTER + "spec: {}\n---\n" + ADDRESS + one + ADDRESS.replace("orders", "sales") + one
-    assert refuse(text) == ["m.yaml:14: Address/sales spec.prefix: a is taken already by Address/orders"]
+    assert refuse(text) == ["m.yaml:14: Address/sales spec.prefix: a is already used by Address/orders"]
 
 
 def test_a_role_cannot_change() -> None:

@@ -239,7 +239,7 @@ def test_users_and_passwords_of_brokers_are_files_in_one_secret() -> None:
     )
     verdict = desired.verdicts["Router", MESH]
     assert (verdict.reason, verdict.message) == (
-        "SecretUnusable", "Secret users: nobody can log in as eve (not one line of text)",
+        "SecretUnusable", "Secret users: these users cannot log in: eve (not a single line of text)",
     )  # fmt: skip
 
 
@@ -286,7 +286,7 @@ def test_of_two_that_want_the_same_the_oldest_has_it() -> None:
     )
     verdicts = desire(linkroutes=routes).verdicts
     assert [verdicts["LinkRoute", r.ref].conflicted for r in routes] == [True, False, False]
-    assert verdicts["LinkRoute", routes[0].ref].message == "LinkRoute ns/old is older and has it already: prefix p both"
+    assert verdicts["LinkRoute", routes[0].ref].message == "LinkRoute ns/old is older and already has prefix p both"
     later = desire(linkroutes=routes[:1]).verdicts
     assert later["LinkRoute", routes[0].ref].good, "the other takes over when the oldest goes"
 
@@ -313,7 +313,7 @@ def test_cert_manager_issues_or_the_router_says_that_it_is_not_there() -> None:
     given = replace(router, tls=RouterTls("CertManager", issuer_ref=("corp", "ClusterIssuer", "cert-manager.io")))
     assert not [name for name in objects(given, context) if name.startswith("Issuer")]
     desired = desire(router, replace(context, cert_manager=False))
-    assert "does not have the API of cert-manager" in desired.stalled
+    assert "the cert-manager API is not installed" in desired.stalled
     assert desired.verdicts["Router", MESH].reason == "Stalled"
 
 

@@ -16,7 +16,7 @@ from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Bro
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.builders import (
     MUTUAL,
-    Offer,
+    ListenerOptions,
     Security,
     address_entity,
     autolink_entities,
@@ -114,7 +114,7 @@ def entities() -> Iterable[Entity]:
     yield mesh_profile()
     yield http_entity(MESH, 9090)
     for tls, auth in itertools.product((False, True), ("none", "plain", "scram", "mtls")):
-        offer = Offer("queue", ("A", "B")) if tls else Offer()
+        offer = ListenerOptions("queue", ("A", "B")) if tls else ListenerOptions()
         yield listener_entity(MESH, "listener/a", ("", 1), "normal", Security(tls, auth), offer)
     yield connector_entity(MESH, "mesh-0", ("h", 1), MUTUAL)
     yield from log_entities("info", {"HTTP": "none"})

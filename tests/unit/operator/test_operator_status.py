@@ -13,7 +13,7 @@ from waymesh_operator.cluster.actions import DeleteObject
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.cluster.plan import Drift, ObservedState
-from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
+from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.resources.crds import load_crds
@@ -40,7 +40,7 @@ ALL = Resources(ROUTER, (ADDRESS,), (BROKER,), (LINK,), (ROUTE,))
 GOOD = {"connectionStatus": "SUCCESS", "operStatus": "active", "linkCount": 2}
 
 
-def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields: Any) -> Seen:
+def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields: Any) -> MeshSnapshot:
     """A mesh in which all is as it should be; `live` changes what the entities say, by router and entity name."""
     desired = desired_cluster(resources, context)
     told: Mapping[tuple[str, str], dict[str, Any] | None] = fields.pop("live", {})
@@ -59,7 +59,7 @@ def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields
     for name, change in fields.pop("facts", {}).items():
         observed[name] = replace(observed[name], facts=replace(observed[name].facts, **change))
     cluster = ObservedState(fields.pop("objects", {}), ObservedMesh(observed), fields.pop("draining", {}))
-    return Seen(desired, cluster, **{"now": NOW, "tls": context.tls, **fields})
+    return MeshSnapshot(desired, cluster, **{"now": NOW, "tls": context.tls, **fields})
 
 
 def conditions(status: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
@@ -74,7 +74,7 @@ def fits(kind: str, status: Mapping[str, Any]) -> bool:
     return True
 
 
-def all_statuses(mesh: Seen | None) -> dict[str, dict[str, Any]]:
+def all_statuses(mesh: MeshSnapshot | None) -> dict[str, dict[str, Any]]:
     """The status of each kind but Router."""
     return {
         "Address": address_status(ADDRESS, mesh, {}, NOW),
@@ -266,19 +266,20 @@ def test_a_mesh_of_no_routers() -> None:
     [
         ({"states": {"mesh-1": RouterState.EXITED}}, "Converged", ("False", "RoutersMissing", "waiting for mesh-1")),
         ({"facts": {"mesh-1": {"known": frozenset()}}}, "Converged",
-         ("False", "PathsMissing", "not all others are seen by mesh-1")),
+         ("False", "PathsMissing", "no path to all other routers from mesh-1")),
         ({"facts": {"mesh-2": {"neighbours": ("mesh-0",)}}}, "Converged",
-         ("False", "PathsMissing", "not all others are seen by mesh-2")),
+         ("False", "PathsMissing", "no path to all other routers from mesh-2")),
         ({"facts": {"mesh-2": {"ready": False}}}, "Ready", ("False", "RoutersNotReady", "waiting for mesh-2")),
         ({"draining": {"mesh-2": "draining"}, "facts": {"mesh-2": {"unsettled": 9}}}, "Draining",
          ("True", "Draining", "mesh-2 (9 unsettled)")),
         ({"errors": ("Service mesh: 403",)}, "Programmed", ("False", "Failed", "Service mesh: 403")),
         ({"pending": (DeleteObject("Service", "x"),)}, "Programmed",
          ("False", "Pending", "1 steps, next: delete Service x")),
-        ({"drift": Drift(2, 1)}, "Programmed", ("False", "Drift", "2 entities were changed by hand and are left so")),
+        ({"drift": Drift(2, 1)}, "Programmed",
+         ("False", "Drift", "2 entities were changed by hand; drift is Report: not repaired")),
         ({"objects": {("StatefulSet", "mesh"): {"status": {"currentRevision": "a", "updateRevision": "b", "replicas": 3,
                                                            "updatedReplicas": 1}}}},
-         "RestartPending", ("True", "Rolling", "1 of 3 are restarted")),
+         "RestartPending", ("True", "Rolling", "1 of 3 are updated")),
     ],
 )  # fmt: skip
 def test_what_a_router_says_when_something_is_not_as_it_should_be(
@@ -320,7 +321,7 @@ def test_an_export_that_lacks_something_says_so_and_the_mesh_works(
     mesh = seen(replace(ALL, router=exporting), replace(CONTEXT, **there))
     found = conditions(router_status(exporting, mesh, {}))
     assert found["ResolvedRefs"][:2] == ("False", reason)
-    assert "the export stays as it is" in found["ResolvedRefs"][2]
+    assert "the export is not changed" in found["ResolvedRefs"][2]
     assert (found["Converged"][0], found["Programmed"][0]) == ("True", "True")
 
 

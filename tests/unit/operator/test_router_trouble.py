@@ -127,7 +127,7 @@ def hindered(**troubles: Trouble) -> Any:
     """Routers of these ordinals (k1: mesh-1) do not run, for that reason."""
     named = {f"mesh-{name[1:]}": trouble for name, trouble in troubles.items()}
     mesh = seen(states=dict.fromkeys(named, RouterState.STARTING))
-    return replace(mesh, observed=replace(mesh.observed, hindrances=named))
+    return replace(mesh, observed=replace(mesh.observed, troubles=named))
 
 
 def test_status_says_why_a_router_does_not_run() -> None:
@@ -158,7 +158,7 @@ def test_a_router_without_a_pod_says_why() -> None:
     mesh = seen()
     routers = {name: one for name, one in mesh.observed.mesh.routers.items() if name != "mesh-2"}
     quota = {"mesh-2": Trouble("QuotaExceeded", "exceeded quota: few")}
-    observed = replace(mesh.observed, mesh=ObservedMesh(routers), hindrances=quota)
+    observed = replace(mesh.observed, mesh=ObservedMesh(routers), troubles=quota)
     status = router_status(ROUTER, replace(mesh, observed=observed), {})
     assert fits("Router", status)
     assert status["routers"][2] == {

@@ -1,4 +1,4 @@
-"""Which router connects to which."""
+"""RefusalKey router connects to which."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ SALT, KEY = (base64.b64encode(text * count).decode() for text, count in ((b"s", 
         (f"{{SCRAM-SHA-256}}4096,{SALT},???,{KEY}", "salt and keys must be base64"),
         ("{SCRAM-SHA-256}", "expected iterations,salt,stored key,server key"),
         ("{SCRAM-SHA-384}x", "unknown scheme, expected plain or one of SCRAM-SHA-512, SCRAM-SHA-256, SCRAM-SHA-1"),
-        ("", "not one line of text"),
-        ("a\nb", "not one line of text"),
+        ("", "not a single line of text"),
+        ("a\nb", "not a single line of text"),
     ],
 )
 def test_what_a_router_would_refuse_is_left_out_with_the_reason(value: str, reason: str) -> None:
@@ -55,5 +55,5 @@ def test_a_router_takes_every_line_that_the_operator_writes(secret: dict[str, by
 
 def test_of_two_names_that_look_the_same_one_is_left_out() -> None:
     files, bad = users_file({"ﬁ": b"x", "fi": b"y"})
-    assert bad == {"ﬁ": "another name in the Secret looks the same"}
+    assert bad == {"ﬁ": "the same name as another one in the Secret after normalisation"}
     assert files == {"waymesh.users": b"fi:{plain}y\n"}

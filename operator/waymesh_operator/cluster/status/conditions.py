@@ -25,9 +25,10 @@ MESSAGE_LIMIT = 1024
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One statement about a resource. `holds` None is Unknown; `reason` is one word, `message` for a person."""
+    """A condition of a resource."""
 
     type: str
+    # None: Unknown
     holds: bool | None
     reason: str
     message: str = ""
@@ -41,7 +42,7 @@ def timestamp(moment: datetime) -> str:
 def rendered(
     conditions: Iterable[Condition], before: Mapping[str, Any], generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """The conditions as a status holds them. `before` is the former status: what does not change keeps its time."""
+    """The conditions as a status has them. A condition that has not changed since `before` keeps its time."""
     former = {item.get("type"): item for item in before.get("conditions") or ()}
     return [_one(condition, former.get(condition.type, {}), generation, now) for condition in conditions]
 
@@ -64,23 +65,23 @@ _SEPARATORS = re.compile(r"[./]")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is known of one mesh at `now` (an aware time).
-
-    `refused` holds the router's reason for each entity that it would not take, by (router id, `Entity.key`); it is to
-    be kept until the entity is taken or wanted no more. `errors` are steps on objects that failed, in words. `pending`
-    are the steps of the last plan that are still to be done. `consumers` is the result of `consumers_by_address`.
-    `repaired` counts what was put right, over all time.
-    """
+class MeshSnapshot:
+    """What is known of one mesh at one moment; statuses are computed from it."""
 
     desired: DesiredState
     observed: ObservedState
+    # An aware time.
     now: datetime
+    # Why a router refused an entity, by (router id, `Entity.key`), until it accepts it or it is no longer desired.
     refused: Mapping[tuple[str, Key], str] = field(default_factory=dict)
+    # Actions on objects that failed, in words.
     errors: tuple[str, ...] = ()
+    # Actions of the last plan that are still to be done.
     pending: tuple[Action, ...] = ()
+    # The result of `consumers_by_address`.
     consumers: Mapping[Ref, int] = field(default_factory=dict)
     drift: Drift = field(default_factory=Drift)
+    # Number of repairs since the Router was created.
     repaired: int = 0
     tls: MeshTls | None = None
 
@@ -89,7 +90,7 @@ class Seen:
         return self.desired.verdicts.get((kind, ref), Verdict())
 
     def placed(self, name: str) -> tuple[DesiredRouter, ...]:
-        """The routers on which the entity of this name is to do its work."""
+        """The routers on which the entity of this name is to work."""
         routers = self.desired.mesh.routers
         places = self.desired.placements.get(name)
         return routers if places is None else tuple(router for router in routers if router.id in places)
@@ -124,7 +125,7 @@ def consumers_by_address(addresses: Iterable[Address], live: Mapping[str, int]) 
 
 
 def _prefixes(address: str) -> Iterator[str]:
-    """All that an address matches as a prefix: what stands before each of its separators, and all of it."""
+    """All prefixes that match an address: the part before each separator, and the whole address."""
     for separator in _SEPARATORS.finditer(address):
         yield address[: separator.start()]
     yield address

@@ -1,4 +1,4 @@
-"""The status of what refers to a Router. `before` is always the present `.status` of the same resource, `now` aware."""
+"""The status of the resources that refer to a Router. `before` is the present `.status` of the same resource."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from waymesh_operator.router_entities.names import CONNECTOR, QUIESCING, Entity,
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import RouterState
 
-from .conditions import Condition, Seen, rendered
+from .conditions import Condition, MeshSnapshot, rendered
 
 LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
 WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")
-"""States of an entity on a router: the router's own words, and ours where it has none."""
-RESOLVED = "all that it refers to is there"
+"""States of an entity on a router, worst first: those that routers report, and LOST, REFUSED, MISSING and UNKNOWN."""
+RESOLVED = "all references are resolved"
 SHOWN = 3
 """How many routers a message names."""
 _CONNECTION = {"SUCCESS": "active", "CONNECTING": "attaching", "FAILED": "failed"}
@@ -27,7 +27,7 @@ _CONNECTION = {"SUCCESS": "active", "CONNECTING": "attaching", "FAILED": "failed
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How a resource stands on one router."""
+    """The state of a resource on one router."""
 
     id: str
     state: str
@@ -39,25 +39,29 @@ class Row:
         return self.state not in (REFUSED, LOST, MISSING)
 
     def render(self) -> dict[str, Any]:
-        """As a status holds it."""
+        """The row in `.status.routers`."""
         return {"id": self.id, "operStatus": self.state} | ({"lastError": self.error} if self.error else {})
 
 
-def address_status(address: Address, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """`.status` of an Address. Without `seen` there is no Router of the name it refers to (so in all four)."""
+def address_status(
+    address: Address, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """`.status` of an Address. `seen` is None if the Router that it refers to does not exist (in all four)."""
     rows = _rows("Address", address, [address_entity(address)], seen)
     told = {"match": address.match, "consumers": seen.consumers.get(address.ref, 0) if seen else 0}
     return _status(_Case("Address", address, seen, rows), before, now) | told
 
 
-def autolink_status(autolink: AutoLink, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def autolink_status(
+    autolink: AutoLink, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
     """`.status` of an AutoLink."""
     rows = _rows("AutoLink", autolink, autolink_entities(autolink), seen)
     return _status(_Case("AutoLink", autolink, seen, rows), before, now) | {"active": _share(rows)} | _state(rows)
 
 
 def linkroute_status(
-    linkroute: LinkRoute, seen: Seen | None, before: Mapping[str, Any], now: datetime
+    linkroute: LinkRoute, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     """`.status` of a LinkRoute."""
     rows = _rows("LinkRoute", linkroute, linkroute_entities(linkroute), seen)
@@ -66,13 +70,15 @@ def linkroute_status(
     return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | told | _state(rows)
 
 
-def broker_status(broker: Broker, seen: Seen | None, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def broker_status(
+    broker: Broker, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
     """`.status` of a Broker."""
     rows = _rows("Broker", broker, [Entity(CONNECTOR, broker_name(broker.ref))], seen)
     return _status(_Case("Broker", broker, seen, rows), before, now) | {"connected": _share(rows)} | _state(rows)
 
 
-def _count(entity: Entity, seen: Seen) -> int:
+def _count(entity: Entity, seen: MeshSnapshot) -> int:
     """How many links go by a link route's entity, over all routers."""
     live = (one for by_key in seen.live.values() for one in by_key.get(entity.key, ()))
     return sum(int(one.attributes.get("linkCount") or 0) for one in live)
@@ -82,11 +88,11 @@ def _count(entity: Entity, seen: Seen) -> int:
 class _Case:
     kind: str
     resource: Dependent
-    seen: Seen | None
+    seen: MeshSnapshot | None
     rows: Sequence[Row]
 
 
-def _rows(kind: str, resource: Dependent, entities: Iterable[Entity], seen: Seen | None) -> list[Row]:
+def _rows(kind: str, resource: Dependent, entities: Iterable[Entity], seen: MeshSnapshot | None) -> list[Row]:
     """One row for each router that should have the entities; the worst of them where there are several."""
     if seen is None or not seen.verdict(kind, resource.ref).good:
         return []
@@ -98,7 +104,7 @@ def _rows(kind: str, resource: Dependent, entities: Iterable[Entity], seen: Seen
     return list(rows.values())
 
 
-def _row(entity: Entity, router: DesiredRouter, seen: Seen) -> Row:
+def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
     observed = seen.observed.mesh.routers.get(router.id)
     if observed is None or observed.state is not RouterState.RUNNING:
         return Row(router.id, LOST, "the router does not answer" if observed else "the router does not run")
@@ -107,13 +113,13 @@ def _row(entity: Entity, router: DesiredRouter, seen: Seen) -> Row:
     if refused:
         return Row(router.id, REFUSED, refused)
     if not live:
-        return Row(router.id, MISSING, "the router does not have it yet")
+        return Row(router.id, MISSING, "not on the router yet")
     # Beside one that is on its way out there may be its replacement.
     chosen = min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
     return _inactive(_told(router.id, chosen), chosen, seen)
 
 
-def _inactive(row: Row, live: Entity, seen: Seen) -> Row:
+def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:
     """The row, with the reason for which the Broker that a link goes to is not connected."""
     name = str(live.attributes.get("connection") or "")
     if row.state != "inactive" or row.error or not name:
@@ -125,7 +131,7 @@ def _inactive(row: Row, live: Entity, seen: Seen) -> Row:
 
 
 def _told(router_id: str, live: Entity) -> Row:
-    """What the router says of an entity. An address has no state: it is there."""
+    """The state that the router reports for an entity. An address has none: it is active if it exists."""
     attributes = live.attributes
     if live.type == CONNECTOR:
         state = _CONNECTION.get(str(attributes.get("connectionStatus")), UNKNOWN)
@@ -172,7 +178,7 @@ def verdict_conditions(verdict: Verdict) -> list[Condition]:
 
 
 def _good(verdict: Verdict) -> str:
-    return verdict.message if verdict.good and verdict.message else "it can be carried out as it stands"
+    return verdict.message if verdict.good and verdict.message else "the resource is valid"
 
 
 def _not_done(verdict: Verdict) -> list[Condition]:
@@ -190,7 +196,7 @@ def _programmed(rows: Sequence[Row]) -> Condition:
 
 def _ready(case: _Case) -> Condition:
     if not case.rows:
-        return Condition("Ready", False, "NoRouters", "there is no router to have it")
+        return Condition("Ready", False, "NoRouters", "the mesh has no router for it")
     waiting = [row for row in case.rows if row.state != "active"]
     if not waiting:
         return Condition("Ready", True, "Ready", _on(case.rows))
@@ -201,9 +207,9 @@ def _ready(case: _Case) -> Condition:
 
 
 def _on(rows: Sequence[Row]) -> str:
-    """Where all is well."""
+    """The routers on which the resource is active."""
     if not rows:
-        return "there is no router to have it"
+        return "the mesh has no router for it"
     names = ", ".join(row.id for row in rows[:SHOWN])
     return f"on {names}" + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
 

@@ -13,7 +13,7 @@ from waymesh_operator.router_entities.names import OWNED_PREFIX
 from waymesh_operator.routers.observed import ObservedRouter, RouterState, Trouble
 from waymesh_operator.tls.certificates import expires
 
-from .conditions import Condition, Seen, rendered, timestamp
+from .conditions import Condition, MeshSnapshot, rendered, timestamp
 from .dependents import verdict_conditions
 
 _STATES = {
@@ -24,14 +24,14 @@ _STATES = {
     RouterState.DRAINING: "Draining",
 }
 NOT_READY_REASONS = ("Stalled", "Failed", "Refused")
-"""Reasons of Programmed for which a mesh is not ready."""
+"""Reasons of Programmed with which a mesh is not Ready."""
 TOLD_FOR = timedelta(minutes=5)
-"""How long a status says that drift was repaired."""
+"""How long the state of drift is Repaired after a repair."""
 SHOWN = 3
 """How many of the same kind a message names."""
 
 
-def router_status(router: Router, seen: Seen, before: Mapping[str, Any]) -> dict[str, Any]:
+def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
     """`.status` of the Router. `before` is its present one: a condition that does not change keeps its time."""
     live = seen.observed.mesh.routers
     ready = sum(r.facts.ready and r.ordinal < router.size for r in live.values())
@@ -50,15 +50,15 @@ def router_status(router: Router, seen: Seen, before: Mapping[str, Any]) -> dict
     return status | ({"tls": _tls(seen)} if seen.tls else {})
 
 
-def _names(seen: Seen) -> list[str]:
-    """Wanted routers and those that are there, by ordinal."""
+def _names(seen: MeshSnapshot) -> list[str]:
+    """The ids of desired and of existing routers, by ordinal."""
     ordinals = {router.id: router.ordinal for router in seen.desired.mesh.routers}
     ordinals |= {router.id: router.ordinal for router in seen.observed.mesh.routers.values()}
     return sorted(ordinals, key=lambda name: ordinals[name])
 
 
-def _row(name: str, seen: Seen) -> dict[str, Any]:
-    router, trouble = seen.observed.mesh.routers.get(name), seen.observed.hindrances.get(name)
+def _row(name: str, seen: MeshSnapshot) -> dict[str, Any]:
+    router, trouble = seen.observed.mesh.routers.get(name), seen.observed.troubles.get(name)
     why = {"reason": trouble.word, "message": trouble.message} if trouble else {}
     if router is None:
         return {"id": name, "state": "Lost", **why}
@@ -71,8 +71,8 @@ def _row(name: str, seen: Seen) -> dict[str, Any]:
     return row
 
 
-def _drift(seen: Seen, before: Mapping[str, Any]) -> dict[str, Any]:
-    """A repair is told for a while, then nothing is left of it but the count and its time."""
+def _drift(seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
+    """A repair is shown in the state for a while, then only as count and time."""
     current, repaired = seen.drift.current, seen.repaired
     last = str(before.get("lastRepaired") or "")
     if repaired > int(before.get("repaired") or 0):
@@ -83,7 +83,7 @@ def _drift(seen: Seen, before: Mapping[str, Any]) -> dict[str, Any]:
     return told | ({"lastRepaired": last} if last else {})
 
 
-def _tls(seen: Seen) -> dict[str, Any]:
+def _tls(seen: MeshSnapshot) -> dict[str, Any]:
     assert seen.tls is not None
     told = {
         "phase": seen.tls.phase.name.capitalize(),
@@ -95,7 +95,7 @@ def _tls(seen: Seen) -> dict[str, Any]:
     return told | ({"message": seen.tls.message} if seen.tls.message else {})
 
 
-def _conditions(router: Router, seen: Seen) -> list[Condition]:
+def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
     found = [
         *verdict_conditions(seen.verdict("Router", router.ref)),
         _stalled(seen),
@@ -108,38 +108,38 @@ def _conditions(router: Router, seen: Seen) -> list[Condition]:
     return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
 
 
-def _stalled(seen: Seen) -> Condition:
-    """Whether nothing will get better until a person does something."""
+def _stalled(seen: MeshSnapshot) -> Condition:
+    """Whether manual action is needed."""
     if seen.desired.stalled:
         return Condition("Stalled", True, "Stalled", seen.desired.stalled)
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
     if lasting:
         return Condition("Stalled", True, next(iter(lasting.values())).word, _told(lasting))
-    return Condition("Stalled", False, "NotStalled", "nothing waits for a person")
+    return Condition("Stalled", False, "NotStalled", "no manual action is needed")
 
 
 def _paused(router: Router) -> Condition:
     if router.paused:
-        return Condition("Paused", True, "Paused", "spec.paused: the operator leaves the mesh exactly as it is")
-    return Condition("Paused", False, "NotPaused", "the operator looks after the mesh")
+        return Condition("Paused", True, "Paused", "spec.paused: the operator changes nothing in the mesh")
+    return Condition("Paused", False, "NotPaused", "the operator reconciles the mesh")
 
 
-def _troubles(seen: Seen) -> dict[str, Trouble]:
-    """The trouble of routers that are wanted, those that only a person can help first."""
-    found = seen.observed.hindrances
+def _troubles(seen: MeshSnapshot) -> dict[str, Trouble]:
+    """The troubles of desired routers, lasting ones first."""
+    found = seen.observed.troubles
     wanted = [router.id for router in seen.desired.mesh.routers if router.id in found]
     return {name: found[name] for name in sorted(wanted, key=lambda name: not found[name].lasting)}
 
 
 def _told(troubles: Mapping[str, Trouble]) -> str:
-    """What is wrong with the first, and how many others have trouble."""
+    """The first trouble, and the number of others."""
     name, trouble = next(iter(troubles.items()))
     others = len(troubles) - 1
     return f"{name}: {trouble}" + (f" (and {others} more)" if others else "")
 
 
-def _programmed(seen: Seen) -> Condition:
-    """Whether objects and routers are as they should be."""
+def _programmed(seen: MeshSnapshot) -> Condition:
+    """Whether objects and routers match the resources."""
     if seen.desired.stalled:
         return Condition("Programmed", False, "Stalled", seen.desired.stalled)
     if seen.errors:
@@ -150,13 +150,13 @@ def _programmed(seen: Seen) -> Condition:
         message = f"{len(seen.pending)} steps, next: {seen.pending[0].describe()}"
         return Condition("Programmed", False, "Pending", message)
     if seen.drift.current:
-        message = f"{seen.drift.current} entities were changed by hand and are left so"
+        message = f"{seen.drift.current} entities were changed by hand; drift is Report: not repaired"
         return Condition("Programmed", False, "Drift", message)
-    return Condition("Programmed", True, "Programmed", "objects and routers are as the resources ask for")
+    return Condition("Programmed", True, "Programmed", "objects and routers match the resources")
 
 
-def _refused(seen: Seen) -> Condition:
-    """What routers would not take: entities of the mesh itself, or of resources that refer to it and say so too."""
+def _refused(seen: MeshSnapshot) -> Condition:
+    """What routers refused: entities of the Router itself, else of resources that refer to it, which report it too."""
     own = {item: reason for item, reason in seen.refused.items() if not _is_dependent(item[1][1])}
     told = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
     more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
@@ -168,8 +168,8 @@ def _is_dependent(entity: str) -> bool:
     return entity.startswith(OWNED_PREFIX) and parts[2] != "Router"
 
 
-def _converged(seen: Seen) -> Condition:
-    """Whether every wanted router runs, and sees all others and has its neighbours."""
+def _converged(seen: MeshSnapshot) -> Condition:
+    """Whether every desired router runs, is connected to its neighbours, and has a path to all others."""
     mesh = seen.desired.mesh
     running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state is RouterState.RUNNING}
     lost = [router.id for router in mesh.routers if router.id not in running]
@@ -181,8 +181,8 @@ def _converged(seen: Seen) -> Condition:
         return Condition("Converged", False, "RoutersMissing", f"waiting for {_some(lost)}")
     wrong = [name for name, peers in _neighbours(mesh).items() if not _sees(running[name], peers, mesh)]
     if wrong:
-        return Condition("Converged", False, "PathsMissing", f"not all others are seen by {_some(wrong)}")
-    return Condition("Converged", True, "Converged", f"{len(running)} routers run and see each other")
+        return Condition("Converged", False, "PathsMissing", f"no path to all other routers from {_some(wrong)}")
+    return Condition("Converged", True, "Converged", f"{len(running)} routers run and have paths to each other")
 
 
 def _neighbours(mesh: DesiredMesh) -> dict[str, set[str]]:
@@ -199,8 +199,8 @@ def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
     return others <= router.facts.known and peers <= set(router.facts.neighbours)
 
 
-def _restart_pending(router: Router, seen: Seen) -> Condition:
-    """Whether pods run something older than they should."""
+def _restart_pending(router: Router, seen: MeshSnapshot) -> Condition:
+    """Whether pods run an older image or template."""
     if seen.desired.restart_pending:
         return Condition("RestartPending", True, "NewDefaultImage", seen.desired.restart_pending)
     live = seen.observed.objects.get(("StatefulSet", router.ref.name), {})
@@ -208,11 +208,11 @@ def _restart_pending(router: Router, seen: Seen) -> Condition:
     old, new = told.get("currentRevision"), told.get("updateRevision")
     if old and new and old != new:
         updated = told.get("updatedReplicas", 0)
-        return Condition("RestartPending", True, "Rolling", f"{updated} of {told.get('replicas', 0)} are restarted")
-    return Condition("RestartPending", False, "UpToDate", "no pod runs something older than it should")
+        return Condition("RestartPending", True, "Rolling", f"{updated} of {told.get('replicas', 0)} are updated")
+    return Condition("RestartPending", False, "UpToDate", "all pods are up to date")
 
 
-def _draining(seen: Seen) -> Condition:
+def _draining(seen: MeshSnapshot) -> Condition:
     routers = seen.observed.mesh.routers
     leaving = [
         f"{name} ({router.facts.unsettled} unsettled)"
@@ -221,13 +221,13 @@ def _draining(seen: Seen) -> Condition:
     ]
     if leaving:
         return Condition("Draining", True, "Draining", _some(leaving))
-    return Condition("Draining", False, "NotDraining", "no router is on its way out")
+    return Condition("Draining", False, "NotDraining", "no router is draining")
 
 
-def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condition:
-    """Whether the mesh does what it is there for; else the first reason why not.
+def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) -> Condition:
+    """Whether the mesh serves clients; else the first reason why not.
 
-    What a resource that refers to it lacks is for that resource to say, and a change under way disturbs nobody.
+    Problems of resources that refer to the Router are shown by these resources, and a change under way affects nobody.
     """
     for kind in ("Accepted", "Converged"):
         if others[kind].holds is not True:
@@ -246,7 +246,7 @@ def _ready(router: Router, seen: Seen, others: Mapping[str, Condition]) -> Condi
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
     if not router.size:
         return Condition("Ready", True, "ScaledToZero", "spec.size is 0")
-    return Condition("Ready", True, "Ready", f"{router.size} of {router.size} routers take clients")
+    return Condition("Ready", True, "Ready", f"{router.size} of {router.size} routers accept clients")
 
 
 def _some(names: list[str]) -> str:
@@ -258,8 +258,8 @@ PAUSED, STALLED, ROLLING, DRAINING, SCALING = "Paused", "Stalled", "Rolling", "D
 STARTING, READY, NOT_READY = "Starting", "Ready", "NotReady"
 
 
-def phase(router: Router, seen: Seen, conditions: Mapping[str, Condition], before: Mapping[str, Any]) -> str:
-    """The word. `before` is the former status: a mesh that grows is Scaling until its new routers are in it."""
+def phase(router: Router, seen: MeshSnapshot, conditions: Mapping[str, Condition], before: Mapping[str, Any]) -> str:
+    """The phase. `before` is the former status: a mesh that grows is Scaling until its new routers have joined."""
     live = seen.observed.mesh.routers
     running = sum(one.state is RouterState.RUNNING for one in live.values())
     converged = conditions["Converged"].holds is True

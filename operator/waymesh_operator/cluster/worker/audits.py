@@ -17,7 +17,7 @@ from typing import Any
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import CRON_JOB, JOB, OWNED, RESOURCES, SELECTOR, Kind
 
-from .environment import World
+from .environment import Environment
 from .inventory import Key, Object, key_of, version_of
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 class Auditor:
     """Audits of all kinds that are watched, in all namespaces (`namespaces` empty) or in some."""
 
-    world: World
+    world: Environment
     namespaces: Sequence[str] = ()
     _awaited: dict[Key, tuple[int, float]] = field(default_factory=dict)
     _filled: bool = False
@@ -41,7 +41,7 @@ class Auditor:
             try:
                 await self.once()
             except KubeError as error:
-                log.warning("the resources cannot be listed yet: %s", error)
+                log.warning("cannot list the resources yet: %s", error)
                 await asyncio.sleep(RETRY_S)
             else:
                 self._filled = True
@@ -73,7 +73,9 @@ class Auditor:
         now = self.world.clock()
         for (kind, namespace, name), (_, since) in self._awaited.items():
             if now - since > PATIENCE_S:
-                return f"a change of {kind} {namespace}/{name} has not come through the watch for {now - since:.0f} s"
+                return (
+                    f"a change of {kind} {namespace}/{name} has not been delivered by a watch for {now - since:.0f} s"
+                )
         return None
 
     async def _audit(self, kind: Kind, namespace: str | None) -> None:
@@ -89,7 +91,7 @@ class Auditor:
         for body in news:
             self._awaited.setdefault(key_of(body), (version_of(body), began))
         if news or lost:
-            log.info("an audit of %s found %d changes and %d removals", kind.plural, len(news), lost)
+            log.info("audit of %s: watches missed %d changes and %d deletions", kind.plural, len(news), lost)
             self.world.metrics.missed.labels(kind.kind).inc(len(news) + lost)
 
 
@@ -102,7 +104,7 @@ ANALYTICS_EVERY_S = 30.0
 class AnalyticsWatch:
     """Looks at the Jobs and CronJobs of analytics in all namespaces (`namespaces` empty) or in some."""
 
-    world: World
+    world: Environment
     namespaces: Sequence[str] = ()
 
     async def run(self) -> None:
@@ -111,7 +113,7 @@ class AnalyticsWatch:
             try:
                 await self.once()
             except KubeError as error:
-                log.debug("the jobs of analytics cannot be listed: %s", error)
+                log.debug("cannot list the analytics jobs: %s", error)
             await asyncio.sleep(ANALYTICS_EVERY_S)
 
     async def once(self) -> None:

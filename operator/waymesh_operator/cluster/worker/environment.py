@@ -19,7 +19,7 @@ from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import EVENT, KubeClient
 from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
 
-from .inventory import Awaited, Inventory
+from .inventory import Inventory, MissingReferences
 
 log = logging.getLogger(__name__)
 NORMAL, WARNING = "Normal", "Warning"
@@ -37,14 +37,14 @@ class _Told:
 
 
 @dataclass(slots=True)
-class Reporter:
+class EventRecorder:
     """Writes Events. That one cannot be written stops nothing."""
 
     kube: KubeClient
     now: Callable[[], datetime]
     _told: dict[str, _Told] = field(default_factory=dict)
 
-    async def tell(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
+    async def record(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
         """Say something about an object. `kind` is NORMAL or WARNING, `reason` one word."""
         metadata, now = about["metadata"], self.now()
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -75,7 +75,7 @@ class Reporter:
         try:
             await self.kube.apply(event)
         except KubeError as error:
-            log.warning("an Event could not be written: %s", error)
+            log.warning("cannot write an Event: %s", error)
 
 
 def _reference(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,12 +120,12 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Everything around a worker. Threads of `executor` do what blocks: management requests and long computations."""
+class Environment:
+    """The environment of the workers. Blocking work (management requests, long computations) runs in `executor`."""
 
     kube: KubeClient
     inventory: Inventory
-    reporter: Reporter
+    recorder: EventRecorder
     settings: OperatorSettings
     executor: Executor
     keys: KeyFolder
@@ -135,8 +135,8 @@ class World:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     rng: random.Random = field(default_factory=random.Random)
-    awaited: Awaited = field(default_factory=Awaited)
+    awaited: MissingReferences = field(default_factory=MissingReferences)
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
-        """Do what blocks."""
+        """Run blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self.executor, work)

@@ -63,7 +63,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class Inventory:
-    """All objects. `changed` is told which mesh an accepted change concerns."""
+    """All objects. `changed` is called with the mesh of each accepted change."""
 
     changed: Callable[[Ref], object] = lambda mesh: None
     clock: Callable[[], float] = time.monotonic
@@ -85,7 +85,7 @@ class Inventory:
         return tuple(self._meshes)
 
     def see(self, event: str | None, body: Object) -> bool:
-        """Take what a watch or an answer tells. False when it is no news: it is old, or what we have already."""
+        """Take an object from a watch or an answer. Returns False if it is not newer than what we have."""
         key, version = key_of(body), version_of(body)
         known = self._objects.get(key)
         if version < self._gone.get(key, (0, 0.0))[0] or (known and version < known.version):
@@ -103,7 +103,7 @@ class Inventory:
     def audit(
         self, kind: str, namespace: str | None, listed: Iterable[Object], began: float
     ) -> tuple[list[Object], int]:
-        """Compare with a full list asked for at `began`; returns changes, and how many removals, that are news."""
+        """Compare with a full list requested at `began`; returns the changes and the number of deletions missed."""
         bodies = {key_of(body): body for body in listed}
         news = [body for body in bodies.values() if self.see(None, body)]
         lost = [
@@ -144,7 +144,7 @@ def version_of(body: Object) -> int:
 
 
 def _slim(body: Object) -> Object:
-    """Without the record of who set which field: it is often larger than the rest."""
+    """Without managedFields, which are often larger than the rest."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
     return {**body, "metadata": metadata}
 
@@ -166,7 +166,7 @@ class Parser:
         self._parsed: dict[Key, tuple[str, Any]] = {}
 
     def resources(self, mesh: Ref, objects: Mapping[Key, Object]) -> Resources:
-        """All that can be read; without a Router, or with one on its way out, its `uid` is empty."""
+        """The resources that can be parsed. The Router's `uid` is empty if there is none or it is being deleted."""
         found: dict[str, list[Any]] = {kind: [] for kind in _PARSERS}
         former, self._parsed = self._parsed, {}
         for key, body in objects.items():
@@ -186,28 +186,32 @@ class Parser:
 
 
 def _parse(body: Object) -> Any:
-    """The resource; None for one that an older schema let in and this one would not."""
+    """The resource; None for one that an older schema accepted and this one would not."""
     try:
         return _PARSERS[body["kind"]](body)
     except (KeyError, TypeError, ValueError) as error:
-        log.error("%s %s cannot be read: %r", body["kind"], body["metadata"]["name"], error)
+        log.error("cannot parse %s %s: %r", body["kind"], body["metadata"]["name"], error)
         return None
 
 
 AT_ONCE = 16
-"""Requests in one round: what is missing beyond that takes its turn in the next ones."""
+"""Requests in one round; the rest is looked up in the next rounds."""
 Name = tuple[Kind, str]
 
 
 @dataclass(slots=True)
-class Awaited:
-    """What each mesh waits for. A mesh gets a turn as soon as something of that is there."""
+class MissingReferences:
+    """References that are not resolved yet, by mesh. A mesh is woken as soon as one of them exists.
+
+    Users' Secrets and claims have no label of ours, so a watch would stream every one of the cluster. They are looked
+    up by name instead, and only while something is missing.
+    """
 
     _missing: dict[Ref, frozenset[Name]] = field(default_factory=dict)
     _rounds: int = 0
 
     def note(self, mesh: Ref, missing: Iterable[Name]) -> None:
-        """All that this mesh waits for now, in its own namespace."""
+        """Set what this mesh waits for, in its own namespace."""
         names = frozenset(missing)
         if names:
             self._missing[mesh] = names
@@ -215,13 +219,13 @@ class Awaited:
             self._missing.pop(mesh, None)
 
     async def run(self, kube: KubeClient, inventory: Inventory, every_s: float) -> None:
-        """Look for ever."""
+        """Look them up until cancelled."""
         while True:
             await asyncio.sleep(every_s)
             await self.look(kube, inventory)
 
     async def look(self, kube: KubeClient, inventory: Inventory) -> None:
-        """One round: ask for what is missing, and wake the meshes that wait for what is there."""
+        """One round: look up what is missing, and wake the meshes that waited for what exists now."""
         wanted = sorted({(mesh.namespace, *name) for mesh, names in self._missing.items() for name in names}, key=str)
         first = self._rounds * AT_ONCE % max(1, len(wanted))
         self._rounds += 1
@@ -239,6 +243,6 @@ async def _exists(kube: KubeClient, namespace: str, kind: Kind, name: str) -> bo
         await kube.get(kind, namespace, name)
     except KubeError as error:
         if not error.missing:
-            log.debug("%s %s/%s cannot be looked for: %s", kind.kind, namespace, name, error)
+            log.debug("cannot look up %s %s/%s: %s", kind.kind, namespace, name, error)
         return False
     return True

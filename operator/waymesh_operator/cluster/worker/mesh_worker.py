@@ -1,4 +1,4 @@
-"""The worker of one mesh: observe → plan → apply → report, over and over.
+"""The worker of one mesh: observe → plan → apply → status, again and again.
 
 Nothing but the cluster holds state: a worker that starts anew, wherever its predecessor was interrupted, goes on from
 what it sees. A turn acts on what is, not on what has happened, so events may be lost, doubled or late.
@@ -19,7 +19,7 @@ from waymesh_operator.cluster.context import ClusterContext, referenced_secrets,
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
 from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
-from waymesh_operator.cluster.status.conditions import Seen, consumers_by_address
+from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
 from waymesh_operator.resources.dependents import Resources
@@ -29,23 +29,23 @@ from waymesh_operator.router_entities.names import of_broker
 from waymesh_operator.routers.observed import ObservedMesh, Trouble
 from waymesh_operator.routers.pods import pod_view
 
-from .environment import NORMAL, WARNING, World
+from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
-from .observation import LiveMesh, Routers, UserSecrets, hindrances, mesh_tls, read_claims
-from .rollout import Handed, Refusals, Which
+from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, troubles
+from .rollout import DeliveredSeeds, RefusalKey, Refusals
 from .status_writer import Statuses
 
 log = logging.getLogger(__name__)
 PASSES = 4
-"""A turn goes on for so long as there was something to do, so that a status tells what has come of it."""
+"""Maximum passes of a reconcile. It goes on while there is something to do, so that the status shows the result."""
 ISSUED_ANNOTATION = "cert-manager.io/certificate-name"
-"""What cert-manager puts on the Secrets that it writes."""
+"""Annotation of Secrets that cert-manager writes."""
 _RESOURCES = frozenset(kind.kind for kind in RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
-    """What a pass found and means to do. `news` are Secrets whose contents were meant to be others at the last pass."""
+class ReconcilePass:
+    """One pass of observing and planning."""
 
     context: ClusterContext
     live: LiveMesh
@@ -53,24 +53,24 @@ class Thought:
     observed: ObservedState
     actions: tuple[Action, ...]
     drift: Drift
+    # Secrets whose desired contents have changed since the last pass.
     news: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What was seen around the resources: the routers, what hinders some, the present start of each, and which entities
-    they have refused."""
+class Observation:
+    """The routers of the mesh, why some do not run, the present start of each, and the entities they have refused."""
 
     live: LiveMesh
-    hindrances: Mapping[str, Trouble]
+    troubles: Mapping[str, Trouble]
     lives: Mapping[str, str]
-    refused: Mapping[Which, str]
+    refused: Mapping[RefusalKey, str]
 
 
 class MeshWorker:
-    """Looks after one mesh. `turn` is one round; `run` does one after the other."""
+    """Reconciles one mesh; `turn` is one reconcile."""
 
-    def __init__(self, mesh: Ref, world: World) -> None:
+    def __init__(self, mesh: Ref, world: Environment) -> None:
         self.mesh = mesh
         self._world = world
         self._parser = Parser()
@@ -78,7 +78,7 @@ class MeshWorker:
         self._secrets = UserSecrets(mesh, world)
         self._statuses = Statuses(mesh, world)
         self._refusals = Refusals(world.clock, world.pace.least_resync_s)
-        self._handed = Handed()
+        self._delivered = DeliveredSeeds()
         self._repaired: int | None = None
         self._meant: dict[str, Any] = {}
 
@@ -87,8 +87,8 @@ class MeshWorker:
         await self._routers.close()
 
     async def turn(self) -> str | None:
-        """One round. Returns `done` when all is as it should be, `busy` while something is under way, and None when
-        nothing of the mesh is left. Raises WaymeshError."""
+        """Reconcile once. Returns `done` when observed and desired state agree, `busy` while something is under way,
+        None when nothing of the mesh is left. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         if not objects:
             self._world.awaited.note(self.mesh, ())
@@ -111,72 +111,78 @@ class MeshWorker:
         return result
 
     async def plan(self) -> tuple[Action, ...]:
-        """What a turn would begin with. Nothing is changed. Raises WaymeshError."""
+        """The actions of the next reconcile. Nothing is changed. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         resources = self._parser.resources(self.mesh, objects)
-        return (await self._think(resources, objects)).actions if resources.router.uid else ()
+        return (await self._observe_and_plan(resources, objects)).actions if resources.router.uid else ()
 
     async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
         body = objects["Router", self.mesh.namespace, self.mesh.name]
         busy = False
         for _ in range(PASSES):
-            thought, result = await self._pass(resources, objects, body)
+            this_pass, result = await self._pass(resources, objects, body)
             busy = busy or bool(result.taken)
             if result.errors or not result.taken:
                 break
             objects = dict(self._world.inventory.of(self.mesh))
-        status = await self._statuses.write(resources, self._seen(thought, result, resources), objects)
-        self._measure(thought, status)
+        status = await self._statuses.write(resources, self._seen(this_pass, result, resources), objects)
+        self._measure(this_pass, status)
         if result.errors:
             raise WaymeshError("; ".join(result.errors))
-        settled = bool(thought.desired.stalled) or _settled(status)
-        return "busy" if busy or not settled or _is_moving(thought.observed.mesh) else "done"
+        settled = bool(this_pass.desired.stalled) or _settled(status)
+        return "busy" if busy or not settled or _is_moving(this_pass.observed.mesh) else "done"
 
-    async def _pass(self, resources: Resources, objects: dict[Key, Object], body: Object) -> tuple[Thought, Result]:
-        """Observe, plan, act. What we changed ourselves is known without asking again: a second pass is cheap."""
-        thought = await self._think(resources, objects)
+    async def _pass(
+        self, resources: Resources, objects: dict[Key, Object], body: Object
+    ) -> tuple[ReconcilePass, Result]:
+        """Observe, plan, apply. Our own changes are known without reading again, so a second pass is cheap."""
+        this_pass = await self._observe_and_plan(resources, objects)
         # What a router has refused is no drift: nobody has changed it.
-        current = max(0, thought.drift.current - len(self._refusals.reasons))
-        drift_ = dataclasses.replace(thought.drift, current=current)
-        thought = dataclasses.replace(thought, drift=drift_, news=self._news(thought.desired))
+        current = max(0, this_pass.drift.current - len(self._refusals.reasons))
+        drift_ = dataclasses.replace(this_pass.drift, current=current)
+        this_pass = dataclasses.replace(this_pass, drift=drift_, news=self._news(this_pass.desired))
         writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._world.inventory.see)
-        steps = self._refusals.due(thought.actions)
+        steps = self._refusals.due(this_pass.actions)
         result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
-        self._refusals.note(thought.actions, result)
-        self._count(thought, result, body)
-        await self._tell(thought, result, body)
-        return thought, result
+        self._refusals.note(this_pass.actions, result)
+        self._count(this_pass, result, body)
+        await self._tell(this_pass, result, body)
+        return this_pass, result
 
     def _news(self, desired: DesiredState) -> frozenset[str]:
-        """Secrets of ours that others have changed by theirs, or that time has: to write them repairs nothing."""
+        """Our Secrets whose desired contents have changed (users' Secrets, renewal): writing them is no repair."""
         meant = {item["metadata"]["name"]: item["data"] for item in desired.objects if item["kind"] == "Secret"}
         former, self._meant = self._meant, meant
         return frozenset(name for name, data in meant.items() if former.get(name) != data)
 
-    async def _think(self, resources: Resources, objects: dict[Key, Object]) -> Thought:
+    async def _observe_and_plan(self, resources: Resources, objects: dict[Key, Object]) -> ReconcilePass:
         live = await self._routers.observe(objects, bool(resources.addresses))
-        hindered = await hindrances(self._world, self.mesh, objects, self._routers.pods)
+        troubles_ = await troubles(self._world, self.mesh, objects, self._routers.pods)
         context = await self._context(resources, objects)
         pods = self._routers.pods
-        around = Around(live, hindered, {name: pod.life for name, pod in pods.items()}, self._refusals.reasons)
-        return await self._world.in_thread(functools.partial(_think, resources, context, objects, around, self._handed))
+        observation = Observation(
+            live, troubles_, {name: pod.life for name, pod in pods.items()}, self._refusals.reasons
+        )
+        return await self._world.in_thread(
+            functools.partial(_planned, resources, context, objects, observation, self._delivered)
+        )
 
-    def _seen(self, thought: Thought, result: Result, resources: Resources) -> Seen:
-        return Seen(
-            thought.desired,
-            thought.observed,
+    def _seen(self, this_pass: ReconcilePass, result: Result, resources: Resources) -> MeshSnapshot:
+        return MeshSnapshot(
+            this_pass.desired,
+            this_pass.observed,
             self._world.now(),
             refused=self._refusals.reasons,
             errors=tuple(result.errors),
-            pending=tuple(action for action in thought.actions if action not in result.taken),
-            consumers=consumers_by_address(resources.addresses, thought.live.consumers),
-            drift=thought.drift,
+            pending=tuple(action for action in this_pass.actions if action not in result.taken),
+            consumers=consumers_by_address(resources.addresses, this_pass.live.consumers),
+            drift=this_pass.drift,
             repaired=self._repaired or 0,
-            tls=thought.context.tls,
+            tls=this_pass.context.tls,
         )
 
     async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
-        """What there is outside our hands; Certificates of cert-manager join the objects."""
+        """The present state of the cluster; adds Certificates of cert-manager to the objects."""
         settings, namespace, name = self._world.settings, self.mesh.namespace, self.mesh.name
         request = tls_request(resources.router, settings)
         tls = await mesh_tls(request, objects, self._routers, self._world) if request else None
@@ -200,7 +206,7 @@ class MeshWorker:
         )
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
-        """Whether there is a cert-manager; what it does for this mesh joins the objects."""
+        """Whether cert-manager is installed; adds its objects for this mesh to the objects."""
         selector = f"{SELECTOR}={self.mesh.name}"
         for kind in CERT_MANAGER:
             try:
@@ -212,32 +218,30 @@ class MeshWorker:
             objects.update({(kind.kind, self.mesh.namespace, item["metadata"]["name"]): item for item in found})
         return True
 
-    def _count(self, thought: Thought, result: Result, body: Object) -> None:
-        """Figures of what was done; `repaired` goes on from what the status says."""
+    def _count(self, this_pass: ReconcilePass, result: Result, body: Object) -> None:
+        """Count what was done; `repaired` continues from the status."""
         for action in result.taken:
             self._world.metrics.actions.labels(type(action).__name__, "done").inc()
         for outcome in result.refused:
             self._world.metrics.actions.labels(type(outcome.action).__name__, "refused").inc()
         if self._repaired is None:
             self._repaired = int(((body.get("status") or {}).get("drift") or {}).get("repaired") or 0)
-        count = sum(_repairs(action, thought, body) for action in result.taken)
+        count = sum(_repairs(action, this_pass, body) for action in result.taken)
         if count:
             self._repaired += count
             self._world.metrics.repairs.labels(self.mesh.namespace, self.mesh.name).inc(count)
 
-    async def _tell(self, thought: Thought, result: Result, body: Object) -> None:
-        """Events of a turn."""
-        tell = self._world.reporter.tell
+    async def _tell(self, this_pass: ReconcilePass, result: Result, body: Object) -> None:
+        """Record Events of a pass."""
+        tell = self._world.recorder.record
         for action in result.taken:
-            if _repairs(action, thought, body):
-                await tell(
-                    body, NORMAL, "Repaired", f"changed behind the operator's back and put right: {action.describe()}"
-                )
+            if _repairs(action, this_pass, body):
+                await tell(body, NORMAL, "Repaired", f"repaired drift: {action.describe()}")
             elif isinstance(action, DrainRouter):
                 await tell(body, NORMAL, "Draining", action.describe())
             elif isinstance(action, Scale):
-                await self._tell_scale(action, thought, body)
-            elif grown := _growth(action, thought):
+                await self._tell_scale(action, this_pass, body)
+            elif grown := _growth(action, this_pass):
                 await tell(body, NORMAL, "Scaled", grown)
         for error in result.errors:
             await tell(body, WARNING, "StepFailed", error)
@@ -245,51 +249,51 @@ class MeshWorker:
             if isinstance(outcome.action, DrainRouter):
                 await tell(body, WARNING, "StepFailed", outcome.error)
 
-    async def _tell_scale(self, action: Scale, thought: Thought, body: Object) -> None:
-        for router in thought.observed.mesh.routers.values():
+    async def _tell_scale(self, action: Scale, this_pass: ReconcilePass, body: Object) -> None:
+        for router in this_pass.observed.mesh.routers.values():
             if router.ordinal >= action.replicas and router.facts.unsettled:
-                text = f"{router.id} leaves with {router.facts.unsettled} deliveries that were not settled in time"
-                await self._world.reporter.tell(body, WARNING, "DrainTimedOut", text)
-        await self._world.reporter.tell(body, NORMAL, "Scaled", action.describe())
+                text = f"{router.id} leaves with {router.facts.unsettled} unsettled deliveries: the drain timed out"
+                await self._world.recorder.record(body, WARNING, "DrainTimedOut", text)
+        await self._world.recorder.record(body, NORMAL, "Scaled", action.describe())
 
-    def _measure(self, thought: Thought, status: Mapping[str, Any]) -> None:
+    def _measure(self, this_pass: ReconcilePass, status: Mapping[str, Any]) -> None:
         metrics, labels = self._world.metrics, (self.mesh.namespace, self.mesh.name)
-        metrics.drift.labels(*labels).set(thought.drift.current)
+        metrics.drift.labels(*labels).set(this_pass.drift.current)
         metrics.converged.labels(*labels).set(_holds(status, "Converged"))
-        metrics.routers.labels(*labels).set(len(thought.observed.draining))
+        metrics.routers.labels(*labels).set(len(this_pass.observed.draining))
 
 
-def _think(
+def _planned(
     resources: Resources,
     context: ClusterContext,
     objects: Mapping[Key, Object],
-    around: Around,
-    handed: Handed,
-) -> Thought:
-    """The part of a turn that needs nothing more of the world. `handed` learns from it."""
-    live = around.live
+    observation: Observation,
+    delivered: DeliveredSeeds,
+) -> ReconcilePass:
+    """The pure part of a pass, run in a thread. Updates `delivered`."""
+    live = observation.live
     body = objects["Router", resources.router.ref.namespace, resources.router.ref.name]
     desired = desired_cluster(resources, context)
     owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
     formed = _holds(body.get("status") or {}, "Converged")
-    fresh = handed.fresh(desired, live.mesh, around.lives, formed)
-    observed = ObservedState(owned, live.mesh, live.draining, around.hindrances, fresh)
+    fresh = delivered.fresh(desired, live.mesh, observation.lives, formed)
+    observed = ObservedState(owned, live.mesh, live.draining, observation.troubles, fresh)
     actions, found = plan(desired, observed), drift(desired, observed)
     if desired.objects:
-        handed.note(desired, live.mesh, around.lives, actions, found, around.refused)
-    return Thought(context, live, desired, observed, actions, found)
+        delivered.note(desired, live.mesh, observation.lives, actions, found, observation.refused)
+    return ReconcilePass(context, live, desired, observed, actions, found)
 
 
-def _repairs(action: Action, thought: Thought, router: Object) -> bool:
-    """Whether a step puts right what no change of a resource explains. `router` is the Router as it was before."""
+def _repairs(action: Action, this_pass: ReconcilePass, router: Object) -> bool:
+    """Whether an action repairs drift. `router` is the Router before the reconcile."""
     if isinstance(action, EntityAction):
-        return thought.drift.current > 0 and action.router_id in thought.drift.routers
+        return this_pass.drift.current > 0 and action.router_id in this_pass.drift.routers
     if not isinstance(action, ApplyObject):
         return False
     metadata = action.manifest["metadata"]
-    if action.manifest["kind"] == "Secret" and metadata["name"] in thought.news:
+    if action.manifest["kind"] == "Secret" and metadata["name"] in this_pass.news:
         return False
-    live = thought.observed.objects.get((action.manifest["kind"], metadata["name"]))
+    live = this_pass.observed.objects.get((action.manifest["kind"], metadata["name"]))
     wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
     if live is None:
         status = router.get("status") or {}
@@ -297,11 +301,11 @@ def _repairs(action: Action, thought: Thought, router: Object) -> bool:
     return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
 
 
-def _growth(action: Action, thought: Thought) -> str:
-    """What to say of a step that makes a mesh larger; nothing of any other."""
+def _growth(action: Action, this_pass: ReconcilePass) -> str:
+    """The text of the Event for an action that scales the mesh up; empty for others."""
     if not isinstance(action, ApplyObject) or action.manifest["kind"] != "StatefulSet":
         return ""
-    former, size = thought.context.size_now or 0, int(action.manifest["spec"]["replicas"])
+    former, size = this_pass.context.size_now or 0, int(action.manifest["spec"]["replicas"])
     return f"scale {action.manifest['metadata']['name']} from {former} to {size} routers" if size > former else ""
 
 
@@ -334,14 +338,14 @@ def _image(pod: Object) -> str:
 
 
 def _settled(status: Mapping[str, Any]) -> bool:
-    """Whether nothing is under way that no watch tells of, so that the next look can wait."""
+    """Whether nothing is under way that watches do not report, so that the next reconcile can wait."""
     rolling = (status.get("tls") or {}).get("phase", "Stable") != "Stable"
     moving = rolling or _holds(status, "Draining") or not _holds(status, "Converged")
     return _holds(status, "Paused") or not moving
 
 
 def _is_moving(mesh: ObservedMesh) -> bool:
-    """Whether a connection to a broker or a link there is about to come or to go: no watch tells of that either."""
+    """Whether a connection or link to a broker is changing its state, which watches do not report."""
     entities = (entity for router in mesh.routers.values() for entity in router.entities)
     return any(
         entity.attributes.get("operStatus") in ("attaching", "failed", "quiescing")

@@ -19,7 +19,7 @@ from waymesh_operator.routers.pods import PodView, event_trouble, pod_view
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 
-from .environment import World
+from .environment import Environment
 from .inventory import Key, Object
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LiveMesh:
-    """What was seen of the routers: the mesh, drainStatus of those that answer, consumers by mobile address."""
+    """The observed routers: the mesh, drainStatus of those that answer, consumers by mobile address."""
 
     mesh: ObservedMesh
     draining: Mapping[str, str] = field(default_factory=dict)
@@ -35,9 +35,9 @@ class LiveMesh:
 
 
 class Routers:
-    """Looks at the router pods of a mesh and keeps a management connection to each."""
+    """Observes the router pods of a mesh and keeps a management connection to each."""
 
-    def __init__(self, mesh: Ref, world: World) -> None:
+    def __init__(self, mesh: Ref, world: Environment) -> None:
         self._mesh = mesh
         self._world = world
         self._silent: set[str] = set()
@@ -45,7 +45,7 @@ class Routers:
         self.live: dict[str, LiveRouter] = {}
 
     async def observe(self, objects: Mapping[Key, Object], addresses: bool) -> LiveMesh:
-        """Ask all routers that can be asked. With `addresses` they are asked for consumers too."""
+        """Read all reachable routers; with `addresses` also their numbers of consumers."""
         views = (pod_view(body, self._mesh) for key, body in objects.items() if key[0] == "Pod")
         self.pods = {view.id: view for view in views if view is not None}
         await self._connect(objects)
@@ -58,7 +58,7 @@ class Routers:
         return LiveMesh(ObservedMesh(routers), {name: reading.drain for name, reading in readings.items()}, consumers)
 
     async def tls_views(self, tls: MeshTls) -> dict[str, TlsView]:
-        """What each router shows in a handshake now; an empty view of one that cannot be asked."""
+        """What each router presents in a handshake; an empty view for an unreachable one."""
         views = {name: TlsView() for name in self.pods}
         now = self._world.clock()
 
@@ -72,16 +72,16 @@ class Routers:
         return views
 
     async def rest(self) -> None:
-        """End all connections until they are needed again; what was read stays known."""
+        """Close all connections until they are needed again; what was read is kept."""
         await asyncio.gather(*(self._world.in_thread(router.close) for router in self.live.values()))
 
     async def close(self) -> None:
-        """Let go of all routers."""
+        """Close all connections for good."""
         gone, self.live = list(self.live.values()), {}
         await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
 
     async def _connect(self, objects: Mapping[Key, Object]) -> None:
-        """One connection for each router that can be asked, made anew when its pod or our certificate is another."""
+        """Keep one connection to each reachable router, and replace it when its pod or our certificate has changed."""
         secret = objects.get(("Secret", self._mesh.namespace, f"{self._mesh.name}-operator-tls"))
         wanted = {name: (pod, self._tls(name, secret)) for name, pod in self.pods.items() if pod.reachable}
         stale = [name for name, live in self.live.items() if name not in wanted or not _serves(live, wanted[name])]
@@ -141,11 +141,11 @@ class UserSecrets:
     """Secrets that resources of a namespace refer to.
 
     They bear no label of ours, so watching them would mean to watch every Secret of the cluster; they are read again
-    with each resync instead, and those that are missing with each turn (`Awaited` sees that there is one).
+    with each resync instead, and those that are missing with each turn (`MissingReferences` sees that there is one).
     """
 
     mesh: Ref
-    world: World
+    world: Environment
     _known: dict[str, tuple[float, Data | None]] = field(default_factory=dict)
 
     async def read(self, names: frozenset[str]) -> dict[str, Data | None]:
@@ -159,7 +159,7 @@ class UserSecrets:
         return {name: data for name, (_, data) in self._known.items()}
 
 
-async def read_secret(world: World, namespace: str, name: str) -> Data | None:
+async def read_secret(world: Environment, namespace: str, name: str) -> Data | None:
     """The data of a Secret as it is now; None when there is none. Raises KubeError."""
     try:
         return secret_data(await world.kube.get(SECRET, namespace, name))
@@ -169,7 +169,7 @@ async def read_secret(world: World, namespace: str, name: str) -> Data | None:
         raise
 
 
-async def read_claims(world: World, namespace: str, name: str) -> dict[str, tuple[str, ...] | None]:
+async def read_claims(world: Environment, namespace: str, name: str) -> dict[str, tuple[str, ...] | None]:
     """Access modes of the claim of this name, None when there is none; nothing for no name. Raises KubeError."""
     if not name:
         return {}
@@ -182,8 +182,8 @@ async def read_claims(world: World, namespace: str, name: str) -> dict[str, tupl
     return {name: tuple(claim["spec"].get("accessModes") or ())}
 
 
-async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: Routers, world: World) -> MeshTls:
-    """The certificates as they should be now. Raises KubeError.
+async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: Routers, world: Environment) -> MeshTls:
+    """The desired certificates. Raises KubeError.
 
     What the watch has told is enough to see that nothing is to do. Before anything is changed the Secrets are read
     afresh: keys must not be made, nor an authority put back, because a watch is behind.
@@ -198,7 +198,7 @@ async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: 
     return await _next(request, seen, routers, world)
 
 
-async def _next(request: TlsRequest, seen: Mapping[str, Data | None], routers: Routers, world: World) -> MeshTls:
+async def _next(request: TlsRequest, seen: Mapping[str, Data | None], routers: Routers, world: Environment) -> MeshTls:
     views = {name: TlsView() for name in routers.pods}
     tls = await world.in_thread(lambda: next_tls(request, seen, views, world.now()))
     if tls.phase is Phase.STABLE:
@@ -208,13 +208,13 @@ async def _next(request: TlsRequest, seen: Mapping[str, Data | None], routers: R
 
 
 ASKED = 3
-"""Pods of one mesh whose Events are asked for in one turn."""
+"""Number of pods of one mesh whose Events are listed in one reconcile."""
 
 
-async def hindrances(
-    world: World, mesh: Ref, objects: Mapping[Key, Object], pods: Mapping[str, PodView]
+async def troubles(
+    world: Environment, mesh: Ref, objects: Mapping[Key, Object], pods: Mapping[str, PodView]
 ) -> dict[str, Trouble]:
-    """The trouble of each router that has some, by its id."""
+    """Why routers do not run, by router id: from their pods, else from Events about them."""
     found = {name: pod.trouble for name, pod in pods.items() if pod.trouble}
     stuck = [pod for pod in pods.values() if pod.waits and not pod.trouble]
     for pod in stuck[:ASKED]:
@@ -230,8 +230,8 @@ async def hindrances(
     return found
 
 
-async def _events(world: World, mesh: Ref, uid: str) -> list[Object]:
-    """Events about an object; none when they cannot be read: without them a status is only less clear."""
+async def _events(world: Environment, mesh: Ref, uid: str) -> list[Object]:
+    """Events about an object; none if they cannot be listed: a status is only less clear then."""
     try:
         return list(await world.kube.list(EVENT, mesh.namespace, fields=f"involvedObject.uid={uid}"))
     except KubeError:

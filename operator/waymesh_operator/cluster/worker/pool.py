@@ -1,4 +1,4 @@
-"""The queue: a mesh that something was heard of gets a turn soon, changes that come together share one."""
+"""The queue: a mesh that has changed is reconciled soon, and several changes share one reconcile."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.resources.router import Ref
 
-from .environment import World
+from .environment import Environment
 from .mesh_worker import MeshWorker
 
 log = logging.getLogger(__name__)
 AT_ONCE = 8
-"""Turns under way at one time."""
+"""Reconciles that run at the same time."""
 STUCK_S = 600.0
-"""A turn that takes so long will not end any more."""
+"""A reconcile that takes longer than this counts as stuck."""
 
 
 @dataclass(slots=True)
 class _Slot:
-    """One mesh: its worker, and what is known of its next and present turn."""
+    """One mesh: its worker, and the state of its next and present reconcile."""
 
     worker: MeshWorker
     wanted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,7 +37,7 @@ class _Slot:
 class Pool:
     """All workers. `wake` may be called at any time from the loop's thread; work begins with `start`."""
 
-    def __init__(self, world: World, make: Callable[[Ref, World], MeshWorker] = MeshWorker) -> None:
+    def __init__(self, world: Environment, make: Callable[[Ref, Environment], MeshWorker] = MeshWorker) -> None:
         self._world = world
         self._make = make
         self._slots: dict[Ref, _Slot] = {}
@@ -45,7 +45,7 @@ class Pool:
         self._started = False
 
     def wake(self, mesh: Ref) -> None:
-        """Something of this mesh has changed."""
+        """Request a reconcile of this mesh."""
         slot = self._slots.get(mesh)
         if slot is None:
             slot = self._slots[mesh] = _Slot(self._make(mesh, self._world))
@@ -57,13 +57,13 @@ class Pool:
         self._measure()
 
     def start(self) -> None:
-        """Begin with all that have been woken so far."""
+        """Begin with the meshes that have been woken so far."""
         self._started = True
         for mesh in list(self._slots):
             self.wake(mesh)
 
     async def stop(self) -> None:
-        """End all work, wherever it is."""
+        """Cancel all work."""
         self._started = False
         slots, self._slots = list(self._slots.values()), {}
         tasks = [slot.task for slot in slots if slot.task is not None]
@@ -73,11 +73,11 @@ class Pool:
         await asyncio.gather(*(slot.worker.close() for slot in slots))
 
     def check(self) -> str | None:
-        """Liveness: which turn does not end, which task has ended."""
+        """Liveness: a reconcile that does not end, or a task that has ended."""
         now = self._world.clock()
         for mesh, slot in self._slots.items():
             if slot.began_at is not None and now - slot.began_at > STUCK_S:
-                return f"the turn of {mesh} has been under way for {now - slot.began_at:.0f} s"
+                return f"the reconcile of {mesh} has been running for {now - slot.began_at:.0f} s"
             if slot.task is not None and slot.task.done():
                 return f"the worker of {mesh} has ended"
         return None
@@ -101,7 +101,7 @@ class Pool:
             delay = left or 0.0
 
     async def _turn(self, mesh: Ref, slot: _Slot) -> float | None:
-        """One turn; returns the seconds until the next one that nobody asks for, None when the mesh is gone."""
+        """One reconcile; returns the seconds until the next resync, None when the mesh is gone."""
         metrics, now = self._world.metrics, self._world.clock()
         if slot.asked_at is not None:
             metrics.waiting.observe(now - slot.asked_at)
@@ -112,16 +112,16 @@ class Pool:
         try:
             result = await slot.worker.turn()
         except WaymeshError as error:
-            log.warning("turn failed: %s", error, extra=extra)
+            log.warning("reconcile failed: %s", error, extra=extra)
             result = "error"
         except Exception:
-            log.exception("turn failed", extra=extra)
+            log.exception("reconcile failed", extra=extra)
             result = "error"
         finally:
             slot.began_at = None
         seconds = self._world.clock() - now
         metrics.duration.observe(seconds)
-        log.debug("turn took %.3f s: %s", seconds, result, extra=extra)
+        log.debug("reconcile took %.3f s: %s", seconds, result, extra=extra)
         if result is not None:
             metrics.reconciles.labels(mesh.namespace, mesh.name, result).inc()
         return self._delay(slot, result)

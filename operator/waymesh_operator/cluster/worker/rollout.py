@@ -15,17 +15,17 @@ from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 
 @dataclass(slots=True)
-class Handed:
-    """For each router its present start (`PodView.life`) and the digest of the seeds that it was found in step with."""
+class DeliveredSeeds:
+    """For each router its present start (`PodView.life`) and the digest of the seeds that it matched last."""
 
     _known: dict[str, tuple[str, str]] | None = None
 
     def fresh(
         self, desired: DesiredState, mesh: ObservedMesh, lives: Mapping[str, str], formed: bool
     ) -> frozenset[str]:
-        """Running routers that have not been in step with this configuration since they started.
+        """Running routers that have not matched this configuration since they started.
 
-        `formed`: the mesh was whole before we looked for the first time. Then its routers have had theirs.
+        `formed`: the mesh had converged before the first observation, so its routers have received it.
         """
         digest = _digest(desired)
         running = _running(mesh)
@@ -42,7 +42,7 @@ class Handed:
         drift: Drift,
         refused: Collection[tuple[str, tuple[str, str]]],
     ) -> None:
-        """Keep which routers are in step: nothing is to be done at them but what they have refused."""
+        """Note which routers match: no action is left for them but those they have refused."""
         behind = {
             step.router_id
             for step in steps
@@ -64,7 +64,7 @@ def _digest(desired: DesiredState) -> str:
     return str(seeds["metadata"]["annotations"][MANIFEST_ANNOTATION]) if seeds else ""
 
 
-Which = tuple[str, tuple[str, str]]
+RefusalKey = tuple[str, tuple[str, str]]
 """A router's id and an `Entity.key`."""
 _DRAIN = ("drain", "")
 
@@ -75,20 +75,20 @@ class Refusals:
 
     clock: Callable[[], float]
     again_s: float
-    _known: dict[Which, tuple[str, float]] = field(default_factory=dict)
+    _known: dict[RefusalKey, tuple[str, float]] = field(default_factory=dict)
 
     @property
-    def reasons(self) -> dict[Which, str]:
-        """The reason for each entity that a router would not take."""
+    def reasons(self) -> dict[RefusalKey, str]:
+        """The reason for each entity that a router refused."""
         return {which: reason for which, (reason, _) in self._known.items()}
 
     def due(self, actions: Iterable[Action]) -> list[Action]:
-        """The steps without those refused a short while ago."""
+        """The actions without those refused a short while ago."""
         now = self.clock()
         return [action for action in actions if now - self._refused_at(action) >= self.again_s]
 
     def note(self, planned: Iterable[Action], result: Result) -> None:
-        """Keep what is planned and was refused; what was taken, or is wanted no more, is forgotten."""
+        """Keep refusals of planned actions; forget those that were accepted or are no longer planned."""
         open_ = {_which(action) for action in planned} - {_which(action) for action in result.taken}
         self._known = {which: known for which, known in self._known.items() if which in open_}
         for outcome in result.refused:
@@ -98,7 +98,7 @@ class Refusals:
         return self._known.get(_which(action), ("", float("-inf")))[1]
 
 
-def _which(action: Action) -> Which:
+def _which(action: Action) -> RefusalKey:
     if isinstance(action, EntityAction):
         return action.router_id, action.entity.key
     if isinstance(action, DrainRouter | UndrainRouter):

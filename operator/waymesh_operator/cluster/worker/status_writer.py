@@ -1,4 +1,4 @@
-"""Status of all resources of a mesh: written only where it says something new, and told as Events where it matters."""
+"""Writes the statuses of the resources of a mesh where they have changed, and Events for important changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from waymesh_operator.cluster.status.conditions import Seen
+from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.errors import KubeError
@@ -17,22 +17,22 @@ from waymesh_operator.kube.api import kind_of
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 
-from .environment import NORMAL, WARNING, World
+from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object
 
 AT_ONCE = 16
-"""Requests under way at one time: behind thousands of them the Lease would not be renewed in time."""
+"""Concurrent requests: behind thousands of them the Lease would not be renewed in time."""
 COUNTS_S = 10.0
 FLEETING = frozenset({"unsettled", "consumers", "links", "lastTransitionTime"})
-"""What changes with every message or client; a status of which only this has changed is written now and then."""
+"""Fields that change with every message or client; if only these have changed, a status is written less often."""
 GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled"})
 TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged"})
 TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
 WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled"})
-"""Conditions that are worth a word even when a resource begins with them in a bad state."""
+"""Conditions with a warning even if a resource has them in a bad state from the beginning."""
 FAILED = "failed"
 PASSING = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
-"""Reasons that come and go as routers do; they are no warning."""
+"""Transient reasons, which are not worth a warning."""
 _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "Address": address_status,
     "Broker": broker_status,
@@ -47,11 +47,13 @@ class Statuses:
     """Writes the status of the resources of one mesh."""
 
     mesh: Ref
-    world: World
+    world: Environment
     _written: dict[Key, float] = field(default_factory=dict)
 
-    async def write(self, resources: Resources, seen: Seen | None, objects: Mapping[Key, Object]) -> dict[str, Any]:
-        """Bring all of them up to date; returns that of the Router. Without `seen` there is no Router.
+    async def write(
+        self, resources: Resources, seen: MeshSnapshot | None, objects: Mapping[Key, Object]
+    ) -> dict[str, Any]:
+        """Update all statuses; returns that of the Router. `seen` is None if there is no Router.
 
         Raises KubeError (the last one) after all have been tried.
         """
@@ -87,12 +89,14 @@ class Statuses:
         self._written[key] = self.world.clock()
         self.world.inventory.see(None, answer)
         for sort, reason, message in transitions(body.get("status") or {}, status, all_of_them=kind == "Router"):
-            await self.world.reporter.tell(body, sort, reason, message)
+            await self.world.recorder.record(body, sort, reason, message)
         return None
 
 
-def _wanted(resources: Resources, seen: Seen | None, objects: Mapping[Key, Object], now: datetime) -> list[Wanted]:
-    """The status that each resource should have; those that have gone meanwhile are left out."""
+def _wanted(
+    resources: Resources, seen: MeshSnapshot | None, objects: Mapping[Key, Object], now: datetime
+) -> list[Wanted]:
+    """The desired status of each resource that still exists."""
     found: list[Wanted] = []
     for kind, resource in resources.dependents:
         key = (kind, resource.ref.namespace, resource.ref.name)
@@ -109,8 +113,8 @@ def _wanted(resources: Resources, seen: Seen | None, objects: Mapping[Key, Objec
 def transitions(
     before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
 ) -> Iterable[tuple[str, str, str]]:
-    """Events for conditions that have turned: all that turned bad, and of a Router those that turned good; and for what
-    fails that has not worked yet."""
+    """Events for conditions that have changed: all that became bad, and of a Router those that became good; and for
+    resources that fail before they have ever worked."""
     told = [*_hindered(before, status), *_turned(before, status, all_of_them=all_of_them)]
     if not told and status.get("state") == FAILED != before.get("state"):
         told.append((WARNING, "Failed", status["lastError"]))
@@ -118,7 +122,7 @@ def transitions(
 
 
 def _hindered(before: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
-    """Routers of a mesh that do not run for another reason than before."""
+    """Routers that do not run, if the reason is new."""
     former = {row["id"]: row.get("reason") for row in before.get("routers") or ()}
     for row in status.get("routers") or ():
         if row.get("reason") and row["reason"] != former.get(row["id"]):
@@ -148,7 +152,7 @@ def _bad(condition: str) -> str:
 
 
 def _lasting(value: Any) -> Any:
-    """A status without what changes all the time."""
+    """A status without the fields that change all the time."""
     if isinstance(value, Mapping):
         return {name: _lasting(inner) for name, inner in value.items() if name not in FLEETING}
     return [_lasting(item) for item in value] if isinstance(value, list) else value
