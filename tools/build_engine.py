@@ -36,7 +36,13 @@ SHARED = "waymesh_amqp._cyutility"
 """Cython's own code for memory views and such, once for all modules: it is more C than most of them have."""
 
 COMPILE_ARGS = ("-g0", "-w")  # of generated C no warning is of use
-COLD = (SHARED, "waymesh_amqp.handler", "waymesh_router.core.core")
+COLD = (
+    SHARED,
+    "waymesh_amqp.handler",
+    "waymesh_amqp.link_frames",
+    "waymesh_amqp.preamble",
+    "waymesh_router.core.core",
+)
 """Modules without a part in the transfer of a message: -O1 for them, which takes half the time that -O2 takes."""
 
 DIRECTIVES: dict[str, object] = {

@@ -75,12 +75,6 @@ cdef class Connection(OutputBuffer):
     cdef lose_links(self)
     cpdef bint end_links(self, int count)
     cdef gone(self)
-    cdef Py_ssize_t take_preamble(self, Octets b, Py_ssize_t pos, Py_ssize_t n) except -1
-    cdef check_header_start(self, bytes start)
-    cdef on_header(self, bytes header)
-    cdef on_answered_header(self, bytes header)
-    cdef turn_away(self, str why)
-    cdef on_sasl(self, frame)
     cdef answer_sasl(self, bytes answer)
     cpdef resume(self, bytes answer)
     cdef Session session_at(self, int channel)

@@ -1,4 +1,4 @@
-"""One AMQP connection: protocol headers, SASL, frames, sessions, time-outs. Bytes in, calls of a `Handler`, bytes out.
+"""One AMQP connection: frames, sessions, time-outs. Bytes in, calls of a `Handler`, bytes out.
 
 Spec: 2.2 to 2.4, 5.3.
 """
@@ -6,7 +6,6 @@ Spec: 2.2 to 2.4, 5.3.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cython
@@ -26,12 +25,7 @@ from waymesh_amqp.errors import (
 from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.link import Link
-from waymesh_amqp.negotiation import (
-    AMQP_HEADER,
-    SASL_HEADER,
-    SaslClientExchange,
-    SaslServerExchange,
-)
+from waymesh_amqp.negotiation import AMQP_HEADER, SASL_HEADER, SaslClientExchange
 from waymesh_amqp.performatives import (
     Attach,
     Begin,
@@ -46,25 +40,29 @@ from waymesh_amqp.performatives import (
     decode_performative,
     encode_frame,
 )
-from waymesh_amqp.sasl import SaslClient, SaslServer
+from waymesh_amqp.preamble import MIN_MAX_FRAME
+from waymesh_amqp.sasl import SaslClient
 from waymesh_amqp.session import Session
 from waymesh_amqp.transfer import IncomingTransfer
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.dispositions import read_disposition
+    from cython.cimports.waymesh_amqp.flows import read_flow
+    from cython.cimports.waymesh_amqp.link_frames import take_attach, take_detach
+    from cython.cimports.waymesh_amqp.preamble import DEAD, FRAMES, HEADER, SASL, WAITING, take_preamble
+    from cython.cimports.waymesh_amqp.transfer import take_transfer
     from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32
 else:
+    from waymesh_amqp.dispositions import read_disposition
+    from waymesh_amqp.flows import read_flow
+    from waymesh_amqp.link_frames import take_attach, take_detach
+    from waymesh_amqp.preamble import DEAD, FRAMES, HEADER, SASL, WAITING, take_preamble
+    from waymesh_amqp.transfer import take_transfer
     from waymesh_amqp.wire import Octets, octets, read_u32
 
 if TYPE_CHECKING:
     from waymesh_amqp.handler import Handler
     from waymesh_amqp.settings import ConnectionSettings
-
-HEADER = cython.declare(cython.int, 0)
-SASL = cython.declare(cython.int, 1)
-FRAMES = cython.declare(cython.int, 2)
-DEAD = cython.declare(cython.int, 3)
-WAITING = cython.declare(cython.int, 4)
-"""The answer to a SASL frame is being worked out elsewhere; input stays with the transport meanwhile."""
 
 HIGH_WATER = cython.declare(cython.Py_ssize_t, 1048576)
 """Bytes of unsent output from which links of the connection take no new deliveries."""
@@ -77,10 +75,6 @@ NO_BUDGET = cython.declare(cython.longlong, 1 << 62)
 COLD_FRAME = cython.declare(cython.longlong, 1000)
 """What attach, detach, begin, end cost of a budget in which a transfer, flow or disposition costs 1: about as the time
 that they take."""
-MIN_MAX_FRAME = 512
-"""Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
-MAX_WAITING = cython.declare(cython.Py_ssize_t, 65536)
-"""Octets that a peer may send ahead while it waits for an answer in the SASL exchange."""
 EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
@@ -160,7 +154,7 @@ class Connection(OutputBuffer):
                 while self.phase != FRAMES:
                     if self.phase == DEAD:
                         return n
-                    used = self.take_preamble(data, pos, n)
+                    used = take_preamble(self, data, pos, n)
                     if used == 0:
                         self.octets_in += pos
                         return pos
@@ -175,6 +169,11 @@ class Connection(OutputBuffer):
                     return n
                 e.concerns.end(e.condition, e.description)  # what this peer sent was right: go on behind its frame
                 pos = self.frame_end
+                self.budget -= 1
+                if self.budget <= 0:
+                    self.octets_in += pos
+                    self.unfinished = n - pos
+                    return pos
 
     def take_frames(self, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Take the frames from b[pos:n]; the position behind the last whole one."""
@@ -183,6 +182,7 @@ class Connection(OutputBuffer):
         size: cython.Py_ssize_t
         p: cython.Py_ssize_t
         code: cython.int
+        session: Session
         while n - pos >= 8:
             size = read_u32(b, pos)
             if size < 8 or size > self.max_frame or b[pos + 4] < 2 or b[pos + 4] * 4 > size:
@@ -196,11 +196,12 @@ class Connection(OutputBuffer):
             if size - (p - pos) > 3 and b[p] == 0 and b[p + 1] == 0x53 and self.receiving:
                 code = b[p + 2]
                 if code == 0x14:
-                    self.session_at(b[pos + 6] << 8 | b[pos + 7]).on_transfer(transfer, p + 3, pos + size)
+                    session = self.session_at(b[pos + 6] << 8 | b[pos + 7])
+                    take_transfer(session, transfer, p + 3, pos + size)
                 elif code == 0x15:
-                    self.session_at(b[pos + 6] << 8 | b[pos + 7]).on_disposition(b, p + 3, pos + size)
+                    read_disposition(self.session_at(b[pos + 6] << 8 | b[pos + 7]), b, p + 3, pos + size)
                 elif code == 0x13:
-                    self.session_at(b[pos + 6] << 8 | b[pos + 7]).on_flow(b, p + 3, pos + size)
+                    read_flow(self.session_at(b[pos + 6] << 8 | b[pos + 7]), b, p + 3, pos + size)
                 else:
                     self.on_other(bytes(b[p : pos + size]), b[pos + 6] << 8 | b[pos + 7])
             elif p < pos + size:
@@ -462,77 +463,7 @@ class Connection(OutputBuffer):
         self.release_held()
         self.handler.on_close(self, self.error)
 
-    # ---- headers and SASL
-    def take_preamble(self, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Protocol header or SASL frame at pos; bytes used, 0 if it is not complete. Spec: 2.2, 5.3.2."""
-        size: cython.Py_ssize_t
-        if self.phase == HEADER:
-            if n - pos < 8:
-                self.check_header_start(bytes(b[pos:n]))
-                return 0
-            self.on_header(bytes(b[pos : pos + 8]))
-            return 8
-        if self.phase == WAITING:
-            if n - pos > MAX_WAITING:
-                raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"over {MAX_WAITING} octets before the SASL exchange is over")
-            return 0
-        if n - pos < 8:
-            return 0
-        size = read_u32(b, pos)
-        if size < 8 or size > MIN_MAX_FRAME or b[pos + 4] < 2 or b[pos + 4] * 4 > size or b[pos + 5] != 1:
-            raise FramingError("bad SASL frame")  # Spec: 5.3.1: at most 512 octets
-        if n - pos < size:
-            return 0
-        frame = bytes(b[pos + b[pos + 4] * 4 : pos + size])
-        self.on_sasl(decode_performative(frame, 0, len(frame))[0])
-        return size
-
-    def check_header_start(self, start: bytes) -> None:
-        if not b"AMQP".startswith(start[:4]):
-            self.turn_away("this is no AMQP")
-
-    def on_header(self, header: bytes) -> None:
-        s = self.settings
-        if s.client:
-            self.on_answered_header(header)
-        elif header == SASL_HEADER and isinstance(s.sasl, SaslServer) and self.sasl is None:
-            self.sasl = SaslServerExchange(s.sasl)
-            self.put(SASL_HEADER + self.sasl.start())
-            self.phase = SASL
-            self.mark_dirty()
-        elif header == AMQP_HEADER and (not s.require_sasl or (self.sasl is not None and self.sasl.succeeded)):
-            self.step("header<")
-            self.put(AMQP_HEADER)
-            self.step("header>")
-            self.phase = FRAMES
-            self.mark_dirty()
-        else:
-            self.turn_away(f"protocol header {header!r} is not spoken here")
-
-    def on_answered_header(self, header: bytes) -> None:
-        if header == SASL_HEADER and self.sasl is not None and not self.sasl.succeeded:
-            self.phase = SASL
-        elif header == AMQP_HEADER and self.state != "START":
-            self.step("header<")
-            self.phase = FRAMES
-        else:
-            self.error = ErrorInfo(NOT_ALLOWED, f"the peer answered with protocol header {header!r}")
-            self.finish()
-
-    def turn_away(self, why: str) -> None:
-        """Answer with the header that we speak and close the transport. Spec: 2.2."""
-        self.put(SASL_HEADER if self.settings.require_sasl else AMQP_HEADER)
-        self.error = ErrorInfo(NOT_ALLOWED, why)
-        self.finish()
-
-    def on_sasl(self, frame: Any) -> None:
-        if self.settings.offload is None or not self.sasl.hashes(frame):
-            self.answer_sasl(self.sasl.on_frame(frame))
-            return
-        self.phase = WAITING
-        if not self.settings.offload(self, partial(self.sasl.on_frame, frame)):
-            self.resume(self.sasl.overloaded())
-
+    # ---- SASL
     def resume(self, answer: bytes) -> None:
         """The answer that `settings.offload` was asked for; present the input that was not used again afterwards."""
         if self.phase == WAITING:  # else the connection ended meanwhile
@@ -581,10 +512,10 @@ class Connection(OutputBuffer):
             self.on_end(performative, channel)
         elif isinstance(performative, Attach):
             if self.session_at(channel).mapped:
-                self.session_at(channel).on_attach(performative)
+                take_attach(self.session_at(channel), performative)
         elif isinstance(performative, Detach):
             if self.session_at(channel).mapped:
-                self.session_at(channel).on_detach(performative)
+                take_detach(self.session_at(channel), performative)
         elif isinstance(performative, (Transfer, Flow, Disposition)):
             self.on_odd_encoding(performative, frame[payload:], channel)
         else:
@@ -598,11 +529,11 @@ class Connection(OutputBuffer):
         if isinstance(performative, Transfer):
             transfer: IncomingTransfer = IncomingTransfer()
             transfer.hold(frame)
-            session.on_transfer(transfer, 11, len(frame))
+            take_transfer(session, transfer, 11, len(frame))
         elif isinstance(performative, Flow):
-            session.on_flow(view, 11, len(frame))
+            read_flow(session, view, 11, len(frame))
         else:
-            session.on_disposition(view, 11, len(frame))
+            read_disposition(session, view, 11, len(frame))
 
     def on_open(self, performative: Open) -> None:
         self.step("open<")

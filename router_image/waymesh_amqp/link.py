@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Terminus
     from waymesh_amqp.session import Session
 
+HANDLE_MAX = 65535
 OUTGOING_WINDOW = 0x7FFFFFFF
 """What we say of what we may still send: no bound."""
 ROOM = 100

@@ -5,8 +5,7 @@ from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.outcome_ranges cimport OutcomeRanges
-from waymesh_amqp.transfer cimport IncomingTransfer
-from waymesh_amqp.wire cimport Octets, WritableOctets
+from waymesh_amqp.wire cimport WritableOctets
 
 @cython.final
 cdef class Session:
@@ -54,28 +53,15 @@ cdef class Session:
     cdef new_handle(self, Link link)
     cdef free_handle(self, Link link)
     cpdef open_link(self, Link link, attach)
-    cpdef on_attach(self, attach)
-    cpdef on_detach(self, detach)
-    cdef steal(self, Link link)
     cdef link_over(self, Link link, error)
     cdef forget_name(self, Link link)
     cdef forget(self, Link link, answer=*)
     cdef Link remote_link(self, long long handle)
     cdef free_remote_handle(self, Link link)
-    cdef on_transfer(self, IncomingTransfer transfer, Py_ssize_t p, Py_ssize_t end)
-    cdef bint beyond_us(self, Link link, IncomingTransfer transfer) except -1
-    cdef on_flow(self, Octets b, Py_ssize_t p, Py_ssize_t end)
-    cdef on_link_flow(self, Link link, Octets b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
     cdef unblock(self)
-    cdef bint flow_echo(self, Octets b, Py_ssize_t p, Py_ssize_t end) except -1
-    cdef credit_everywhere(self)
-    cdef on_disposition(self, Octets b, Py_ssize_t p, Py_ssize_t end)
-    cdef check_state(self, bytes state)
-    cdef apply_outcome(self, Delivery d, bint from_receiver, bint settled, bytes state, DeliveryRing ring)
     cpdef settle(self, unsigned int did, bytes state)
     cdef list_for_flush(self)
     cdef put_outcomes(self)
-    cdef put_disposition(self, bint receiver, unsigned int first, unsigned int last, bint settled, bytes state)
     cpdef report(self, bint receiver, unsigned int did, bint settled, bytes state)
     cpdef window_soon(self)
     cpdef hold(self, Link link)
@@ -83,5 +69,4 @@ cdef class Session:
     cdef let_go(self, Link link)
     cdef flush(self)
     cdef admit_few(self)
-    cdef put_flow(self, Link link)
     cdef frame_start(self, WritableOctets o, Py_ssize_t p, Py_ssize_t size, int code)

@@ -1,4 +1,7 @@
 cimport cython
+cdef class IncomingTransfer
+from waymesh_amqp.link cimport Link
+from waymesh_amqp.session cimport Session
 from waymesh_amqp.wire cimport Octets
 
 @cython.final
@@ -34,3 +37,5 @@ cdef class IncomingTransfer:
 
 cpdef IncomingTransfer whole_transfer(bytes payload, bint more)
 cdef long long number(Octets b, Py_ssize_t p, Py_ssize_t end) except -64
+cdef take_transfer(Session session, IncomingTransfer transfer, Py_ssize_t p, Py_ssize_t end)
+cdef bint beyond_us(Link link, IncomingTransfer transfer) except -1

@@ -6,9 +6,21 @@ Bounds are not checked by the compiler: each index is compared with the frame's 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import cython
 
-from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.dispositions import NO_TRANSACTIONS
+from waymesh_amqp.errors import (
+    INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    TRANSFER_LIMIT_EXCEEDED,
+    UNATTACHED_HANDLE,
+    WINDOW_VIOLATION,
+    DecodeError,
+)
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
@@ -20,6 +32,8 @@ if cython.compiled:
         octets,
         read_u32,
         read_uint,
+        serial_add,
+        serial_gap,
         skip,
         truncated,
     )
@@ -32,10 +46,17 @@ else:
         octets,
         read_u32,
         read_uint,
+        serial_add,
+        serial_gap,
         skip,
         truncated,
     )
 
+if TYPE_CHECKING:
+    from waymesh_amqp.link import Link
+    from waymesh_amqp.session import Session
+
+MAX_TAG_BYTES = cython.declare(cython.int, 32)
 LAYOUT_BYTES = cython.declare(cython.Py_ssize_t, 64)
 LIST8 = cython.declare(cython.int, 0xC0)
 _TRUE = cython.declare(cython.longlong, 1)
@@ -66,6 +87,8 @@ class IncomingTransfer:
     def __init__(self) -> None:
         self.data = octets(b"")  # what the frame was received in; the positions below are offsets into it
         self.layout_bytes = 0  # of the field list in `layout`, 0 for none; see `like_last`
+        if not cython.compiled:
+            self.layout = octets(b"")  # compiled, an array of C bytes
         self.id_at = 0  # positions of fields in `layout`
         self.tag_at = 0
         self.rest_at = 0
@@ -232,3 +255,75 @@ def whole_transfer(payload: bytes, more: cython.bint) -> IncomingTransfer:
     transfer.end = len(payload)
     transfer.more = more
     return transfer
+
+
+def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+    """The transfer whose field list is at p, in a frame that ends at `end`. Spec: 2.7.5."""
+    transfer.read(p, end)
+    session.next_incoming_id = serial_add(session.next_incoming_id, 1)
+    left: cython.int = serial_gap(session.window_end, session.next_incoming_id)
+    if left < 0:
+        session.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
+        return
+    if left * 2 < session.window if session.holds == 0 else left == 0:
+        session.window_soon()
+    link: Link | None = session.remote_link(transfer.handle)
+    if link is None:
+        session.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
+        return
+    if not link.attached:
+        if link.state != "DETACH_SENT":
+            session.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
+        return  # Spec: 2.6.5: what arrives after our detach is discarded
+    if link.is_sender:
+        link.detach(NOT_ALLOWED, "transfer from the receiver of the link")
+        return
+    if not link.mid_delivery:
+        if transfer.delivery_id < 0 or transfer.tag_bytes < 0:
+            link.detach(INVALID_FIELD, "a delivery's first transfer needs delivery-id and delivery-tag")
+            return
+        if transfer.tag_bytes > MAX_TAG_BYTES:
+            link.detach(INVALID_FIELD, "delivery-tag of over 32 octets")
+            return
+        if not link.passing and beyond_us(link, transfer):
+            return
+        link.credit -= 1
+        link.delivery_count = serial_add(link.delivery_count, 1)
+        link.outstanding += 1
+        transfer.first = True
+        link.transfer_id = transfer.delivery_id
+        link.transfer_settled = transfer.settled
+        link.transfer_format = transfer.message_format if transfer.message_format >= 0 else 0
+        link.transfer_bytes = 0
+    else:
+        transfer.first = False
+        if transfer.delivery_id >= 0 and transfer.delivery_id != link.transfer_id:
+            link.detach(INVALID_FIELD, "another delivery-id inside a delivery")
+            return
+        if transfer.settled:
+            link.transfer_settled = True
+    if transfer.transactional and not link.passing:
+        link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
+        return
+    if transfer.aborted:
+        link.mid_delivery = False
+        session.handler.on_abort(link)
+        return
+    link.mid_delivery = transfer.more
+    if link.max_message_size:
+        link.transfer_bytes += end - transfer.start
+        if link.transfer_bytes > link.max_message_size:
+            link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
+            return
+    session.handler.on_transfer(link, transfer)
+
+
+def beyond_us(link: Link, transfer: IncomingTransfer) -> cython.bint:
+    """Whether a delivery may not begin on a link that ends here; then it is detached."""
+    if transfer.resume:
+        link.detach(NOT_IMPLEMENTED, "resuming deliveries is not supported")
+        return True
+    if link.credit <= 0:
+        link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
+        return True
+    return False

@@ -258,3 +258,14 @@ def test_an_error_in_a_session_of_the_connection_that_is_read_fails_that(chunk: 
     handler.victim = reader.session()
     (close,) = reader.send(frames.attach_receiver("bad"))
     assert (type(close), close.error.condition) == (Close, INTERNAL_ERROR)
+
+
+def test_an_error_in_a_session_of_another_connection_is_work_like_any_other() -> None:
+    handler = Faulty()
+    hub = Hub(handler)
+    victim, reader = hub.peer().open().begin(), hub.peer().open().begin()
+    handler.victim = victim.session()
+    bad, good = frames.attach_receiver("bad", 0), frames.attach_receiver("good", 1)
+    reader.conn.budget = 1
+    assert reader.conn.receive(memoryview(bad + good), len(bad + good)) == len(bad)
+    assert not handler.named("attach")

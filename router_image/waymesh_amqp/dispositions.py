@@ -1,0 +1,162 @@
+# cython: boundscheck=False
+"""Disposition frames in and out. Spec: 2.7.6."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp.errors import NOT_IMPLEMENTED, DecodeError
+from waymesh_amqp.types import Described, decode
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.wire import (
+        Octets,
+        WritableOctets,
+        list_body,
+        list_count,
+        octets,
+        read_uint,
+        serial_add,
+        serial_gap,
+        skip,
+        write_u32,
+    )
+else:
+    from waymesh_amqp.wire import (
+        Octets,
+        WritableOctets,
+        list_body,
+        list_count,
+        octets,
+        read_uint,
+        serial_add,
+        serial_gap,
+        skip,
+        write_u32,
+    )
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_amqp.delivery import Delivery, DeliveryRing
+    from waymesh_amqp.link import Link
+    from waymesh_amqp.session import Session
+
+TRANSACTIONAL_STATE = (0x34, "amqp:transactional-state:list")
+"""Spec: 4.5.8."""
+NO_TRANSACTIONS = "transactions are only supported on link-routed addresses"
+
+
+def read_disposition(
+    session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> None:
+    """The disposition whose field list is at p. Spec: 2.7.6."""
+    n: cython.Py_ssize_t = list_count(b, p, end)
+    settled: cython.bint = False
+    state: bytes = b""
+    v: cython.longlong
+    q: cython.Py_ssize_t
+    if n < 2:
+        raise DecodeError("disposition without role and first")
+    end = skip(b, p, end)
+    p = list_body(b, p)
+    from_receiver: cython.bint = read_uint(b, p, end) == 1
+    p = skip(b, p, end)
+    v = read_uint(b, p, end)
+    if v < 0:
+        raise DecodeError("disposition without first")
+    first: cython.uint = v
+    last: cython.uint = first
+    if n > 2:
+        p = skip(b, p, end)
+        v = read_uint(b, p, end)
+        if v >= 0:
+            last = v
+        if n > 3:
+            p = skip(b, p, end)
+            settled = read_uint(b, p, end) == 1
+            if n > 4:
+                p = skip(b, p, end)
+                q = skip(b, p, end)
+                if b[p] != 0x40:
+                    state = bytes(b[p:q])
+                    if q - p != 4 or b[p] != 0 or b[p + 1] != 0x53 or b[p + 3] != 0x45:
+                        check_state(session, state)
+    ring: DeliveryRing = session.unsettled_out if from_receiver else session.unsettled_in
+    d: Delivery
+    count: cython.longlong = serial_gap(last, first)
+    if count < 0:
+        raise DecodeError("disposition whose last is before its first")
+    if count < len(ring.slots):
+        did: cython.uint = first
+        while True:
+            f = ring.find(did)
+            if f is not None:
+                apply_outcome(session, f, from_receiver, settled, state, ring)
+            if did == last:
+                break
+            did = serial_add(did, 1)
+        return
+    for e in ring.live():  # a range wider than what is unsettled: look at what there is
+        d = e
+        if 0 <= serial_gap(d.oid if from_receiver else d.did, first) <= count:
+            apply_outcome(session, d, from_receiver, settled, state, ring)
+
+
+def check_state(session: Session, state: bytes) -> None:
+    """A state with contents passes untouched, so it must not break its next reader. Raises DecodeError."""
+    if state != session.checked_state:
+        described = decode(state)[0]
+        if not isinstance(described, Described):
+            raise DecodeError("delivery state that is not a described value")
+        session.state_transactional = described.descriptor in TRANSACTIONAL_STATE
+        session.checked_state = state
+
+
+def apply_outcome(
+    session: Session, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes, ring: DeliveryRing
+) -> None:
+    """Hand on what a disposition says of one delivery."""
+    link: Link | None = d.out if from_receiver else d.link
+    if len(state) > 4 and link is not None and not link.passing and session.state_transactional:
+        link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
+        return
+    if settled:
+        ring.drop(d)
+    if from_receiver:
+        session.handler.on_outcome(d, settled, state)
+    else:
+        session.handler.on_sender_outcome(d, settled, state)
+
+
+def write_disposition(
+    session: Session, receiver: cython.bint, first: cython.uint, last: cython.uint, settled: cython.bint, state: bytes
+) -> None:
+    """A disposition frame; `receiver`: in our role as receiver of the deliveries. `state` may be empty (null)."""
+    conn: Connection = session.connection
+    if len(state) > conn.peer_max - 32:  # the outcome matters more than its details
+        view: Octets = octets(state)
+        state = state[: skip(view, 1, len(state))] + b"\x45"
+        if len(state) > conn.peer_max - 32:
+            state = b""
+    n: cython.Py_ssize_t = len(state)
+    size: cython.Py_ssize_t = n if n else 1
+    conn.reserve(32 + size)
+    o: WritableOctets = conn.out
+    p: cython.Py_ssize_t = conn.end
+    session.frame_start(o, p, 32 + size, 0x15)
+    o[p + 11] = 0xD0
+    write_u32(o, p + 12, 16 + size)
+    write_u32(o, p + 16, 5)
+    o[p + 20] = 0x41 if receiver else 0x42
+    o[p + 21] = 0x70
+    write_u32(o, p + 22, first)
+    o[p + 26] = 0x70
+    write_u32(o, p + 27, last)
+    o[p + 31] = 0x41 if settled else 0x42
+    if n:
+        conn.mem[p + 32 : p + 32 + n] = state
+    else:
+        o[p + 32] = 0x40
+    conn.end = p + 32 + size

@@ -1,0 +1,6 @@
+from waymesh_amqp.link cimport Link
+from waymesh_amqp.session cimport Session
+
+cdef take_attach(Session session, attach)
+cdef take_detach(Session session, detach)
+cdef steal(Session session, Link link)

@@ -1,0 +1,94 @@
+"""Attach and detach frames of the peer. Spec: 2.6.3 to 2.6.5, 2.7.3, 2.7.7."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waymesh_amqp import states
+from waymesh_amqp.errors import (
+    FRAMING_ERROR,
+    HANDLE_IN_USE,
+    INVALID_FIELD,
+    LINK_STOLEN,
+    NOT_ALLOWED,
+    UNATTACHED_HANDLE,
+    AmqpError,
+)
+from waymesh_amqp.link import HANDLE_MAX
+
+if TYPE_CHECKING:
+    from waymesh_amqp.link import Link
+    from waymesh_amqp.performatives import Attach, Detach
+    from waymesh_amqp.session import Session
+
+
+def take_attach(session: Session, attach: Attach) -> None:
+    """The peer attaches a link, or answers our attach."""
+    if attach.handle > HANDLE_MAX:
+        raise AmqpError(FRAMING_ERROR, f"handle {attach.handle} is over handle-max {HANDLE_MAX}")
+    if attach.handle in session.remote_links:
+        session.end(HANDLE_IN_USE, f"handle {attach.handle} is attached already")
+        return
+    is_sender: bool = bool(attach.role)
+    link: Link | None = session.connection.names.get((attach.name, is_sender))
+    if link is not None and link.state not in ("ATTACH_SENT", "DETACH_PIPE"):
+        steal(session, link)
+        link = None
+    ours = link is not None
+    if link is None:
+        session.connection.check_links()
+        link = session.handler.new_link(session)
+        link.name = attach.name
+        link.is_sender = is_sender
+        session.new_handle(link)
+        session.connection.names[(link.name, is_sender)] = link
+        if link.handle > session.remote_handle_max:
+            session.end(NOT_ALLOWED, f"more links than handle-max {session.remote_handle_max} lets us answer")
+            return
+    link.remote_handle = attach.handle
+    link.state = states.advance(states.LINK, "link", link.state, "attach<", session)
+    link.attached = link.state == "ATTACHED"
+    session.remote_links[attach.handle] = link
+    if not is_sender:
+        if attach.initial_delivery_count is None:
+            if ours:
+                link.detach(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
+            else:
+                link.refuse(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
+            return
+        link.delivery_count = attach.initial_delivery_count
+    if not ours:
+        link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
+        link.rcv_settle_mode = attach.rcv_settle_mode or 0
+    link.source = attach.source
+    link.target = attach.target
+    if link.state != "DETACH_SENT":
+        session.handler.on_attach(link, attach)
+
+
+def take_detach(session: Session, detach: Detach) -> None:
+    """The peer detaches a link, or answers our detach."""
+    link = session.remote_link(detach.handle)
+    if link is None:
+        session.end(UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
+        return
+    unanswered = link.state == "ATTACH_RCVD"
+    link.state = states.advance(states.LINK, "link", link.state, "detach<", session)
+    link.attached = False
+    link.closed = detach.closed
+    if link.state == "DETACH_RCVD":
+        if unanswered:
+            session.send_frame(link.bare_answer())
+        session.free_remote_handle(link)  # the peer may use it again
+        session.link_over(link, detach.error)
+        if not link.owing:
+            link.answer_detach()
+    else:
+        session.forget(link, detach)
+
+
+def steal(session: Session, link: Link) -> None:
+    """The peer attaches again under the name of a link: the old one is over. Spec: 2.6.1."""
+    if link.state == "ATTACH_RCVD":
+        link.send_attach(link.bare_answer())
+    link.detach(LINK_STOLEN, "attached again under the same name")

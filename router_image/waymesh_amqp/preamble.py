@@ -1,0 +1,110 @@
+"""What comes before the first AMQP frame: protocol headers and the SASL exchange. Spec: 2.2, 5.3."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from waymesh_amqp.errors import NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError, FramingError
+from waymesh_amqp.negotiation import AMQP_HEADER, SASL_HEADER, SaslServerExchange
+from waymesh_amqp.performatives import ErrorInfo, decode_performative
+from waymesh_amqp.sasl import SaslServer
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.wire import Octets, read_u32
+else:
+    from waymesh_amqp.wire import Octets, read_u32
+
+    # What a connection reads next. WAITING: the answer to a SASL frame is being worked out elsewhere; input stays with
+    # the transport meanwhile. Compiled, preamble.pxd has them.
+    HEADER, SASL, FRAMES, DEAD, WAITING = range(5)
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+
+MIN_MAX_FRAME = 512
+"""Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
+MAX_WAITING = cython.declare(cython.Py_ssize_t, 65536)
+"""Octets that a peer may send ahead while it waits for an answer in the SASL exchange."""
+
+
+def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Protocol header or SASL frame at pos; bytes used, 0 if it is not complete. Spec: 2.2, 5.3.2."""
+    size: cython.Py_ssize_t
+    if connection.phase == HEADER:
+        if n - pos < 8:
+            check_header_start(connection, bytes(b[pos:n]))
+            return 0
+        take_header(connection, bytes(b[pos : pos + 8]))
+        return 8
+    if connection.phase == WAITING:
+        if n - pos > MAX_WAITING:
+            raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"over {MAX_WAITING} octets before the SASL exchange is over")
+        return 0
+    if n - pos < 8:
+        return 0
+    size = read_u32(b, pos)
+    if size < 8 or size > MIN_MAX_FRAME or b[pos + 4] < 2 or b[pos + 4] * 4 > size or b[pos + 5] != 1:
+        raise FramingError("bad SASL frame")  # Spec: 5.3.1: at most 512 octets
+    if n - pos < size:
+        return 0
+    frame = bytes(b[pos + b[pos + 4] * 4 : pos + size])
+    take_sasl(connection, decode_performative(frame, 0, len(frame))[0])
+    return size
+
+
+def check_header_start(connection: Connection, start: bytes) -> None:
+    """End the connection where what came cannot become a protocol header."""
+    if not b"AMQP".startswith(start[:4]):
+        turn_away(connection, "not an AMQP protocol header")
+
+
+def take_header(connection: Connection, header: bytes) -> None:
+    """A protocol header of the peer."""
+    s = connection.settings
+    if s.client:
+        take_answer(connection, header)
+    elif header == SASL_HEADER and isinstance(s.sasl, SaslServer) and connection.sasl is None:
+        connection.sasl = SaslServerExchange(s.sasl)
+        connection.put(SASL_HEADER + connection.sasl.start())
+        connection.phase = SASL
+        connection.mark_dirty()
+    elif header == AMQP_HEADER and (not s.require_sasl or (connection.sasl is not None and connection.sasl.succeeded)):
+        connection.step("header<")
+        connection.put(AMQP_HEADER)
+        connection.step("header>")
+        connection.phase = FRAMES
+        connection.mark_dirty()
+    else:
+        turn_away(connection, f"protocol header {header!r} is not supported")
+
+
+def take_answer(connection: Connection, header: bytes) -> None:
+    """The server's answer to our protocol header."""
+    if header == SASL_HEADER and connection.sasl is not None and not connection.sasl.succeeded:
+        connection.phase = SASL
+    elif header == AMQP_HEADER and connection.state != "START":
+        connection.step("header<")
+        connection.phase = FRAMES
+    else:
+        connection.error = ErrorInfo(NOT_ALLOWED, f"the peer answered with protocol header {header!r}")
+        connection.finish()
+
+
+def turn_away(connection: Connection, why: str) -> None:
+    """Answer with the header that we speak and close the transport. Spec: 2.2."""
+    connection.put(SASL_HEADER if connection.settings.require_sasl else AMQP_HEADER)
+    connection.error = ErrorInfo(NOT_ALLOWED, why)
+    connection.finish()
+
+
+def take_sasl(connection: Connection, frame: Any) -> None:
+    """A SASL frame: answered here, or elsewhere where the answer takes long to compute."""
+    if connection.settings.offload is None or not connection.sasl.hashes(frame):
+        connection.answer_sasl(connection.sasl.on_frame(frame))
+        return
+    connection.phase = WAITING
+    if not connection.settings.offload(connection, partial(connection.sasl.on_frame, frame)):
+        connection.resume(connection.sasl.overloaded())
