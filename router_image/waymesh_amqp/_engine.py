@@ -36,7 +36,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.sections",
     "waymesh_router.core.model",
     "waymesh_router.core.budget",
-    "waymesh_router.core.samples",
+    "waymesh_router.core.delivery_sampling",
     "waymesh_router.core.forwarding",
     "waymesh_router.core.queueing",
     "waymesh_router.core.settlement",

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 
 from waymesh_router.core import attaching
+from waymesh_router.core.addresses.keys import MOBILE
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import MOBILE
+from waymesh_router.core.hang_up import hang_up
 from waymesh_router.core.model import RouterConnection, RouterLink
-from waymesh_router.core.parting import hang_up
 from waymesh_router.core.unsettled import (
     Unsettled,
     at_rest,

@@ -9,10 +9,10 @@ from typing import Any
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol, decode
+from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.annotations import INGRESS, TRACE
+from waymesh_router.core.control_plane_hooks import MeshListener
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import MOBILE, bare_address
-from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import Node, Queued, RouterConnection
 from waymesh_router.core.sections import Sections
 from waymesh_router.routing import effects as fx

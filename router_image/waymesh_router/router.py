@@ -11,16 +11,17 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient
+from waymesh_router.connection_uniqueness import SoleConnections
 from waymesh_router.core import attaching
+from waymesh_router.core.addresses.keys import names_management
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import names_management
+from waymesh_router.core.delivery_sampling import SamplePace, Sampling
+from waymesh_router.core.link_health import BUDGET, Sampler
+from waymesh_router.core.link_routing.offers import pass_on
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
-from waymesh_router.core.offers import pass_on
-from waymesh_router.core.samples import SamplePace, Sampling
-from waymesh_router.core.sampling import BUDGET, Sampler
+from waymesh_router.core.telemetry_hooks import Watcher
 from waymesh_router.core.unsettled import much_to_count
-from waymesh_router.core.watcher import Watcher
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
@@ -32,7 +33,6 @@ from waymesh_router.peers import NOBODY_ADMITTED, admits_anybody, check_mechanis
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
-from waymesh_router.sole import SoleConnections
 from waymesh_router.telemetry.collector import Collector, Pace
 from waymesh_router.ticks import Part, Ticks, end_links
 from waymesh_router.transports import new_connection, settings_of

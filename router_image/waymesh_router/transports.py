@@ -8,10 +8,10 @@ from typing import Any
 
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
+from waymesh_router.core.addresses.keys import bare_address
 from waymesh_router.core.attaching import COST_PROPERTY
-from waymesh_router.core.containers import ROUTE_CONTAINER
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import bare_address
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.failover import server_list

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from waymesh_router.core.addresses.keys import LINK_ROUTES, MOBILE, ROUTER, address_key
+from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 from waymesh_router.core.annotations import FALLBACK
-from waymesh_router.core.keys import LINK_ROUTES, MOBILE, ROUTER, address_key
+from waymesh_router.core.control_plane_hooks import MeshListener
 from waymesh_router.core.linked import Linked
-from waymesh_router.core.listener import MeshListener
 from waymesh_router.core.model import (
     BALANCED,
     CLOSEST,
@@ -19,8 +20,7 @@ from waymesh_router.core.model import (
     RouterLink,
     Target,
 )
-from waymesh_router.core.patterns import PatternTree, prefix_pattern
-from waymesh_router.core.watcher import Watcher
+from waymesh_router.core.telemetry_hooks import Watcher
 
 
 class Addressing(Linked):

@@ -16,13 +16,14 @@ from waymesh_amqp.errors import (
 )
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
+from waymesh_router.core.addresses.keys import MOBILE, ROUTER, address_key, bare_address
 from waymesh_router.core.addressing import Addressing
 from waymesh_router.core.annotations import Annotations, local_annotations
 from waymesh_router.core.attaching import Refusal, Rng
-from waymesh_router.core.autolinks import AutoLinks
-from waymesh_router.core.containers import ROUTE_CONTAINER, Containers
-from waymesh_router.core.keys import MOBILE, ROUTER, address_key, bare_address
-from waymesh_router.core.linkroutes import LinkRoutes
+from waymesh_router.core.containers.autolinks import AutoLinks
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER, Containers
+from waymesh_router.core.link_routing.relays import Relays
+from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import (
     CONTROL,
     DATA,
@@ -35,7 +36,6 @@ from waymesh_router.core.model import (
     RouterConnection,
     RouterLink,
 )
-from waymesh_router.core.relays import Relays
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

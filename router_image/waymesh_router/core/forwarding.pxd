@@ -4,7 +4,7 @@ from waymesh_amqp.link cimport Link
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.budget cimport Budget
 from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
-from waymesh_router.core.samples cimport Sample, Sampling
+from waymesh_router.core.delivery_sampling cimport Sample, Sampling
 from waymesh_router.core.sections cimport Sections
 
 cdef class Forwarding(Handler):

@@ -11,6 +11,7 @@ import cython
 
 from waymesh_amqp.errors import INVALID_FIELD, DecodeError
 from waymesh_amqp.handler import Handler
+from waymesh_router.core.addresses.keys import RELAYED, names_management
 from waymesh_router.core.annotations import (
     Annotations,
     local_annotations,
@@ -20,9 +21,8 @@ from waymesh_router.core.annotations import (
 )
 from waymesh_router.core.attaching import MANAGEMENT_REJECTED
 from waymesh_router.core.budget import Budget
-from waymesh_router.core.keys import RELAYED, names_management
+from waymesh_router.core.delivery_sampling import DROPPED, NEVER, OUTCOMES
 from waymesh_router.core.model import Address, Node, RouterLink, Target
-from waymesh_router.core.samples import DROPPED, NEVER, OUTCOMES
 from waymesh_router.core.sections import Sections
 
 if cython.compiled:

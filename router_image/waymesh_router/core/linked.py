@@ -15,8 +15,8 @@ import cython
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
 from waymesh_amqp.transfer import TransferFields
 from waymesh_amqp.types import Raw, decode
-from waymesh_router.core import nolocal
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED
+from waymesh_router.core.link_routing import no_local
 from waymesh_router.core.model import Queued, RouterLink
 from waymesh_router.core.settlement import Settlement
 
@@ -102,10 +102,10 @@ class Linked(Settlement):
                 return
             q.delivery = d
         if lk.client is not None:
-            data: bytes = nolocal.marked(bytes(b[start:end]), more, lk.client)
+            data: bytes = no_local.marked(bytes(b[start:end]), more, lk.client)
             b = data if cython.compiled else memoryview(data)
             start, end = 0, len(data)
-        elif out.client is not None and nolocal.is_from(bytes(b[start:end]), out.client):
+        elif out.client is not None and no_local.is_from(bytes(b[start:end]), out.client):
             self.keep_back(q, out)
             return
         if out.queue is None and out.ready():

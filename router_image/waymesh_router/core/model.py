@@ -92,7 +92,7 @@ class RouterLink(Link):
     `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
     Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
     container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
-    `client`: container-id to look for where a client does not want what it sends itself, see nolocal.py.
+    `client`: container-id to look for where a client does not want what it sends itself, see link_routing/no_local.py.
     `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
     `container`: on the other side is a route-container. `no_management`: an anonymous sender that may not send to the
     management of routers.

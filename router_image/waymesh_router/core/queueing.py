@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from waymesh_router.core.annotations import Annotations, redirected, transit_section
+from waymesh_router.core.delivery_sampling import LOST, PRESETTLED
 from waymesh_router.core.forwarding import ACCEPTED, RELEASED, Forwarding
 from waymesh_router.core.model import (
     Address,
@@ -19,7 +20,6 @@ from waymesh_router.core.model import (
     RouterLink,
     Target,
 )
-from waymesh_router.core.samples import LOST, PRESETTLED
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery

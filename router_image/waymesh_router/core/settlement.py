@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_router.core.delivery_sampling import DROPPED, LOST, OUTCOMES, PRESETTLED, SETTLED
 from waymesh_router.core.forwarding import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.model import Address, Branch, Group, Queued, RouterLink, Target
 from waymesh_router.core.queueing import Queueing
-from waymesh_router.core.samples import DROPPED, LOST, OUTCOMES, PRESETTLED, SETTLED
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding import outcome_code

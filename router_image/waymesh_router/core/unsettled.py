@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.core.keys import MOBILE
+from waymesh_router.core.addresses.keys import MOBILE
 from waymesh_router.core.model import DATA, ENDPOINT, ROUTED, RouterConnection, RouterLink
 
 if TYPE_CHECKING:

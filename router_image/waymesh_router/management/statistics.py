@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waymesh_router.core.sampling import BLOCKED_S, seconds_without_credit
+from waymesh_router.core.link_health import BLOCKED_S, seconds_without_credit
 from waymesh_router.management.view import RouterView
 
 AREA = "0"

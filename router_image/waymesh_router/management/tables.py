@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_amqp.errors import CONNECTION_FORCED
+from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
+from waymesh_router.core.link_routing.candidates import link_route_of
 from waymesh_router.core.model import (
     CONTROL,
     DATA,
@@ -17,8 +19,6 @@ from waymesh_router.core.model import (
     RouterConnection,
     RouterLink,
 )
-from waymesh_router.core.sampling import deliveries_of, seconds_without_credit
-from waymesh_router.core.ways import link_route_of
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.errors import not_implemented
 from waymesh_router.management.statistics import AREA

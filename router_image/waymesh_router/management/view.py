@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from waymesh_router.core.autolinks import AutoLinks
 from waymesh_router.core.budget import Budget
-from waymesh_router.core.linkroutes import LinkRoutes
+from waymesh_router.core.containers.autolinks import AutoLinks
+from waymesh_router.core.link_health import Sampler
+from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
-from waymesh_router.core.sampling import Sampler
 from waymesh_router.routing.engine import RoutingEngine
 
 

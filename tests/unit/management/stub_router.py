@@ -12,12 +12,12 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.autolinks import AutoLinks
 from waymesh_router.core.budget import Budget
-from waymesh_router.core.containers import Containers
-from waymesh_router.core.linkroutes import LinkRoutes
+from waymesh_router.core.containers.autolinks import AutoLinks
+from waymesh_router.core.containers.registry import Containers
+from waymesh_router.core.link_health import Sampler
+from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
-from waymesh_router.core.sampling import Sampler
 from waymesh_router.management.assembly import build_agent
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
-from waymesh_router.core import linknames, nolocal, rewriting
+from waymesh_router.core.addresses.keys import link_route_key, link_route_pattern, outgoing_route
+from waymesh_router.core.addresses.patterns import PatternTree, split_words
 from waymesh_router.core.attaching import Refusal
-from waymesh_router.core.containers import place_of, places_of
-from waymesh_router.core.keys import link_route_key, link_route_pattern, outgoing_route
+from waymesh_router.core.containers.registry import place_of, places_of
+from waymesh_router.core.link_routing import names, no_local, rewriting
+from waymesh_router.core.link_routing.candidates import Onward, Way
+from waymesh_router.core.link_routing.offers import Offer, common, offer_of, read_offer
+from waymesh_router.core.link_routing.sessions import MirrorSessions
 from waymesh_router.core.model import LINK_BALANCED, ROUTED, Target
-from waymesh_router.core.offers import Offer, common, offer_of, read_offer
-from waymesh_router.core.patterns import PatternTree, split_words
-from waymesh_router.core.sessions import MirrorSessions
-from waymesh_router.core.ways import Onward, Way
 
 if TYPE_CHECKING:
     from waymesh_router.core.core import Core
@@ -174,9 +174,9 @@ class LinkRoutes:
     def attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Pass on an attach; False where no link route is meant. Raises Refusal."""
         ways, told = self._ways_of(conn, lk, attach)
-        taken = nolocal.asked(attach) if conn.role != INTER_ROUTER else {}
+        taken = no_local.asked(attach) if conn.role != INTER_ROUTER else {}
         if taken:
-            attach = nolocal.without(attach, taken)
+            attach = no_local.without(attach, taken)
         if ways is None:
             if conn.role == INTER_ROUTER:
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
@@ -192,7 +192,7 @@ class LinkRoutes:
                 refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
             else:
                 if conn.role != INTER_ROUTER:
-                    nolocal.passed_on(conn, lk, taken)
+                    no_local.passed_on(conn, lk, taken)
                 return True
         raise refusal
 
@@ -261,7 +261,7 @@ class LinkRoutes:
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, way.conn)
-        name = linknames.onward_name(conn, way.conn, attach, core.router_id)
+        name = names.onward_name(conn, way.conn, attach, core.router_id)
         onward = core.open_link(session, rewriting.onward_attach(attach, name, way.entity, told))
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[way.conn.id] = self._loads.get(way.conn.id, 0) + 1
@@ -300,7 +300,7 @@ class LinkRoutes:
         if onward.route is not None and onward.route.dynamic:
             self._node_made(onward, rewriting.made_address(answer))
         if onward.route is not None and onward.route.taken:
-            nolocal.give_back(answer, onward.route.taken)
+            no_local.give_back(answer, onward.route.taken)
         lk.send_attach(answer)
         if lk.attached:
             self._core.on_credit(lk if lk.is_sender else onward)

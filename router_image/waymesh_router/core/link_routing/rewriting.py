@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.performatives import Attach
 from waymesh_amqp.types import Raw, Symbol, encode
+from waymesh_router.core.addresses.keys import MANAGEMENT, bare_address
 from waymesh_router.core.annotations import encoded_map, split_map
-from waymesh_router.core.keys import MANAGEMENT, bare_address
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Terminus
-    from waymesh_router.core.linkroutes import LinkRoute
+    from waymesh_router.core.link_routing.routes import LinkRoute
 
 COORDINATOR = "$coordinator"
 """Address under which transaction coordinators are routed. Routing chapter "Creating a Link Route"."""

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from waymesh_router.core.patterns import PatternTree, prefix_pattern, split_words
+from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern, split_words
 
 WORDS = ("a", "b", "*", "#")
 

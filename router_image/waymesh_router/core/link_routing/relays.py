@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.codec_encode import encode
 from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, Terminus
-from waymesh_router.core.autolinks import OUTCOMES
-from waymesh_router.core.keys import RELAYED, bare_address
+from waymesh_router.core.addresses.keys import RELAYED, bare_address
+from waymesh_router.core.containers.autolinks import OUTCOMES
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo

@@ -8,7 +8,7 @@ Source: inter-router.md "Address keys", AMQP Mapping "Addresses and Address Form
 
 from __future__ import annotations
 
-from waymesh_router.core.patterns import prefix_pattern
+from waymesh_router.core.addresses.patterns import prefix_pattern
 
 MOBILE = "M"
 LOCAL = "L"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
-    from waymesh_router.core.autolinks import AutoLink
-    from waymesh_router.core.linkroutes import LinkRoute
+    from waymesh_router.core.containers.autolinks import AutoLink
+    from waymesh_router.core.link_routing.routes import LinkRoute
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS, AmqpError
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Symbol
+from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.annotations import FALLBACK, local_annotations
-from waymesh_router.core.containers import Place, place_of, places_of
-from waymesh_router.core.keys import MOBILE, bare_address
+from waymesh_router.core.containers.registry import Place, place_of, places_of
 from waymesh_router.core.model import RouterLink
 from waymesh_router.core.unsettled import nothing_under_way
 

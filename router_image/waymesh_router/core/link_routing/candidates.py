@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from waymesh_router.core.linkroutes import LinkRoute
+    from waymesh_router.core.link_routing.routes import LinkRoute
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 
