@@ -22,7 +22,7 @@ _TAKEN = {Symbol("invalid-field"): Symbol("container-id")}
 _REPLACED = {Symbol("sole-connection-enforcement"): True}
 
 
-class SoleConnections:
+class UniqueConnections:
     """The connections of such clients, by container-id."""
 
     def __init__(self) -> None:

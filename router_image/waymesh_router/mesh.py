@@ -11,7 +11,7 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol, decode
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.annotations import INGRESS, TRACE
-from waymesh_router.core.control_plane_hooks import MeshListener
+from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import Node, Queued, RouterConnection
 from waymesh_router.core.sections import Sections
@@ -27,7 +27,7 @@ DRAIN_SURCHARGE = 1_000_000
 """Added to the costs of a draining router's links: dearer than any way round, and far from overflowing 32 bits."""
 
 
-class Mesh(MeshListener):
+class Mesh(ControlPlaneHooks):
     """Runs the control plane of an interior router. `engine` is pure; what it wants is done here, at once."""
 
     def __init__(self, core: Core, engine: RoutingEngine, changed: Callable[[], None]) -> None:

@@ -11,16 +11,16 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import decode_message, encode_message
 from waymesh_amqp.sasl import Authenticator, SaslClient
-from waymesh_router.connection_uniqueness import SoleConnections
+from waymesh_router.connection_uniqueness import UniqueConnections
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import names_management
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
-from waymesh_router.core.delivery_sampling import SamplePace, Sampling
-from waymesh_router.core.link_health import BUDGET, Sampler
+from waymesh_router.core.delivery_sampling import DeliverySampling, SamplePace
+from waymesh_router.core.link_health import BUDGET, LinkHealth
 from waymesh_router.core.link_routing.offers import pass_on
 from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
-from waymesh_router.core.telemetry_hooks import Watcher
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import much_to_count
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import Target, server_list, targets_of
@@ -90,8 +90,8 @@ class Router:
         self.agent = build_agent(self)
         self.drain = Drain(self.core, self.mesh)
         self.core.opened = self._on_open
-        self._sole = SoleConnections()
-        self.sampler = Sampler(self.core)
+        self._sole = UniqueConnections()
+        self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
         self._readiness = Readiness(now)
@@ -328,7 +328,7 @@ class Router:
         self.collector = core.watcher = self._last_collector = Collector(self, exporter, pace, self._last_collector)
         if attrs["sampleOneIn"]:
             often = SamplePace(attrs["sampleOneIn"], float(attrs["samplesPerSecond"]))
-            core.sampling = Sampling(core, often, exporter.clock_ns, self.collector.delivery)
+            core.sampling = DeliverySampling(core, often, exporter.clock_ns, self.collector.delivery)
 
     def ending(self) -> None:
         """The connections will be closed now, because the router is stopped."""
@@ -339,7 +339,7 @@ class Router:
         """Publish the records so far; make no more."""
         if self.collector is not None:
             self.collector.finish()
-        self.collector, self.core.watcher = None, Watcher()
+        self.collector, self.core.watcher = None, TelemetryHooks()
         if self.core.sampling is not None:  # it stays for the deliveries under way
             self.core.sampling.stop()
 

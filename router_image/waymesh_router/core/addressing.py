@@ -8,7 +8,7 @@ from typing import Any
 from waymesh_router.core.addresses.keys import LINK_ROUTES, MOBILE, ROUTER, address_key
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 from waymesh_router.core.annotations import FALLBACK
-from waymesh_router.core.control_plane_hooks import MeshListener
+from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.linked import Linked
 from waymesh_router.core.model import (
     BALANCED,
@@ -20,7 +20,7 @@ from waymesh_router.core.model import (
     RouterLink,
     Target,
 )
-from waymesh_router.core.telemetry_hooks import Watcher
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
 
 
 class Addressing(Linked):
@@ -30,13 +30,13 @@ class Addressing(Linked):
 
     def __init__(self, router_id: str) -> None:
         Linked.__init__(self, router_id)
-        self.mesh = MeshListener()
+        self.mesh = ControlPlaneHooks()
         self.nodes: dict[str, Node] = {}
         self.default_treatment = BALANCED
         self.drain_from = 0
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()
         self.linkroutes: Any = None
-        self.watcher = Watcher()
+        self.watcher = TelemetryHooks()
 
     # ---- addresses
     def get_address(self, key: str, hint: int | None = None) -> Address:

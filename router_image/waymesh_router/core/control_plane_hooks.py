@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 
-class MeshListener:
+class ControlPlaneHooks:
     """Hears of changes that matter to the mesh; this one ignores them (a standalone router)."""
 
     def local_added(self, key: str, treatment: int) -> None:

@@ -21,7 +21,7 @@ cdef class Sample:
     cdef public str outcome
 
 @cython.final
-cdef class Sampling:
+cdef class DeliverySampling:
     cdef object _core
     cdef object _pace
     cdef object _clock

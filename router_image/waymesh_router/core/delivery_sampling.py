@@ -64,7 +64,7 @@ class Sample:
         self.outcome = ""
 
 
-class Sampling:
+class DeliverySampling:
     """Chooses deliveries and hands over what becomes of them.
 
     `clock()`: nanoseconds. `ended(sample, outcome, now_us)` is called once for each sample.

@@ -4,7 +4,7 @@ from waymesh_amqp.link cimport Link
 from waymesh_router.core.annotations cimport Annotations
 from waymesh_router.core.budget cimport Budget
 from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
-from waymesh_router.core.delivery_sampling cimport Sample, Sampling
+from waymesh_router.core.delivery_sampling cimport Sample, DeliverySampling
 from waymesh_router.core.sections cimport Sections
 
 cdef class Forwarding(Handler):
@@ -29,7 +29,7 @@ cdef class Forwarding(Handler):
     cdef public long long from_containers
     cdef public long long to_containers
     cdef public long long transit
-    cdef public Sampling sampling
+    cdef public DeliverySampling sampling
     cdef public long long until_sample
     cdef public Sample sample
 

@@ -82,7 +82,7 @@ class Forwarding(Handler):
         self.from_containers = 0
         self.to_containers = 0
         self.transit = 0
-        self.sampling: Any = None  # Sampling or None; there where `sample` is, or `until_sample` gets to 0
+        self.sampling: Any = None  # DeliverySampling or None; there where `sample` is, or `until_sample` gets to 0
         self.until_sample = NEVER
         self.sample: Any = None  # Sample of the delivery that begins, or None
 

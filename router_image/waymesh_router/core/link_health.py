@@ -57,7 +57,7 @@ _Ages = dict[int, tuple[float, RouterLink]]
 """Delivery-id → when it was first seen unsettled, and its link."""
 
 
-class Sampler:
+class LinkHealth:
     """Looks at the connections of a router in turn. `total`: delays of all deliveries that clients sent.
 
     `clients`: deliveries of clients that wait for an outcome or a consumer, `blocked`: links without credit for longer

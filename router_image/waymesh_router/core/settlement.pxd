@@ -14,7 +14,7 @@ cdef class Settlement(Queueing):
     cdef sender_settled(self, Delivery d, bytes state)
     cdef settle_outgoing(self, Delivery d, bytes state)
     cpdef consumer_lost(self, RouterLink out)
-    cdef feeder_loses(self, RouterLink feeder, RouterLink out)
+    cdef on_consumer_lost(self, RouterLink feeder, RouterLink out)
     cdef branch_lost(self, Branch branch)
     cpdef producer_lost(self, RouterLink lk)
     cpdef release_pending(self, Address address)

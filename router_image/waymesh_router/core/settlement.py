@@ -158,13 +158,13 @@ class Settlement(Queueing):
                 out.session.unsettled_out.drop(d)
                 self.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
         if feeder is not None:
-            self.feeder_loses(feeder, out)
+            self.on_consumer_lost(feeder, out)
         queue = out.queue
         out.queue = None
         for e in queue or ():
             self.branch_lost(e)
 
-    def feeder_loses(self, feeder: RouterLink, out: RouterLink) -> None:
+    def on_consumer_lost(self, feeder: RouterLink, out: RouterLink) -> None:
         """The consumer of a delivery that is still arriving is gone. For one that it took settled we must answer."""
         if feeder.stream is out:
             if feeder.stream_delivery is None and not feeder.transfer_settled:

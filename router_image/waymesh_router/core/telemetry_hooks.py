@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 
-class Watcher:
+class TelemetryHooks:
     """Hears of what happens; this one ignores it (no telemetry)."""
 
     def connection_opened(self, connection: RouterConnection) -> None:

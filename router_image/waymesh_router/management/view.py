@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from waymesh_router.core.budget import Budget
 from waymesh_router.core.containers.autolinks import AutoLinks
-from waymesh_router.core.link_health import Sampler
+from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.routing.engine import RoutingEngine
@@ -94,7 +94,7 @@ class RouterView(Protocol):
     """The `router` entity, checked, with the id that the router goes by."""
     routing: RoutingEngine | None
     """None in a standalone router."""
-    sampler: Sampler
+    sampler: LinkHealth
     """What is found by looking once a second."""
 
     @property

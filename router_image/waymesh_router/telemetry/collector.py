@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.addresses.keys import MOBILE
-from waymesh_router.core.telemetry_hooks import Watcher
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.telemetry import deliveries, rows
 from waymesh_router.telemetry.exporter import REASONS
 from waymesh_router.telemetry.lines import Row
@@ -73,7 +73,7 @@ class _Episode:
     last_at: float = 0.0
 
 
-class Collector(Watcher):
+class Collector(TelemetryHooks):
     """The records of one router."""
 
     def __init__(self, view: RouterView, exporter: Exporter, pace: Pace, before: Collector | None = None) -> None:

@@ -15,7 +15,7 @@ from waymesh_amqp.types import Symbol
 from waymesh_router.core.budget import Budget
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
-from waymesh_router.core.link_health import Sampler
+from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.management.assembly import build_agent
@@ -71,7 +71,7 @@ class StubRouter:
         self.drain_status = "none"
         self.collector = None
         self.topology_changes = 0
-        self.sampler = Sampler(self.core)
+        self.sampler = LinkHealth(self.core)
         self.handler = Handler()
         self.limits: list[int] = []
         for verb in ("add", "remove"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Onward:
+class UpstreamLink:
     """Of the link that leads on to the container: the entity where that is the next hop. `dynamic`: it asks for a node
     to be made; `made`: the address of that. `taken`: filters of the source that the router itself sees to. `key`: the
     address of the link route in the mesh, None for what goes the way of another link."""
@@ -24,7 +24,7 @@ class Onward:
 
 
 @dataclass(slots=True)
-class Way:
+class RouteCandidate:
     """Where an attach may go next."""
 
     conn: RouterConnection

@@ -21,7 +21,7 @@ NAMING = ("queue-prefix", "topic-prefix")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ContainerCapabilities:
     """Capabilities of a container, and those of the properties NAMING that it has."""
 
     capabilities: tuple[str, ...] = ()
@@ -32,37 +32,37 @@ class Offer:
         return {"capabilities": list(self.capabilities), "naming": dict(self.naming)}
 
 
-def offer_of(opened: Open) -> Offer:
+def capabilities_of(opened: Open) -> ContainerCapabilities:
     """The offer of a container's open."""
     properties = opened.properties if isinstance(opened.properties, dict) else {}
     return _offer(opened.offered_capabilities or (), properties)
 
 
-def read_offer(told: Mapping[str, object]) -> Offer:
+def read_offer(told: Mapping[str, object]) -> ContainerCapabilities:
     """The offer that another router told; what makes no sense is left out."""
     capabilities, naming = told.get("capabilities"), told.get("naming")
     texts = capabilities if isinstance(capabilities, list | tuple) else ()
     return _offer([text for text in texts if isinstance(text, str)], naming if isinstance(naming, Mapping) else {})
 
 
-def _offer(capabilities: Iterable[str], properties: Mapping[str, object]) -> Offer:
+def _offer(capabilities: Iterable[str], properties: Mapping[str, object]) -> ContainerCapabilities:
     naming = {name: str(properties[name]) for name in NAMING if isinstance(properties.get(name), str)}
-    return Offer(tuple(str(c) for c in capabilities), naming)
+    return ContainerCapabilities(tuple(str(c) for c in capabilities), naming)
 
 
-def common(offers: list[Offer]) -> Offer | None:
+def common_capabilities(offers: list[ContainerCapabilities]) -> ContainerCapabilities | None:
     """What all of several containers offer; None where there is none."""
     if not offers:
         return None
     first, *others = offers
     capabilities = tuple(c for c in first.capabilities if all(c in other.capabilities for other in others))
     naming = {k: v for k, v in first.naming.items() if all(other.naming.get(k) == v for other in others)}
-    return Offer(capabilities, naming)
+    return ContainerCapabilities(capabilities, naming)
 
 
-def pass_on(settings: ConnectionSettings, own: Iterable[str], offer: Offer | None) -> None:
+def pass_on(settings: ConnectionSettings, own: Iterable[str], offer: ContainerCapabilities | None) -> None:
     """Add to a client's open what its listener configures, and what the containers offer to which that leads."""
-    offer = offer or Offer()
+    offer = offer or ContainerCapabilities()
     for name, value in offer.naming.items():
         settings.properties.setdefault(Symbol(name), value)
     for capability in (*own, *offer.capabilities):

@@ -16,8 +16,13 @@ from waymesh_router.core.addresses.patterns import PatternTree, split_words
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.containers.registry import place_of, places_of
 from waymesh_router.core.link_routing import names, no_local, rewriting
-from waymesh_router.core.link_routing.candidates import Onward, Way
-from waymesh_router.core.link_routing.offers import Offer, common, offer_of, read_offer
+from waymesh_router.core.link_routing.candidates import RouteCandidate, UpstreamLink
+from waymesh_router.core.link_routing.offers import (
+    ContainerCapabilities,
+    capabilities_of,
+    common_capabilities,
+    read_offer,
+)
 from waymesh_router.core.link_routing.sessions import MirrorSessions
 from waymesh_router.core.model import LINK_BALANCED, ROUTED, Target
 
@@ -198,7 +203,7 @@ class LinkRoutes:
 
     def _ways_of(
         self, conn: RouterConnection, lk: RouterLink, attach: Attach
-    ) -> tuple[Iterable[Way] | None, str | None]:
+    ) -> tuple[Iterable[RouteCandidate] | None, str | None]:
         """Where an attach may go, None where nowhere; and the address that routes it where it has none itself."""
         text = rewriting.route_address(attach)
         if text is None:
@@ -209,7 +214,7 @@ class LinkRoutes:
         if text in self._made:
             maker, _ = self._made[text]
             way: RouterConnection = maker.connection  # type: ignore[assignment]
-            return [Way(way, None if maker.route is None else maker.route.entity)], further
+            return [RouteCandidate(way, None if maker.route is None else maker.route.entity)], further
         tree = self._trees[attach.role]
         keys = tree.match(text) if text or not told else None
         if keys is not None:
@@ -218,7 +223,7 @@ class LinkRoutes:
             return self._ways(conn, lk, tree.match(told) or []), told
         # of a transaction everything goes where its coordinator is
         coordinators = self._mirrors.connections(lk.session) if not text else {}
-        return [Way(there, None) for there in coordinators.values()] or None, None
+        return [RouteCandidate(there, None) for there in coordinators.values()] or None, None
 
     def containers(self, key: str) -> int:
         """Connected containers of this router that serve the address of a link route."""
@@ -230,15 +235,15 @@ class LinkRoutes:
         while self._owing and (self._owing[0][0] <= self._core.now or not self._owing[0][1].owing):
             self._owing.popleft()[1].answer_now()
 
-    def _ways(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[Way]:
+    def _ways(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
         """Where it may go, best first: containers of this router, those with the fewest links first, then others."""
         used = self._mirrors.connections(lk.session)
-        local: dict[int, Way] = {}
+        local: dict[int, RouteCandidate] = {}
         for key in keys:
             for entity in self._own.get(key, ()):
                 for there in self._core.containers.at(entity.place):
                     if not there.over and there is not conn:
-                        local.setdefault(there.id, Way(there, entity, key))
+                        local.setdefault(there.id, RouteCandidate(there, entity, key))
         # all links of a transaction belong to the connection to which its coordinator went
         yield from sorted(local.values(), key=lambda w: (w.conn.id not in used, self._loads.get(w.conn.id, 0)))
         remote: dict[int, tuple[int, RouterConnection, str]] = {}
@@ -253,9 +258,9 @@ class LinkRoutes:
                     remote[there.id] = (cost, there, key)
         ways = remote.values()
         for _, there, key in sorted(ways, key=lambda w: (w[1].id not in used, w[0], self._loads.get(w[1].id, 0))):
-            yield Way(there, None, key)
+            yield RouteCandidate(there, None, key)
 
-    def _pass_on(self, way: Way, lk: RouterLink, attach: Attach, told: str | None) -> None:
+    def _pass_on(self, way: RouteCandidate, lk: RouterLink, attach: Attach, told: str | None) -> None:
         """Attach a link of ours in place of the peer's. Raises AmqpError."""
         core = self._core
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
@@ -266,7 +271,7 @@ class LinkRoutes:
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[way.conn.id] = self._loads.get(way.conn.id, 0) + 1
         terminus = attach.source if attach.role else attach.target
-        onward.route = Onward(way.entity, way.key, terminus is not None and terminus.dynamic)
+        onward.route = UpstreamLink(way.entity, way.key, terminus is not None and terminus.dynamic)
         if way.entity is not None:
             way.entity.links += 1
         for one, other in ((lk, onward), (onward, lk)):
@@ -358,17 +363,17 @@ class LinkRoutes:
             self._displace(entity)
 
     # ---- what containers offer
-    def offer(self, key: str) -> Offer | None:
+    def offer(self, key: str) -> ContainerCapabilities | None:
         """What the containers of this router offer to which a link route leads."""
         conns = [conn for entity in self._own.get(key, ()) for conn in self._core.containers.at(entity.place)]
-        return common([offer_of(conn.remote) for conn in conns if conn.remote is not None])
+        return common_capabilities([capabilities_of(conn.remote) for conn in conns if conn.remote is not None])
 
-    def offer_for(self, address: str) -> Offer | None:
+    def offer_for(self, address: str) -> ContainerCapabilities | None:
         """What the containers offer, of this router and of others, to which link routes for an address lead."""
-        found: list[Offer | None] = []
+        found: list[ContainerCapabilities | None] = []
         for key in {key for tree in self._trees.values() for key in tree.match(address) or ()}:
             found.append(self.offer(key))
             for router_id in self._core.addresses[key].targets:
                 told = self._core.mesh.offer_of(router_id, key)
                 found.append(None if told is None else read_offer(told))
-        return common([offer for offer in found if offer is not None])
+        return common_capabilities([offer for offer in found if offer is not None])
