@@ -1,6 +1,8 @@
+from waymesh_amqp.wire cimport WritableOctets
+
 cdef class OutputBuffer:
     cdef object mem
-    cdef unsigned char[::1] out
+    cdef WritableOctets out
     cdef readonly Py_ssize_t off
     cdef readonly Py_ssize_t end
     cdef readonly Py_ssize_t cap

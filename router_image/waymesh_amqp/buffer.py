@@ -6,9 +6,9 @@ from __future__ import annotations
 import cython
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import read_u32
+    from cython.cimports.waymesh_amqp.wire import WritableOctets, read_u32
 else:
-    from waymesh_amqp.wire import read_u32
+    from waymesh_amqp.wire import WritableOctets, read_u32
 
 IDLE_BYTES = 512
 """Size of the buffer of a connection that has nothing to say."""
@@ -52,7 +52,11 @@ class OutputBuffer:
             self.fixed = self.fixed - self.off if self.fixed > self.off else 0
             raw[:live] = self.mem[self.off : self.end]
         self.mem = memoryview(raw)
-        self.out = self.mem
+        if cython.compiled:
+            view: cython.uchar[::1] = self.mem
+            self.out = cython.address(view[0])
+        else:
+            self.out = self.mem
         self.cap = cap
         self.off = 0
         self.end = live
@@ -113,7 +117,7 @@ class OutputBuffer:
         p: cython.Py_ssize_t = self.border()
         size: cython.Py_ssize_t
         start: cython.Py_ssize_t = p
-        b: cython.uchar[::1] = self.out
+        b: WritableOctets = self.out
         first: list[bytes] = []
         rest: list[bytes] = []
         if p < 0:

@@ -4,6 +4,8 @@ from waymesh_amqp.buffer cimport OutputBuffer
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_amqp.wire cimport Octets
 
 cdef class Connection(OutputBuffer):
     cdef public object settings
@@ -11,6 +13,7 @@ cdef class Connection(OutputBuffer):
     cdef int phase
     cdef public str state
     cdef public bint receiving
+    cdef IncomingTransfer transfer
     cdef Py_ssize_t frame_end
     cdef public long long budget
     cdef public long long octets_in
@@ -50,7 +53,7 @@ cdef class Connection(OutputBuffer):
     cdef double send_every
 
     cpdef Py_ssize_t receive(self, const unsigned char[::1] b, Py_ssize_t n) except -1
-    cdef Py_ssize_t take_frames(self, const unsigned char[::1] b, Py_ssize_t pos, Py_ssize_t n) except -1
+    cdef Py_ssize_t take_frames(self, Octets b, Py_ssize_t pos, Py_ssize_t n) except -1
     cdef bad_frame_header(self, Py_ssize_t size, int doff)
     cpdef sent(self, Py_ssize_t n)
     cpdef flush(self)
@@ -72,7 +75,7 @@ cdef class Connection(OutputBuffer):
     cdef lose_links(self)
     cpdef bint end_links(self, int count)
     cdef gone(self)
-    cdef Py_ssize_t take_preamble(self, const unsigned char[::1] b, Py_ssize_t pos, Py_ssize_t n) except -1
+    cdef Py_ssize_t take_preamble(self, Octets b, Py_ssize_t pos, Py_ssize_t n) except -1
     cdef check_header_start(self, bytes start)
     cdef on_header(self, bytes header)
     cdef on_answered_header(self, bytes header)

@@ -48,11 +48,12 @@ from waymesh_amqp.performatives import (
 )
 from waymesh_amqp.sasl import SaslClient, SaslServer
 from waymesh_amqp.session import Session
+from waymesh_amqp.transfer import IncomingTransfer
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import read_u32
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32
 else:
-    from waymesh_amqp.wire import read_u32
+    from waymesh_amqp.wire import Octets, octets, read_u32
 
 if TYPE_CHECKING:
     from waymesh_amqp.handler import Handler
@@ -100,6 +101,7 @@ class Connection(OutputBuffer):
         self.phase = HEADER
         self.state = "START"
         self.receiving = False
+        self.transfer = IncomingTransfer()
         self.frame_end = 0
         self.budget = NO_BUDGET
         self.octets_in = 0
@@ -148,17 +150,22 @@ class Connection(OutputBuffer):
         """
         pos: cython.Py_ssize_t = 0
         used: cython.Py_ssize_t
+        if n > len(b):
+            raise ValueError(f"{n} octets of a buffer of {len(b)}")
+        if n <= 0:
+            return 0
+        data: Octets = cython.address(b[0]) if cython.compiled else b
         while True:
             try:
                 while self.phase != FRAMES:
                     if self.phase == DEAD:
                         return n
-                    used = self.take_preamble(b, pos, n)
+                    used = self.take_preamble(data, pos, n)
                     if used == 0:
                         self.octets_in += pos
                         return pos
                     pos += used
-                used = self.take_frames(b, pos, n)
+                used = self.take_frames(data, pos, n)
                 self.octets_in += used
                 self.unfinished = n - used
                 return used
@@ -169,10 +176,10 @@ class Connection(OutputBuffer):
                 e.concerns.end(e.condition, e.description)  # what this peer sent was right: go on behind its frame
                 pos = self.frame_end
 
-    def take_frames(
-        self, b: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def take_frames(self, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Take the frames from b[pos:n]; the position behind the last whole one."""
+        transfer: IncomingTransfer = self.transfer
+        transfer.data = b
         size: cython.Py_ssize_t
         p: cython.Py_ssize_t
         code: cython.int
@@ -189,7 +196,7 @@ class Connection(OutputBuffer):
             if size - (p - pos) > 3 and b[p] == 0 and b[p + 1] == 0x53 and self.receiving:
                 code = b[p + 2]
                 if code == 0x14:
-                    self.session_at(b[pos + 6] << 8 | b[pos + 7]).on_transfer(b, p + 3, pos + size)
+                    self.session_at(b[pos + 6] << 8 | b[pos + 7]).on_transfer(transfer, p + 3, pos + size)
                 elif code == 0x15:
                     self.session_at(b[pos + 6] << 8 | b[pos + 7]).on_disposition(b, p + 3, pos + size)
                 elif code == 0x13:
@@ -456,9 +463,7 @@ class Connection(OutputBuffer):
         self.handler.on_close(self, self.error)
 
     # ---- headers and SASL
-    def take_preamble(
-        self, b: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def take_preamble(self, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Protocol header or SASL frame at pos; bytes used, 0 if it is not complete. Spec: 2.2, 5.3.2."""
         size: cython.Py_ssize_t
         if self.phase == HEADER:
@@ -588,10 +593,12 @@ class Connection(OutputBuffer):
     def on_odd_encoding(self, performative: Any, payload: bytes, channel: cython.int) -> None:
         """A hot performative under a symbolic or long descriptor: write it the usual way and read that."""
         frame = encode_frame(channel, performative, payload)
-        view: cython.const[cython.uchar][::1] = frame if cython.compiled else memoryview(frame)
+        view: Octets = octets(frame)
         session: Session = self.session_at(channel)
         if isinstance(performative, Transfer):
-            session.on_transfer(view, 11, len(frame))
+            transfer: IncomingTransfer = IncomingTransfer()
+            transfer.data = view
+            session.on_transfer(transfer, 11, len(frame))
         elif isinstance(performative, Flow):
             session.on_flow(view, 11, len(frame))
         else:

@@ -2,6 +2,7 @@ from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session
 from waymesh_amqp.connection cimport Connection
+from waymesh_amqp.transfer cimport IncomingTransfer
 
 cdef class Handler:
     cdef public list dirty
@@ -13,7 +14,7 @@ cdef class Handler:
     cpdef Link new_link(self, Session session)
     cpdef on_attach(self, Link link, performative)
     cpdef on_detach(self, Link link, error)
-    cpdef on_transfer(self, Link link, bint more, const unsigned char[::1] b, Py_ssize_t start, Py_ssize_t end)
+    cpdef on_transfer(self, Link link, IncomingTransfer transfer)
     cpdef on_abort(self, Link link)
     cpdef on_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.link import Link
     from waymesh_amqp.performatives import Attach, ErrorInfo, Open
     from waymesh_amqp.session import Session
+    from waymesh_amqp.transfer import IncomingTransfer
 
 
 class Handler:
@@ -52,18 +53,10 @@ class Handler:
         """The link is gone: detached by the peer, or lost with its session or connection. Called once."""
 
     # -- hot events
-    def on_transfer(
-        self,
-        link: Link,
-        more: cython.bint,
-        b: cython.const[cython.uchar][::1],
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> None:
-        """A transfer frame's payload b[start:end].
+    def on_transfer(self, link: Link, transfer: IncomingTransfer) -> None:
+        """A transfer frame. `transfer` is valid until this returns: the next frame is read into the same object.
 
-        `link.transfer_first` tells whether it begins a delivery; its id and settled flag are `link.transfer_id` and
-        `link.transfer_settled`.
+        The delivery's id and settled flag are `link.transfer_id` and `link.transfer_settled`.
         """
 
     def on_abort(self, link: Link) -> None:

@@ -26,7 +26,6 @@ cdef class Link:
     cdef public long long outstanding
     cdef public long long replenish
     cdef public bint flow_due
-    cdef public bint transfer_first
     cdef public unsigned int transfer_id
     cdef public bint transfer_settled
     cdef public unsigned int transfer_format

@@ -59,7 +59,6 @@ class Link:
         self.outstanding = 0
         self.replenish = 0
         self.flow_due = False
-        self.transfer_first = True
         self.transfer_id = 0
         self.transfer_settled = False
         self.transfer_format = 0

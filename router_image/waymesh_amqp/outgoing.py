@@ -16,9 +16,9 @@ import cython
 from waymesh_amqp.link import Link
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import copy, serial_add, write_u32
+    from cython.cimports.waymesh_amqp.wire import Octets, WritableOctets, copy, octets, serial_add, write_u32
 else:
-    from waymesh_amqp.wire import copy, serial_add, write_u32
+    from waymesh_amqp.wire import Octets, WritableOctets, copy, octets, serial_add, write_u32
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -34,7 +34,7 @@ def send_first(
     link: Link,
     settled: cython.bint,
     more: cython.bint,
-    b: cython.const[cython.uchar][::1],
+    b: Octets,
     s0: cython.Py_ssize_t,
     e0: cython.Py_ssize_t,
     annotations: bytes,
@@ -55,7 +55,7 @@ def send_first(
     room: cython.Py_ssize_t = conn.peer_max - FIRST_HEADER
     if n > room and (ann or head):
         joined: bytes = bytes(b[s0:e0]) + annotations + bytes(b[s1:e1])
-        jb: cython.const[cython.uchar][::1] = joined if cython.compiled else memoryview(joined)
+        jb: Octets = octets(joined)
         write_first(link, oid, settled, True, form, room)
         conn_put(conn, jb, 0, room)
         link.busy = True
@@ -129,7 +129,7 @@ def write_first_header(
 
 
 def conn_put(
-    conn: Connection, b: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    conn: Connection, b: Octets, start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> None:
     """Append b[start:end]; room has been reserved."""
     copy(conn.out, conn.end, b, start, end - start)
@@ -139,7 +139,7 @@ def conn_put(
 def send_more(
     link: Link,
     more: cython.bint,
-    b: cython.const[cython.uchar][::1],
+    b: Octets,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> None:
@@ -173,7 +173,7 @@ def send_more(
 
 def keep_back(
     kept: deque[bytes],
-    b: cython.const[cython.uchar][::1],
+    b: Octets,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     room: cython.Py_ssize_t,
@@ -192,7 +192,7 @@ def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cyt
     """Header of a further transfer frame of the delivery under way; room has been reserved for it and its payload."""
     session: Session = link.session
     conn: Connection = link.connection
-    o: cython.uchar[::1] = conn.out
+    o: WritableOctets = conn.out
     p: cython.Py_ssize_t = conn.end
     size: cython.Py_ssize_t = MORE_HEADER + payload + (4 if aborted else 0)
     session.frame_start(o, p, size, 0x14)
@@ -250,7 +250,7 @@ def flush_backlog(link: Link) -> None:
         n: cython.Py_ssize_t = len(data)
         conn.reserve(MORE_HEADER + n)
         write_more(link, link.backlog_more or bool(kept), False, n)
-        b: cython.const[cython.uchar][::1] = data if cython.compiled else memoryview(data)
+        b: Octets = octets(data)
         conn_put(conn, b, 0, n)
     if kept:
         session.blocked.append(link)

@@ -5,7 +5,8 @@ from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.outcome_ranges cimport OutcomeRanges
-from waymesh_amqp.transfer cimport TransferFields
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_amqp.wire cimport Octets, WritableOctets
 
 @cython.final
 cdef class Session:
@@ -61,14 +62,14 @@ cdef class Session:
     cdef forget(self, Link link, answer=*)
     cdef Link remote_link(self, long long handle)
     cdef free_remote_handle(self, Link link)
-    cdef on_transfer(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
-    cdef bint beyond_us(self, Link link, TransferFields fields) except -1
-    cdef on_flow(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
-    cdef on_link_flow(self, Link link, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
+    cdef on_transfer(self, IncomingTransfer transfer, Py_ssize_t p, Py_ssize_t end)
+    cdef bint beyond_us(self, Link link, IncomingTransfer transfer) except -1
+    cdef on_flow(self, Octets b, Py_ssize_t p, Py_ssize_t end)
+    cdef on_link_flow(self, Link link, Octets b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
     cdef unblock(self)
-    cdef bint flow_echo(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
+    cdef bint flow_echo(self, Octets b, Py_ssize_t p, Py_ssize_t end) except -1
     cdef credit_everywhere(self)
-    cdef on_disposition(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end)
+    cdef on_disposition(self, Octets b, Py_ssize_t p, Py_ssize_t end)
     cdef check_state(self, bytes state)
     cdef apply_outcome(self, Delivery d, bint from_receiver, bint settled, bytes state, DeliveryRing ring)
     cpdef settle(self, unsigned int did, bytes state)
@@ -83,4 +84,4 @@ cdef class Session:
     cdef flush(self)
     cdef admit_few(self)
     cdef put_flow(self, Link link)
-    cdef frame_start(self, unsigned char[::1] o, Py_ssize_t p, Py_ssize_t size, int code)
+    cdef frame_start(self, WritableOctets o, Py_ssize_t p, Py_ssize_t size, int code)

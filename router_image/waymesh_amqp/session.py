@@ -32,15 +32,17 @@ from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.link import OUTGOING_WINDOW, Link, told_flow
 from waymesh_amqp.outcome_ranges import OutcomeRanges
 from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo
-from waymesh_amqp.transfer import TransferFields
+from waymesh_amqp.transfer import IncomingTransfer
 from waymesh_amqp.types import Described, decode
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import flush_backlog
-    from cython.cimports.waymesh_amqp.transfer import FIELDS
     from cython.cimports.waymesh_amqp.wire import (
+        Octets,
+        WritableOctets,
         list_body,
         list_count,
+        octets,
         read_uint,
         serial_add,
         serial_gap,
@@ -49,8 +51,18 @@ if cython.compiled:
     )
 else:
     from waymesh_amqp.outgoing import flush_backlog
-    from waymesh_amqp.transfer import FIELDS
-    from waymesh_amqp.wire import list_body, list_count, read_uint, serial_add, serial_gap, skip, write_u32
+    from waymesh_amqp.wire import (
+        Octets,
+        WritableOctets,
+        list_body,
+        list_count,
+        octets,
+        read_uint,
+        serial_add,
+        serial_gap,
+        skip,
+        write_u32,
+    )
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -345,12 +357,9 @@ class Session:
             self.last_link = None
 
     # ---- incoming frames
-    def on_transfer(
-        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> None:
+    def on_transfer(self, transfer: IncomingTransfer, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """The transfer whose field list is at p, in a frame that ends at `end`. Spec: 2.7.5."""
-        fields: TransferFields = FIELDS
-        body: cython.Py_ssize_t = fields.read(b, p, end)
+        transfer.read(p, end)
         self.next_incoming_id = serial_add(self.next_incoming_id, 1)
         left: cython.int = serial_gap(self.window_end, self.next_incoming_id)
         if left < 0:
@@ -358,7 +367,7 @@ class Session:
             return
         if left * 2 < self.window if self.holds == 0 else left == 0:
             self.window_soon()
-        link: Link | None = self.remote_link(fields.handle)
+        link: Link | None = self.remote_link(transfer.handle)
         if link is None:
             self.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
             return
@@ -370,48 +379,47 @@ class Session:
             link.detach(NOT_ALLOWED, "transfer from the receiver of the link")
             return
         if not link.mid_delivery:
-            if fields.did < 0 or fields.tag_bytes < 0:
+            if transfer.delivery_id < 0 or transfer.tag_bytes < 0:
                 link.detach(INVALID_FIELD, "a delivery's first transfer needs delivery-id and delivery-tag")
                 return
-            if fields.tag_bytes > MAX_TAG_BYTES:
+            if transfer.tag_bytes > MAX_TAG_BYTES:
                 link.detach(INVALID_FIELD, "delivery-tag of over 32 octets")
                 return
-            if not link.passing and self.beyond_us(link, fields):
+            if not link.passing and self.beyond_us(link, transfer):
                 return
             link.credit -= 1
             link.delivery_count = serial_add(link.delivery_count, 1)
             link.outstanding += 1
-            link.transfer_first = True
-            link.transfer_id = fields.did
-            link.transfer_settled = fields.settled
-            link.transfer_format = fields.form if fields.form >= 0 else 0
+            transfer.first = True
+            link.transfer_id = transfer.delivery_id
+            link.transfer_settled = transfer.settled
+            link.transfer_format = transfer.message_format if transfer.message_format >= 0 else 0
             link.transfer_bytes = 0
         else:
-            link.transfer_first = False
-            if fields.did >= 0 and fields.did != link.transfer_id:
+            transfer.first = False
+            if transfer.delivery_id >= 0 and transfer.delivery_id != link.transfer_id:
                 link.detach(INVALID_FIELD, "another delivery-id inside a delivery")
                 return
-            if fields.settled:
+            if transfer.settled:
                 link.transfer_settled = True
-        if fields.transactional and not link.passing:
+        if transfer.transactional and not link.passing:
             link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
             return
-        if fields.aborted:
+        if transfer.aborted:
             link.mid_delivery = False
             self.handler.on_abort(link)
             return
-        more: cython.bint = fields.more
-        link.mid_delivery = more
+        link.mid_delivery = transfer.more
         if link.max_message_size:
-            link.transfer_bytes += end - body
+            link.transfer_bytes += end - transfer.start
             if link.transfer_bytes > link.max_message_size:
                 link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
                 return
-        self.handler.on_transfer(link, more, b, body, end)
+        self.handler.on_transfer(link, transfer)
 
-    def beyond_us(self, link: Link, fields: TransferFields) -> cython.bint:
+    def beyond_us(self, link: Link, transfer: IncomingTransfer) -> cython.bint:
         """Whether a delivery may not begin on a link that ends here; then it is detached."""
-        if fields.resume:
+        if transfer.resume:
             link.detach(NOT_IMPLEMENTED, "deliveries cannot be resumed here")
             return True
         if link.credit <= 0:
@@ -419,7 +427,7 @@ class Session:
             return True
         return False
 
-    def on_flow(self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+    def on_flow(self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """The flow whose field list is at p. Spec: 2.7.4."""
         n: cython.Py_ssize_t = list_count(b, p, end)
         v: cython.longlong
@@ -455,7 +463,7 @@ class Session:
     def on_link_flow(
         self,
         link: Link,
-        b: cython.const[cython.uchar][::1],
+        b: Octets,
         p: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
         n: cython.Py_ssize_t,
@@ -510,7 +518,7 @@ class Session:
                 flush_backlog(link)
 
     def flow_echo(
-        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
+        self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
         """Whether a flow without a link asks for an answer; p is at its handle field."""
         _: cython.int
@@ -529,7 +537,7 @@ class Session:
                     self.handler.on_credit(link)
 
     def on_disposition(
-        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
+        self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> None:
         """The disposition whose field list is at p. Spec: 2.7.6."""
         n: cython.Py_ssize_t = list_count(b, p, end)
@@ -645,14 +653,14 @@ class Session:
         """A disposition frame; `receiver`: in our role as receiver of the deliveries. `state` may be empty (null)."""
         conn: Connection = self.connection
         if len(state) > conn.peer_max - 32:  # the outcome matters more than its details
-            view: cython.const[cython.uchar][::1] = state if cython.compiled else memoryview(state)
+            view: Octets = octets(state)
             state = state[: skip(view, 1, len(state))] + b"\x45"
             if len(state) > conn.peer_max - 32:
                 state = b""
         n: cython.Py_ssize_t = len(state)
         size: cython.Py_ssize_t = n if n else 1
         conn.reserve(32 + size)
-        o: cython.uchar[::1] = conn.out
+        o: WritableOctets = conn.out
         p: cython.Py_ssize_t = conn.end
         self.frame_start(o, p, 32 + size, 0x15)
         o[p + 11] = 0xD0
@@ -756,7 +764,7 @@ class Session:
             return
         conn: Connection = self.connection
         conn.reserve(64)
-        o: cython.uchar[::1] = conn.out
+        o: WritableOctets = conn.out
         p: cython.Py_ssize_t = conn.end
         size: cython.int = 34 if link is None else 52
         self.frame_start(o, p, size, 0x13)
@@ -784,7 +792,7 @@ class Session:
         conn.end = p + size
 
     def frame_start(
-        self, o: cython.uchar[::1], p: cython.Py_ssize_t, size: cython.Py_ssize_t, code: cython.int
+        self, o: WritableOctets, p: cython.Py_ssize_t, size: cython.Py_ssize_t, code: cython.int
     ) -> None:
         """Frame header and descriptor of a performative, 11 octets. Spec: 2.3.1."""
         write_u32(o, p, size)

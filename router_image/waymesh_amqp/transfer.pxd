@@ -1,20 +1,27 @@
 cimport cython
+from waymesh_amqp.wire cimport Octets
 
 @cython.final
-cdef class TransferFields:
+cdef class IncomingTransfer:
+    cdef Octets data
+    cdef object memory
     cdef public Py_ssize_t at
+    cdef public Py_ssize_t start
+    cdef public Py_ssize_t end
+    cdef public bint first
     cdef public long long handle
-    cdef public long long did
-    cdef public Py_ssize_t tag_bytes
-    cdef public long long form
+    cdef public long long delivery_id
+    cdef public long long tag_bytes
+    cdef public long long message_format
     cdef public bint settled
     cdef public bint more
     cdef public bint resume
     cdef public bint aborted
     cdef public bint transactional
-    cpdef Py_ssize_t read(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
-    cdef read_rare(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
-    cdef Py_ssize_t read_tag(self, const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -1
+    cpdef bytes payload(self)
+    cdef read(self, Py_ssize_t p, Py_ssize_t end)
+    cdef read_rare(self, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)
+    cdef Py_ssize_t read_tag(self, Py_ssize_t p, Py_ssize_t end) except -1
 
-cdef TransferFields FIELDS
-cdef long long number(const unsigned char[::1] b, Py_ssize_t p, Py_ssize_t end) except -64
+cpdef IncomingTransfer whole_transfer(bytes payload, bint more)
+cdef long long number(Octets b, Py_ssize_t p, Py_ssize_t end) except -64

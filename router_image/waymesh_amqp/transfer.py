@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""The fields of a transfer, read without making a list of them. Spec: 2.7.5.
+"""A transfer frame that arrives, read without making a list of its fields. Spec: 2.7.5.
 
 Bounds are not checked by the compiler: each index is compared with the frame's end before.
 """
@@ -12,9 +12,11 @@ from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import (
+        Octets,
         is_transactional,
         list_body,
         list_count,
+        octets,
         read_u32,
         read_uint,
         skip,
@@ -22,9 +24,11 @@ if cython.compiled:
     )
 else:
     from waymesh_amqp.wire import (
+        Octets,
         is_transactional,
         list_body,
         list_count,
+        octets,
         read_u32,
         read_uint,
         skip,
@@ -35,7 +39,7 @@ LIST8 = cython.declare(cython.int, 0xC0)
 _TRUE = cython.declare(cython.longlong, 1)
 
 
-def number(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+def number(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """The unsigned integer, boolean or null (-1) at p, times 16, plus the count of octets that it takes."""
     if p >= end:
         raise truncated("transfer")
@@ -51,30 +55,41 @@ def number(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython
     return read_uint(b, p, end) * 16 + (skip(b, p, end) - p)
 
 
-class TransferFields:
-    """What the last `read` found, -1 for an absent number. `tag_bytes`: length of the delivery-tag, -1 if absent.
-    `at`: where the list begins. `transactional`: the state says that the delivery belongs to a transaction."""
+class IncomingTransfer:
+    """The transfer frame that is being handled. A connection has one, into which it reads each transfer.
+
+    Numbers are -1 where the frame does not have them.
+    """
 
     def __init__(self) -> None:
-        self.at = 0
+        self.data = octets(b"")  # what the frame was received in; the positions below are offsets into it
+        self.memory: bytes | None = None  # keeps `data` alive where nobody else does
+        self.at = 0  # of the field list
+        self.start = 0  # of the payload
+        self.end = 0  # of the frame
+        self.first = True  # whether it begins a delivery
         self.handle = -1
-        self.did = -1
+        self.delivery_id = -1
         self.tag_bytes = -1
-        self.form = 0
+        self.message_format = -1
         self.settled = False
         self.more = False
         self.resume = False
         self.aborted = False
-        self.transactional = False
+        self.transactional = False  # whether its state says that the delivery belongs to a transaction
 
-    def read(
-        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """Read the list at p; where it ends, and the payload begins. Raises DecodeError."""
-        self.at = p
+    def payload(self) -> bytes:
+        """A copy of what the frame has of the message."""
+        return bytes(self.data[self.start : self.end])
+
+    def read(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+        """Read the field list at p of a frame in `data` that ends at `end`. Raises DecodeError."""
+        b: Octets = self.data
         n: cython.Py_ssize_t
         stop: cython.Py_ssize_t
         v: cython.longlong
+        self.at = p
+        self.end = end
         if end - p >= 3 and b[p] == LIST8:
             stop = p + 2 + b[p + 1]
             n = b[p + 2]
@@ -85,22 +100,23 @@ class TransferFields:
             n = list_count(b, p, end)
             stop = skip(b, p, end)
             p = list_body(b, p)
+        self.start = stop
         if n < 1:
             raise DecodeError("transfer without a handle")
         v = number(b, p, stop)
         self.handle = v >> 4
         p += v & 15
-        self.did = self.tag_bytes = self.form = -1
+        self.delivery_id = self.tag_bytes = self.message_format = -1
         self.settled = self.more = self.resume = self.aborted = self.transactional = False
         if n > 1:
             v = number(b, p, stop)
-            self.did = v >> 4
+            self.delivery_id = v >> 4
             p += v & 15
         if n > 2:
-            p = self.read_tag(b, p, stop)
+            p = self.read_tag(p, stop)
         if n > 3:
             v = number(b, p, stop)
-            self.form = v >> 4
+            self.message_format = v >> 4
             p += v & 15
         if n > 4:
             v = number(b, p, stop)
@@ -111,17 +127,11 @@ class TransferFields:
             self.more = v >> 4 == _TRUE
             p += v & 15
         if n > 6:
-            self.read_rare(b, p, stop, n)
-        return stop
+            self.read_rare(p, stop, n)
 
-    def read_rare(
-        self,
-        b: cython.const[cython.uchar][::1],
-        p: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        n: cython.Py_ssize_t,
-    ) -> None:
+    def read_rare(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t, n: cython.Py_ssize_t) -> None:
         """What is behind `more` in a list of n fields: rcv-settle-mode, state, resume, aborted, batchable."""
+        b: Octets = self.data
         p = skip(b, p, end)
         if n > 7:
             self.transactional = p < end and b[p] == 0 and is_transactional(b, p, end)
@@ -132,13 +142,12 @@ class TransferFields:
         if n > 9:
             self.aborted = read_uint(b, p, end) == _TRUE
 
-    def read_tag(
-        self, b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def read_tag(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Length of the delivery-tag at p; the position behind it."""
+        b: Octets = self.data
+        after: cython.Py_ssize_t
         if p >= end:
             raise truncated("transfer")
-        after: cython.Py_ssize_t
         if b[p] == 0xA0 and end - p >= 2:
             self.tag_bytes = b[p + 1]
             after = p + 2 + self.tag_bytes
@@ -153,5 +162,11 @@ class TransferFields:
         return after
 
 
-FIELDS = TransferFields()
-"""Filled and emptied within one call of `Session.on_transfer`, so one is enough."""
+def whole_transfer(payload: bytes, more: cython.bint) -> IncomingTransfer:
+    """The first frame of a delivery, with this payload and without anything else."""
+    transfer: IncomingTransfer = IncomingTransfer()
+    transfer.memory = payload
+    transfer.data = octets(payload)
+    transfer.end = len(payload)
+    transfer.more = more
+    return transfer

@@ -15,6 +15,9 @@ from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp
+else:
+    Octets = memoryview
+    WritableOctets = memoryview
 
 _U32 = struct.Struct(">I")
 _unpack_u32 = _U32.unpack_from
@@ -31,6 +34,10 @@ def truncated(what: str) -> DecodeError:
 
 
 if not cython.compiled:  # compiled, wire.pxd has these as inline functions
+
+    def octets(data: bytes) -> memoryview:
+        """The bytes as the functions below take them; `data` must live as long as the result is used."""
+        return memoryview(data)
 
     def read_u32(b: memoryview, p: int) -> int:
         """The four octets at p; the caller has checked that they are there."""
@@ -55,19 +62,19 @@ if not cython.compiled:  # compiled, wire.pxd has these as inline functions
             dst[d : d + n] = src[s : s + n]
 
 
-def same(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t, what: bytes) -> cython.bint:
+def same(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, what: bytes) -> cython.bint:
     """Whether b[p:end] == what."""
     n: cython.Py_ssize_t = len(what)
     if end - p != n:
         return False
     if cython.compiled:
-        w: cython.const[cython.uchar][::1] = what
-        return n == 0 or memcmp(cython.address(b[p]), cython.address(w[0]), n) == 0
+        w: Octets = octets(what)
+        return n == 0 or memcmp(cython.address(b[p]), w, n) == 0
     return bytes(b[p:end]) == what
 
 
 def skip(
-    b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int = 0
+    b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int = 0
 ) -> cython.Py_ssize_t:
     """Position after the value at p. `depth`: how many descriptors it is inside of."""
     if p >= end:
@@ -108,7 +115,7 @@ def skip(
     return n
 
 
-def read_uint(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+def read_uint(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """The uint, ubyte, ushort or boolean at p as a number; -1 for null."""
     if p >= end:
         raise truncated("integer")
@@ -134,7 +141,7 @@ def read_uint(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cyt
     raise DecodeError(f"constructor 0x{k:02x} where an unsigned integer or boolean is due")
 
 
-def list_count(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def list_count(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Number of elements of the list at p."""
     n: cython.Py_ssize_t
     if p >= end:
@@ -157,7 +164,7 @@ def list_count(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cy
     return n
 
 
-def list_body(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def list_body(b: Octets, p: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Position of the first element of the list at p (`list_count` has checked it)."""
     k: cython.int = b[p]
     if k == 0x45:
@@ -166,7 +173,7 @@ def list_body(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cytho
 
 
 def is_transactional(
-    b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
+    b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.bint:
     """Whether the described value at p is a transactional-state. Spec: 4.5.8."""
     after: cython.Py_ssize_t = skip(b, p + 1, end)

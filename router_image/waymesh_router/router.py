@@ -16,10 +16,11 @@ from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import names_management
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
-from waymesh_router.core.delivery_sampling import DeliverySampling, SamplePace
+from waymesh_router.core.delivery_sampling import SamplePace
+from waymesh_router.core.kinds import TREATMENTS
 from waymesh_router.core.link_health import BUDGET, LinkHealth
 from waymesh_router.core.link_routing.offers import pass_on
-from waymesh_router.core.model import TREATMENTS, RouterConnection, RouterLink
+from waymesh_router.core.model import RouterConnection, RouterLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import much_to_count
 from waymesh_router.drain import DRAINING, NONE, Drain
@@ -73,9 +74,9 @@ class Router:
         self.mode: str = self.attrs["mode"]
         router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
         self.attrs["id"] = router_id
-        self.core = Core(router_id, now, rng, host.log, self.mode == "interior")
-        self.core.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
-        self.core.linkroutes.resumable = self.attrs["allowResumableLinkRoute"]
+        self.core = Core(router_id, now, rng, host.log)
+        self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
+        self.core.routed_attaches.resumable = self.attrs["allowResumableLinkRoute"]
         self.authenticator: Authenticator | None = None
         self.listeners: dict[str, Mapping[str, Any]] = {}
         self.connectors: dict[str, ConnectorState] = {}
@@ -86,10 +87,10 @@ class Router:
         if self.mode == "interior":
             self.routing = RoutingEngine(routing_settings(self.attrs, boot), now)
             self.mesh = Mesh(self.core, self.routing, host.retry)
-            self.core.mesh = self.mesh
+            self.core.context.control_plane = self.mesh
         self.agent = build_agent(self)
         self.drain = Drain(self.core, self.mesh)
-        self.core.opened = self._on_open
+        self.core.connection_table.on_opened = self._on_open
         self._sole = UniqueConnections()
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
@@ -99,7 +100,7 @@ class Router:
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
         self._started = False
         for key in ("L$management", "M0$management"):
-            self.core.subscribe(key, self._on_management)
+            self.core.address_table.subscribe(key, self._on_management)
 
     def start(self) -> None:
         """Create what the configuration says, in its order, as CREATE requests would.
@@ -188,7 +189,7 @@ class Router:
             "draining": self.drain.tick,
             "autolinks": self.core.autolinks.tick,
             "removed connectors": lambda _: self._part_at_rest(),
-            "link routes": lambda _: self.core.linkroutes.tick(),
+            "link routes": lambda _: self.core.routed_attaches.tick(),
             "relays": lambda _: self.core.relays.tick(),
             "sampling": self.sampler.tick,
             "telemetry": self._tick_telemetry,
@@ -289,12 +290,12 @@ class Router:
 
     def add_address(self, attrs: Mapping[str, Any]) -> None:
         try:
-            self.core.add_pattern(dict(attrs))
+            self.core.address_table.add_pattern(dict(attrs))
         except KeyError:
             raise ValueError(f"{attrs.get('pattern') or attrs.get('prefix')} is configured already") from None
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
-        self.core.remove_pattern(dict(attrs))
+        self.core.address_table.remove_pattern(dict(attrs))
 
     def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
         if names_management(attrs["address"]):  # the container would manage the router by what it sends
@@ -323,12 +324,12 @@ class Router:
         self.end_telemetry()
         if exporter is None:
             return
-        core = self.core
         pace = Pace(float(attrs["intervalSeconds"]), float(attrs["rotateSeconds"]))
-        self.collector = core.watcher = self._last_collector = Collector(self, exporter, pace, self._last_collector)
+        self.collector = self._last_collector = Collector(self, exporter, pace, self._last_collector)
+        self.core.context.telemetry = self.collector
         if attrs["sampleOneIn"]:
             often = SamplePace(attrs["sampleOneIn"], float(attrs["samplesPerSecond"]))
-            core.sampling = DeliverySampling(core, often, exporter.clock_ns, self.collector.delivery)
+            self.core.sampling.start(often, exporter.clock_ns, self.collector.delivery)
 
     def ending(self) -> None:
         """The connections will be closed now, because the router is stopped."""
@@ -339,19 +340,18 @@ class Router:
         """Publish the records so far; make no more."""
         if self.collector is not None:
             self.collector.finish()
-        self.collector, self.core.watcher = None, TelemetryHooks()
-        if self.core.sampling is not None:  # it stays for the deliveries under way
-            self.core.sampling.stop()
+        self.collector, self.core.context.telemetry = None, TelemetryHooks()
+        self.core.sampling.stop()
 
     def _tick_telemetry(self, now: float) -> None:
         if self.collector is not None:
             self.collector.tick(now)
-            if self.core.sampling is not None:
-                self.core.sampling.tick(now)
+            self.core.sampling.tick(now)
 
     def logged(self, module: str, level: str, text: str) -> None:
         """A warning or worse was written to the log."""
-        self.core.watcher.event(f"log.{level}", "warning" if level == "warning" else "error", module, {"text": text})
+        severity = "warning" if level == "warning" else "error"
+        self.core.context.telemetry.event(f"log.{level}", severity, module, {"text": text})
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""
@@ -396,5 +396,5 @@ class Router:
         reply = self.agent.handle(request, self.core.now, conn is not None and conn.management_files)
         if reply is None or not isinstance(reply.to, str):
             return
-        if not self.core.send_message(reply.to, encode_message(reply)):
+        if not self.core.own_messages.send(reply.to, encode_message(reply)):
             self.host.log("AGENT", "warning", f"nobody at {reply.to} to take a reply")

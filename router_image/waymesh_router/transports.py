@@ -51,7 +51,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
     settings.properties = {
         Symbol("product"): PRODUCT,
         Symbol("version"): version,
-        Symbol("qd.conn-id"): core.next_connection_id,
+        Symbol("qd.conn-id"): core.connection_table.next_id,
     }
     if attrs.get("role") == "inter-router":
         settings.properties[Symbol("qd.annotations-version")] = ANNOTATIONS_VERSION
@@ -77,7 +77,7 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     conn.strip_out = strip in ("out", "both")
     conn.management = attrs.get("management") == "write"
     conn.management_files = bool(attrs.get("managementFiles"))
-    core.add_connection(conn)
+    core.connection_table.add(conn)
     return conn
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.performatives import Attach, ErrorInfo, Open
     from waymesh_amqp.session import Session
+    from waymesh_amqp.transfer import IncomingTransfer
 
 
 class Recorder(Handler):
@@ -56,9 +57,10 @@ class Recorder(Handler):
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
         self.events.append(("detach", link.name, error.condition if error is not None else ""))
 
-    def on_transfer(self, link: Link, more: bool, b: Any, start: int, end: int) -> None:
+    def on_transfer(self, link: Link, transfer: IncomingTransfer) -> None:
+        settled = link.transfer_settled
         self.events.append(
-            ("transfer", link.transfer_id, link.transfer_first, link.transfer_settled, bool(more), bytes(b[start:end]))
+            ("transfer", link.transfer_id, transfer.first, settled, bool(transfer.more), transfer.payload())
         )
 
     def on_abort(self, link: Link) -> None:

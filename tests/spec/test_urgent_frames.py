@@ -36,7 +36,7 @@ class Line:
         data = frames.message(fill * size)
         link = self.peer.session(channel).links[0]
         assert link.ready()
-        send_first(link, True, False, memoryview(data), 0, 0, b"", 0, len(data), 0)
+        send_first(link, True, False, data, 0, 0, b"", 0, len(data), 0)
         if channel == URGENT:
             self.conn.hurry = True
 

@@ -1,7 +1,10 @@
 cimport cython
 
 from waymesh_amqp.delivery cimport Delivery
-from waymesh_router.core.annotations cimport Annotations
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.counters cimport Counters
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, RouterLink
 
 @cython.final
@@ -22,7 +25,11 @@ cdef class Sample:
 
 @cython.final
 cdef class DeliverySampling:
-    cdef object _core
+    cdef public long long until_next
+    cdef public Sample current
+    cdef object _context
+    cdef Counters _counters
+    cdef Sections _sections
     cdef object _pace
     cdef object _clock
     cdef object _ended
@@ -32,14 +39,15 @@ cdef class DeliverySampling:
     cdef long long _seen
     cdef double _seen_at
 
+    cpdef start(self, pace, clock, ended)
     cpdef stop(self)
     cdef _draw(self)
     cpdef tick(self, double now)
-    cdef _hold_back(self)
-    cpdef Annotations take(self, RouterLink link, Address address, Annotations annotations, bint more, Py_ssize_t size)
-    cpdef follow(self, RouterLink link, Address address, Annotations annotations, bint more, Py_ssize_t size)
-    cpdef went(self, Sample sample, RouterLink out)
-    cpdef begun(self, RouterLink link)
-    cpdef end_of(self, Delivery delivery, str outcome)
-    cpdef end(self, Sample sample, str outcome)
+    cdef _limit_burst(self)
+    cdef Annotations take(self, RouterLink link, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef follow(self, RouterLink link, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef went_out(self, Sample sample, RouterLink out)
+    cdef frame_handled(self, RouterLink link)
+    cdef end_of(self, Delivery delivery, str outcome)
+    cdef end(self, Sample sample, str outcome)
     cdef long long _now_us(self)

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from waymesh_router.core.model import CONTROL, ENDPOINT, Address, RouterConnection, RouterLink
+from waymesh_router.core.kinds import CONTROL, ENDPOINT
+from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.unsettled import of_client, presettled_at, presettled_on
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import cython
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.link import Link
+from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,28 +18,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.handler import Handler
     from waymesh_amqp.session import Session
     from waymesh_amqp.settings import ConnectionSettings
-    from waymesh_router.core.annotations import Annotations
-
-# Link kinds
-ENDPOINT = 0
-CONTROL = 1
-DATA = 2
-ROUTED = 3
-
-# Treatments, as they travel in MAU hints. Source: inter-router.md
-FLOOD = 0
-MULTICAST = 1
-CLOSEST = 2
-BALANCED = 3
-LINK_BALANCED = 4
-UNAVAILABLE = 5
-
-TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
-DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced"}
-DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
-
-DEFAULT_PRIORITY = 4
-PRIORITIES = 10
+    from waymesh_router.core.forwarding.annotations import Annotations
 
 
 class RouterConnection(Connection):

@@ -1,4 +1,4 @@
-from waymesh_router.core.annotations cimport Annotations
+from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.model cimport RouterLink
 from waymesh_router.core.delivery_sampling cimport Sample
 

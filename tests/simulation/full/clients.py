@@ -20,6 +20,7 @@ from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.sasl import SaslClient
 from waymesh_amqp.session import Session
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.transfer import IncomingTransfer
 
 TICK_S = 1.0
 ENCODED = {code: bytes((0, 0x53, code, 0x45)) for code in NAMES if code}
@@ -83,7 +84,7 @@ class Sender(Link):
         if rng.random() < 0.3:
             message.priority = rng.randrange(10)
         data = encode_message(message)
-        oid = send_first(self, settled, False, memoryview(data), 0, 0, b"", 0, len(data), 0)
+        oid = send_first(self, settled, False, data, 0, 0, b"", 0, len(data), 0)
         if not settled:
             delivery = Delivery()
             delivery.out, delivery.oid = self, oid
@@ -155,9 +156,10 @@ class Receiver(Link):
         self.capacity = self.plan.credit
         self.grant()
 
-    def take(self, more: bool, data: bytes) -> None:
-        self.parts = data if self.transfer_first else self.parts + data
-        if more:
+    def take(self, transfer: IncomingTransfer) -> None:
+        data = transfer.payload()
+        self.parts = data if transfer.first else self.parts + data
+        if transfer.more:
             return
         body = decode_message(self.parts).body
         self.received += 1
@@ -317,8 +319,8 @@ class Crowd(Station, Handler):
             self.ledger.unexpected.append(f"link detached: {error.condition}: {error.description}")
         link.forsake()
 
-    def on_transfer(self, link: Any, more: bool, b: Any, start: int, end: int) -> None:
-        link.take(more, bytes(b[start:end]))
+    def on_transfer(self, link: Any, transfer: IncomingTransfer) -> None:
+        link.take(transfer)
 
     def on_abort(self, link: Any) -> None:
         link.parts = b""

@@ -21,6 +21,7 @@ from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.sasl import SaslClient, SaslServer
 from waymesh_amqp.session import Session
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.transfer import IncomingTransfer
 
 LATENCY_S = 0.001
 TICK_S = 1.0
@@ -136,7 +137,7 @@ class Party(Station, Handler):
         """Send a whole message; there must be credit."""
         link = party.link
         assert link.ready(), "no credit"
-        oid = send_first(link, settled, False, memoryview(data), 0, 0, b"", 0, len(data), 0)
+        oid = send_first(link, settled, False, data, 0, 0, b"", 0, len(data), 0)
         if not settled:
             delivery = Delivery()
             delivery.out, delivery.oid = link, oid
@@ -194,11 +195,11 @@ class Party(Station, Handler):
         party = self._by_link[link]
         party.gone, party.error = True, error
 
-    def on_transfer(self, link: Any, more: bool, b: Any, start: int, end: int) -> None:
+    def on_transfer(self, link: Any, transfer: IncomingTransfer) -> None:
         party = self._by_link[link]
-        data = bytes(b[start:end])
-        party.parts = data if link.transfer_first else party.parts + data
-        if not more:
+        data = transfer.payload()
+        party.parts = data if transfer.first else party.parts + data
+        if not transfer.more:
             got = Got(link, party.parts, link.transfer_settled, link.transfer_id)
             party.got.append(got)
             self.take(party, got)

@@ -12,9 +12,10 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.budget import Budget
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
+from waymesh_router.core.counters import Counters
+from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
@@ -47,13 +48,14 @@ class StubCore:
         self.started_at = STARTED
         self.log = log
         self.now = NOW
-        self.redirected = 0
+        self.counters = Counters()
         self.budget = Budget()
-        self.containers = Containers()
-        self.autolinks = AutoLinks(self)  # type: ignore[arg-type]
-        self.linkroutes = LinkRoutes(self)  # type: ignore[arg-type]
+        unused: Any = None
+        containers = Containers()
+        self.autolinks = AutoLinks(unused, unused, containers, unused, unused)
+        self.linkroutes = LinkRoutes(unused, unused, containers)
         for number, name in enumerate(COUNTERS, start=1):
-            setattr(self, name, number)
+            setattr(self.counters, name, number)
 
 
 class StubRouter:

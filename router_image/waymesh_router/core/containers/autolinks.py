@@ -13,14 +13,18 @@ from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS, AmqpError
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
-from waymesh_router.core.annotations import FALLBACK, local_annotations
 from waymesh_router.core.containers.registry import Place, place_of, places_of
+from waymesh_router.core.forwarding.annotations import FALLBACK, local_annotations
 from waymesh_router.core.model import RouterLink
 from waymesh_router.core.unsettled import nothing_under_way
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
-    from waymesh_router.core.core import Core
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.containers.registry import Containers
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.links.endpoints import EndpointLinks
+    from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection
 
 INACTIVE, ATTACHING, FAILED, ACTIVE, QUIESCING = "inactive", "attaching", "failed", "active", "quiescing"
@@ -120,8 +124,19 @@ class AutoLinks:
     `quiesced` is called with the identity of one that was quiesced and has come to rest: it is to be removed.
     """
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(
+        self,
+        context: Context,
+        addresses: AddressTable,
+        containers: Containers,
+        links: LinkRegistry,
+        endpoints: EndpointLinks,
+    ) -> None:
+        self._context = context
+        self._addresses = addresses
+        self._containers = containers
+        self._links = links
+        self._endpoints = endpoints
         self._all: dict[str, AutoLink] = {}
         self._by_place: dict[Place, dict[str, AutoLink]] = {}
         self._by_link: dict[int, AutoLink] = {}
@@ -144,7 +159,7 @@ class AutoLinks:
     def add(self, attrs: Mapping[str, Any]) -> None:
         """An `autoLink` entity."""
         auto = AutoLink(attrs, self._changed)
-        self._core.watcher.autolink(auto, None, auto.status)
+        self._context.telemetry.autolink(auto, None, auto.status)
         identity = attrs["identity"]
         self._all[identity] = auto
         if auto.place is not None:
@@ -161,19 +176,19 @@ class AutoLinks:
         if auto.link is not None:
             self._by_link.pop(auto.link.id, None)
             auto.link.detach()
-        self._core.watcher.autolink(auto, auto.status, None)
+        self._context.telemetry.autolink(auto, auto.status, None)
 
     def _changed(self, auto: AutoLink, before: str, after: str) -> None:
-        self._core.watcher.autolink(auto, before, after)
+        self._context.telemetry.autolink(auto, before, after)
 
     def quiesce(self, identity: str) -> None:
         """Take no more messages, neither from the container nor for it. What is under way goes on to its end."""
         auto = self._all[identity]
         self._failed.pop(identity, None)
         self._quiescing[identity] = auto
-        auto.quiescing_since = self._core.now
+        auto.quiescing_since = self._context.now
         if auto.status == ACTIVE and auto.link is not None:
-            self._core.retire(auto.link)
+            self._endpoints.retire(auto.link)
         auto.status = QUIESCING
 
     def resume(self, identity: str) -> None:
@@ -188,7 +203,7 @@ class AutoLinks:
             return
         link.retiring = False
         if link.address is not None:
-            self._core.leave(link.address, link)
+            self._endpoints.leave(link.address, link)
         self._join(auto, link)
 
     def quiescing_at(self, place: Place) -> bool:
@@ -205,19 +220,20 @@ class AutoLinks:
 
     def _attach(self, auto: AutoLink) -> None:
         """Attach the link if its container is connected."""
-        core = self._core
         if auto.quiescing:
             return
         self._failed.pop(auto.attrs["identity"], None)
-        there = core.containers.at(auto.place)
+        there = self._containers.at(auto.place)
         if not there:
             auto.idle()
             return
         auto.status, auto.retry_at = ATTACHING, math.inf
         try:
-            sessions = core.containers
-            session = sessions.lone_session(there[0]) if auto.alone else sessions.session(there[0], auto.incoming)
-            link = core.open_link(session, auto.terms(core.router_id))
+            if auto.alone:
+                session = self._containers.lone_session(there[0])
+            else:
+                session = self._containers.session(there[0], auto.incoming)
+            link = self._links.open_link(session, auto.terms(self._context.router_id))
         except AmqpError as e:
             self._fail(auto, e.condition, e.description)
             return
@@ -225,10 +241,10 @@ class AutoLinks:
         self._by_link[link.id] = auto
 
     def _fail(self, auto: AutoLink, condition: str, text: str) -> None:
-        auto.failed(condition, text, self._core.now)
+        auto.failed(condition, text, self._context.now)
         self._failed[auto.attrs["identity"]] = auto
         address = auto.attrs["address"]
-        self._core.log("ROUTER_CORE", "warning", f"autolink {auto.attrs['direction']} {address}: {text}")
+        self._context.log("ROUTER_CORE", "warning", f"autolink {auto.attrs['direction']} {address}: {text}")
 
     # ---- links
     def attached(self, link: RouterLink, answer: Attach) -> None:
@@ -243,21 +259,21 @@ class AutoLinks:
 
     def _join(self, auto: AutoLink, link: RouterLink) -> None:
         """An attached link serves its address."""
-        auto.last_error, auto.active_at = None, self._core.now
+        auto.last_error, auto.active_at = None, self._context.now
         auto.status = ACTIVE
         conn: RouterConnection = link.connection  # type: ignore[assignment]
-        address = link.address = self._core.get_address(auto.key)
+        address = link.address = self._addresses.get(auto.key)
         if auto.incoming:
             address.producers.append(link)
             link.stored = auto.fallback
             link.strip = conn.strip_in
             link.capacity = conn.link_capacity
-            link.annotations = local_annotations(self._core.router_id, auto.address, str(auto.phase))
-            self._core.producer_joined(link, address)
+            link.annotations = local_annotations(self._context.router_id, auto.address, str(auto.phase))
+            self._endpoints.producer_joined(link, address)
         else:
             address.consumers.append(link)
             link.strip = conn.strip_out
-            self._core.consumer_joined(address)
+            self._endpoints.consumer_joined(address)
 
     def lost(self, link: RouterLink, error: ErrorInfo | None) -> None:
         """A link of ours is gone."""
@@ -290,6 +306,6 @@ class AutoLinks:
         if link is None:
             return True
         if auto.incoming:
-            self._core.hand_back(link)
-        owed = auto.incoming and link.credit > 0 and self._core.now - auto.quiescing_since < CREDIT_S
+            self._endpoints.hand_back(link)
+        owed = auto.incoming and link.credit > 0 and self._context.now - auto.quiescing_since < CREDIT_S
         return not owed and nothing_under_way(link)

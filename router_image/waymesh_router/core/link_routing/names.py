@@ -19,7 +19,7 @@ SHARED = "shared"
 """Capability of a source: several links read one subscription. Containers take its name up to the first bar."""
 
 
-def onward_name(conn: RouterConnection, onward: RouterConnection, attach: Attach, router_id: str) -> str:
+def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: Attach, router_id: str) -> str:
     """The name of a link that `conn` attached, on the connection on which it is passed on. Spec: 2.6.1.
 
     The first router puts the client into it, the last one itself where others share its container-id; the others keep
@@ -28,20 +28,20 @@ def onward_name(conn: RouterConnection, onward: RouterConnection, attach: Attach
     name = attach.name
     if conn.role != "inter-router":
         name = client_name(name, "" if conn.remote is None else conn.remote.container_id, attach)
-    if onward.role != "inter-router" and onward.settings.container_id != router_id:
+    if upstream.role != "inter-router" and upstream.settings.container_id != router_id:
         name = router_name(name, router_id, attach)
     is_sender = not attach.role
-    holder = onward.names.get((name, is_sender))
+    holder = upstream.names.get((name, is_sender))
     if holder is None:
         return name
     shared = _is(attach, SHARED)
     if _lasting(attach) and not shared:
         holder.detach_with(None, False)  # the client is back before its old connection was found dead
-        if (name, is_sender) not in onward.names:
+        if (name, is_sender) not in upstream.names:
             return name
     head = f"{name}|#" if shared and "|" not in name else f"{name}#"
     number = 2
-    while (f"{head}{number}", is_sender) in onward.names:
+    while (f"{head}{number}", is_sender) in upstream.names:
         number += 1
     return f"{head}{number}"
 

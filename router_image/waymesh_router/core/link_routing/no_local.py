@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.codec_values import Described
 from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, encode
-from waymesh_router.core.annotations import PREFIX, section, split_map
-from waymesh_router.core.model import ROUTED
-from waymesh_router.core.sections import Sections
+from waymesh_router.core.forwarding.annotations import PREFIX, section, split_map
+from waymesh_router.core.forwarding.sections import Sections
+from waymesh_router.core.kinds import ROUTED
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -68,7 +69,7 @@ def marked(data: bytes, more: bool, client: str) -> bytes:
 
     As it is where the annotations do not end in this frame, or are none.
     """
-    found = _sections.scan(data, 0, len(data))
+    found = _sections.scan(whole_transfer(data, False))
     if found != _FOUND and (more or found != _ENDED):
         return data
     try:
@@ -82,7 +83,7 @@ def marked(data: bytes, more: bool, client: str) -> bytes:
 
 def is_from(data: bytes, client: str) -> bool:
     """Whether a message's first frame has the client's container-id in its annotations."""
-    _sections.scan(data, 0, len(data))
+    _sections.scan(whole_transfer(data, False))
     try:
         return any(key == CLIENT and value == client for key, value, _ in _pairs(data))
     except DecodeError:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.performatives import Attach
 from waymesh_amqp.types import Raw, Symbol, encode
 from waymesh_router.core.addresses.keys import MANAGEMENT, bare_address
-from waymesh_router.core.annotations import encoded_map, split_map
+from waymesh_router.core.forwarding.annotations import encoded_map, split_map
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Terminus
@@ -74,7 +74,7 @@ def outlives_connection(attach: Attach) -> bool:
     return bool(terminus.timeout) or str(terminus.expiry_policy) in ("connection-close", "never")
 
 
-def onward_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:
+def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:
     """The attach to the next hop. `told`: what to say to a router of an attach without an address."""
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
@@ -82,10 +82,10 @@ def onward_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str
             source = _readdressed(source, entity.removes, entity.adds)
         else:
             target = _readdressed(target, entity.removes, entity.adds)
-    onward = _copy(attach, name, source, target)
+    upstream = _copy(attach, name, source, target)
     if told is not None or told_address(attach) is not None:
-        onward.properties = _properties_that_tell(attach, told)
-    return onward
+        upstream.properties = _properties_that_tell(attach, told)
+    return upstream
 
 
 def _properties_that_tell(attach: Attach, told: str | None) -> Raw | None:

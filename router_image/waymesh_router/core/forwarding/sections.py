@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import cython
 
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import list_body, list_count, read_uint, skip
+    from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, read_uint, skip
 else:
-    from waymesh_amqp.wire import list_body, list_count, read_uint, skip
+    from waymesh_amqp.wire import Octets, list_body, list_count, read_uint, skip
+
+if TYPE_CHECKING:
+    from waymesh_amqp.transfer import IncomingTransfer
 
 HEADER = cython.declare(cython.int, 0x70)
 DELIVERY_ANNOTATIONS = cython.declare(cython.int, 0x71)
@@ -30,15 +35,15 @@ class Sections:
         self.rest = 0
         self.header_at = -1
 
-    def scan(
-        self, b: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.int:
+    def scan(self, transfer: IncomingTransfer) -> cython.int:
         """Scan a message: TRUNCATED where b ends inside a section, ENDED where it ends right behind one, else FOUND."""
-        p: cython.Py_ssize_t = start
+        b: Octets = transfer.data
+        p: cython.Py_ssize_t = transfer.start
+        end: cython.Py_ssize_t = transfer.end
         code: cython.int = section_code(b, p, end)
         self.header_at = -1
         if code > MESSAGE_ANNOTATIONS:  # most messages: nothing stands before what is passed on
-            self.head = self.rest = start
+            self.head = self.rest = p
             return FOUND
         try:
             if code == HEADER:
@@ -57,8 +62,10 @@ class Sections:
             return TRUNCATED
         return ENDED if code == -1 and p == end else (TRUNCATED if code == -1 else FOUND)
 
-    def priority(self, b: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.int:
+    def priority(self, transfer: IncomingTransfer) -> cython.int:
         """The header's priority, 4 where it does not say. Spec: 3.2.1."""
+        b: Octets = transfer.data
+        end: cython.Py_ssize_t = transfer.end
         if self.header_at < 0:
             return 4
         try:
@@ -70,12 +77,14 @@ class Sections:
             return 4
         return 4 if v < 0 else (9 if v > 9 else v)
 
-    def find_to(self, b: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def find_to(self, transfer: IncomingTransfer) -> cython.Py_ssize_t:
         """Position of the value of properties.to after a scan, -1 where there is none, -2 where more bytes are needed.
 
         Spec: 3.2.4.
         """
+        b: Octets = transfer.data
         p: cython.Py_ssize_t = self.rest
+        end: cython.Py_ssize_t = transfer.end
         code: cython.int = section_code(b, p, end)
         if code == -1:
             return -2
@@ -96,9 +105,7 @@ class Sections:
         return p
 
 
-def section_code(
-    b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.int:
+def section_code(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     """Descriptor code of the section at p; 0 for anything else, -1 where the bytes end before it is known."""
     if end - p < 3:
         return -1
@@ -113,6 +120,6 @@ def section_code(
     return 0
 
 
-def value_at(b: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def value_at(b: Octets, p: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Position of the value of the described section at p."""
     return p + 3 if b[p + 1] == 0x53 else p + 10
