@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 
 from waymesh_router.core import attaching
+from waymesh_router.core.addresses.keys import MOBILE
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import MOBILE
+from waymesh_router.core.hang_up import hang_up
 from waymesh_router.core.model import RouterConnection, RouterLink
-from waymesh_router.core.parting import hang_up
 from waymesh_router.core.unsettled import (
     Unsettled,
     at_rest,
@@ -59,7 +59,7 @@ class Drain:
         self._since = self._busy_at = core.now
         self._log("notice", f"draining, {self.timeout_s:g} s at most; {self.unsettled().clients} deliveries unsettled")
         self._withdrawn_at = math.inf
-        core.drain_from = core.next_connection_id
+        core.context.drain_from = core.connection_table.next_id
         for link in self._senders():
             if link.address is not None and link.address.key.startswith(MOBILE):
                 link.withdraw()
@@ -72,7 +72,7 @@ class Drain:
             return
         self.status = NONE
         core = self._core
-        core.drain_from = 0
+        core.context.drain_from = 0
         for link in self._senders():
             if not (link.accepting or link.retiring) and (link.address is None or link.address.reachable()):
                 link.grant()
@@ -83,8 +83,8 @@ class Drain:
     def tick(self, now: float) -> None:
         """See whether it is done; to be called several times a second."""
         core = self._core
-        self._hang_up(core.turned_away)
-        core.turned_away = []
+        self._hang_up(core.endpoint_links.turned_away)
+        core.endpoint_links.turned_away = []
         if self.status != DRAINING:
             return
         left = self.unsettled()

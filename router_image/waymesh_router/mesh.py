@@ -10,12 +10,12 @@ from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, decode
-from waymesh_router.core.annotations import INGRESS, TRACE
+from waymesh_router.core.addresses.keys import MOBILE, bare_address
+from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import MOBILE, bare_address
-from waymesh_router.core.listener import MeshListener
-from waymesh_router.core.model import Node, Queued, RouterConnection
-from waymesh_router.core.sections import Sections
+from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
+from waymesh_router.core.forwarding.sections import Sections
+from waymesh_router.core.model import Node, RouterConnection
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
 
@@ -28,7 +28,7 @@ DRAIN_SURCHARGE = 1_000_000
 """Added to the costs of a draining router's links: dearer than any way round, and far from overflowing 32 bits."""
 
 
-class Mesh(MeshListener):
+class Mesh(ControlPlaneHooks):
     """Runs the control plane of an interior router. `engine` is pure; what it wants is done here, at once."""
 
     def __init__(self, core: Core, engine: RoutingEngine, changed: Callable[[], None]) -> None:
@@ -55,8 +55,8 @@ class Mesh(MeshListener):
             fx.SetNextHop: self._set_next_hop,
             fx.SetCost: self._set_cost,
             fx.SetValidOrigins: self._set_origins,
-            fx.MobileAdd: lambda e: core.mobile_add(e.router_id, e.key, e.treatment),
-            fx.MobileDel: lambda e: core.mobile_remove(e.router_id, e.key),
+            fx.MobileAdd: lambda e: core.remote_routers.add_consumers(e.router_id, e.key, e.treatment),
+            fx.MobileDel: lambda e: core.remote_routers.remove_consumers(e.router_id, e.key),
             fx.MobileFlush: self._mobile_flush,
             fx.LogEvent: lambda e: core.log(e.module, e.level, e.text),
             fx.TopologyChanged: self._topology_changed,
@@ -145,7 +145,7 @@ class Mesh(MeshListener):
             if address.consumers and address.key.startswith(MOBILE):
                 self.local_added(address.key, address.treatment)
         for key in self.core.linkroutes.advertised():
-            self.core.linkroutes.tell(key)
+            self.core.linkroutes.announce(key)
 
     # ---- time
     def tick(self, now: float) -> float:
@@ -180,7 +180,7 @@ class Mesh(MeshListener):
         if self._moved:
             # Once, with all in place: an address must not seem out of reach between a lost link and the next hop.
             self._moved = False
-            self.core.repath()
+            self.core.remote_routers.repath()
         self.deadline = self.engine.deadline()
 
     def _send_hello(self, e: fx.SendHello) -> None:
@@ -225,25 +225,21 @@ class Mesh(MeshListener):
         """Send a whole message, annotations included, on a control link."""
         if conn.control_out is None or not conn.control_out.attached:
             return
-        q = Queued(None, self.core.bare)
-        q.address = self.core.control_address
-        q.chunks.append(message)
-        q.size = len(message)
-        self.core.branch_to(q, conn.control_out)
+        self.core.own_messages.send_on(conn.control_out, self.core.mesh_links.control_address, message)
         conn.hurry = True
 
     def _node_up(self, e: fx.NodeUp) -> None:
-        self.core.node_up(e.router_id)
+        self.core.remote_routers.node_up(e.router_id)
         self._paths_change()
 
     def _node_down(self, e: fx.NodeDown) -> None:
         self._forget_later(e.router_id)
-        self.core.node_down(e.router_id)
+        self.core.remote_routers.node_down(e.router_id)
         self._paths_change()
 
     def _mobile_flush(self, e: fx.MobileFlush) -> None:
         self._forget_later(e.router_id)
-        self.core.mobile_flush(e.router_id)
+        self.core.remote_routers.flush_consumers(e.router_id)
 
     def _forget_later(self, router_id: str) -> None:
         """What waits of a router that is gone, or whose addresses are all to be forgotten, counts no more."""
@@ -274,7 +270,7 @@ class Mesh(MeshListener):
     def _topology_changed(self, e: fx.TopologyChanged) -> None:
         self.changes = e.change_id
         self._paths_change()
-        self.core.watcher.topology_changed(e.change_id, e.since)
+        self.core.context.telemetry.topology_changed(e.change_id, e.since)
         self._changed()
 
     def _paths_change(self) -> None:

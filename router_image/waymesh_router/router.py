@@ -10,16 +10,18 @@ from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
+from waymesh_router.connection_uniqueness import UniqueConnections
 from waymesh_router.core import attaching
+from waymesh_router.core.addresses.keys import names_management
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import names_management
-from waymesh_router.core.model import TREATMENTS, RouterConnection
-from waymesh_router.core.offers import pass_on
-from waymesh_router.core.samples import SamplePace, Sampling
-from waymesh_router.core.sampling import BUDGET, Sampler
+from waymesh_router.core.delivery_sampling import SamplePace
+from waymesh_router.core.kinds import TREATMENTS
+from waymesh_router.core.link_health import BUDGET, LinkHealth
+from waymesh_router.core.link_routing.offers import pass_on
+from waymesh_router.core.model import RouterConnection
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import much_to_count
-from waymesh_router.core.watcher import Watcher
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
@@ -31,7 +33,6 @@ from waymesh_router.peers import NOBODY_ADMITTED, admits_anybody, check_mechanis
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
-from waymesh_router.sole import SoleConnections
 from waymesh_router.telemetry.collector import Collector, Pace
 from waymesh_router.ticks import Part, Ticks, end_links
 from waymesh_router.transports import new_connection, settings_of
@@ -72,9 +73,9 @@ class Router:
         self.mode: str = self.attrs["mode"]
         router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
         self.attrs["id"] = router_id
-        self.core = Core(router_id, now, rng, host.log, self.mode == "interior")
-        self.core.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
-        self.core.linkroutes.resumable = self.attrs["allowResumableLinkRoute"]
+        self.core = Core(router_id, now, rng, host.log)
+        self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
+        self.core.routed_attaches.resumable = self.attrs["allowResumableLinkRoute"]
         self.authenticator: Authenticator | None = None
         self.listeners: dict[str, Mapping[str, Any]] = {}
         self.connectors: dict[str, ConnectorState] = {}
@@ -85,15 +86,15 @@ class Router:
         if self.mode == "interior":
             self.routing = RoutingEngine(routing_settings(self.attrs, boot), now)
             self.mesh = Mesh(self.core, self.routing, host.retry)
-            self.core.mesh = self.mesh
+            self.core.context.control_plane = self.mesh
         self.agent = build_agent(self)
         self._management = ManagementService(
-            self.agent, lambda: self.core.now, self.core.send_message, partial(host.log, "AGENT")
+            self.agent, lambda: self.core.now, self.core.own_messages.send, partial(host.log, "AGENT")
         )
         self.drain = Drain(self.core, self.mesh)
-        self.core.opened = self._on_open
-        self._sole = SoleConnections()
-        self.sampler = Sampler(self.core)
+        self.core.connection_table.on_opened = self._on_open
+        self._sole = UniqueConnections()
+        self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
         self._readiness = Readiness(now)
@@ -101,7 +102,7 @@ class Router:
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
         self._started = False
         for key in ("L$management", "M0$management"):
-            self.core.subscribe(key, self._management.on_request)
+            self.core.address_table.subscribe(key, self._management.on_request)
 
     def start(self) -> None:
         """Create what the configuration says, in its order, as CREATE requests would.
@@ -190,7 +191,7 @@ class Router:
             "draining": self.drain.tick,
             "autolinks": self.core.autolinks.tick,
             "removed connectors": lambda _: self._part_at_rest(),
-            "link routes": lambda _: self.core.linkroutes.tick(),
+            "link routes": lambda _: self.core.routed_attaches.tick(),
             "relays": lambda _: self.core.relays.tick(),
             "sampling": self.sampler.tick,
             "telemetry": self._tick_telemetry,
@@ -204,11 +205,10 @@ class Router:
             self.next_tick = now + TICK_S
             self._ticks.run(now)
         if self.core.ending:
-            end_links(self.core, self.host)
+            following = min(following, end_links(self.core, self.host, now))
         if self._management.busy:
             self._management.work()
-        if self.core.ending or self._management.busy:
-            return now
+            following = now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
         return min(following, self.next_tick) if busy else following
 
@@ -295,12 +295,12 @@ class Router:
 
     def add_address(self, attrs: Mapping[str, Any]) -> None:
         try:
-            self.core.add_pattern(dict(attrs))
+            self.core.address_table.add_pattern(dict(attrs))
         except KeyError:
             raise ValueError(f"{attrs.get('pattern') or attrs.get('prefix')} is configured already") from None
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
-        self.core.remove_pattern(dict(attrs))
+        self.core.address_table.remove_pattern(dict(attrs))
 
     def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
         if names_management(attrs["address"]):  # the container would manage the router by what it sends
@@ -329,12 +329,12 @@ class Router:
         self.end_telemetry()
         if exporter is None:
             return
-        core = self.core
         pace = Pace(float(attrs["intervalSeconds"]), float(attrs["rotateSeconds"]))
-        self.collector = core.watcher = self._last_collector = Collector(self, exporter, pace, self._last_collector)
+        self.collector = self._last_collector = Collector(self, exporter, pace, self._last_collector)
+        self.core.context.telemetry = self.collector
         if attrs["sampleOneIn"]:
             often = SamplePace(attrs["sampleOneIn"], float(attrs["samplesPerSecond"]))
-            core.sampling = Sampling(core, often, exporter.clock_ns, self.collector.delivery)
+            self.core.sampling.start(often, exporter.clock_ns, self.collector.delivery)
 
     def ending(self) -> None:
         """The connections will be closed now, because the router is stopped."""
@@ -345,19 +345,18 @@ class Router:
         """Publish the records so far; make no more."""
         if self.collector is not None:
             self.collector.finish()
-        self.collector, self.core.watcher = None, Watcher()
-        if self.core.sampling is not None:  # it stays for the deliveries under way
-            self.core.sampling.stop()
+        self.collector, self.core.context.telemetry = None, TelemetryHooks()
+        self.core.sampling.stop()
 
     def _tick_telemetry(self, now: float) -> None:
         if self.collector is not None:
             self.collector.tick(now)
-            if self.core.sampling is not None:
-                self.core.sampling.tick(now)
+            self.core.sampling.tick(now)
 
     def logged(self, module: str, level: str, text: str) -> None:
         """A warning or worse was written to the log."""
-        self.core.watcher.event(f"log.{level}", "warning" if level == "warning" else "error", module, {"text": text})
+        severity = "warning" if level == "warning" else "error"
+        self.core.context.telemetry.event(f"log.{level}", severity, module, {"text": text})
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""

@@ -74,8 +74,8 @@ class Ticks:
             self._core.closing.pop(conn.id, None)
 
 
-def end_links(core: Core, host: Host) -> None:
-    """End some links of one of the connections that are over."""
+def end_links(core: Core, host: Host, now: float) -> float:
+    """End some links of one of the connections that are over. When it wants to be called again."""
     conn: Any = core.ending.pop(0)
     try:
         finished = conn.end_links(LINKS_A_TURN)
@@ -86,3 +86,4 @@ def end_links(core: Core, host: Host) -> None:
             core.connections.pop(conn.id, None)
     if not finished:
         core.ending.append(conn)
+    return now

@@ -8,10 +8,10 @@ from typing import Any
 
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
+from waymesh_router.core.addresses.keys import bare_address
 from waymesh_router.core.attaching import COST_PROPERTY
-from waymesh_router.core.containers import ROUTE_CONTAINER
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
-from waymesh_router.core.keys import bare_address
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.failover import server_list
@@ -51,7 +51,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
     settings.properties = {
         Symbol("product"): PRODUCT,
         Symbol("version"): version,
-        Symbol("qd.conn-id"): core.next_connection_id,
+        Symbol("qd.conn-id"): core.connection_table.next_id,
     }
     if attrs.get("role") == "inter-router":
         settings.properties[Symbol("qd.annotations-version")] = ANNOTATIONS_VERSION
@@ -77,7 +77,7 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     conn.strip_out = strip in ("out", "both")
     conn.management = attrs.get("management") == "write"
     conn.management_files = bool(attrs.get("managementFiles"))
-    core.add_connection(conn)
+    core.connection_table.add(conn)
     return conn
 
 

@@ -188,7 +188,7 @@ ROUTER = configuration(
     count("bufferedBytes", "Bytes of messages that wait for consumers."),
     count("linksHeld", "Links whose sessions are held because too many of their bytes wait."),
     count("uptimeSeconds", "Seconds since the router started."),
-    count("memoryUsage", "Bytes of virtual memory of the process; null if unknown."),
+    count("memoryUsage", "Bytes of resident memory of the process; null if unknown."),
     operations=("UPDATE",),
     singleton=True,
 )

@@ -14,19 +14,10 @@ pytestmark = pytest.mark.engine_independent
 FILE_LINES = 400
 FUNCTION_LINES_P90 = 30
 
-CORE = "router_image/waymesh_router/core"
 LONGER: dict[str, tuple[int, str]] = {
     "router_image/waymesh_amqp/connection.py": (
         630,
         "the states of one connection: frames, losses and time-outs all look at phase and state",
-    ),
-    f"{CORE}/forwarding.py": (
-        630,
-        "one frame's way from link to link; a second class in the chain would only move its C methods",
-    ),
-    f"{CORE}/queueing.py": (
-        610,
-        "waiting and multicast deliveries share one record and its bookkeeping",
     ),
 }
 """Files that may be longer: path -> (lines, why splitting them would be worse)."""

@@ -11,7 +11,7 @@ from tests.bench.routers import RouterProcess, RouterSpec, rss_kib, running
 from tests.bench.scenarios import Bench, Scenario, need_start
 from tests.kit.ports import free_port
 from waymesh_client.management import ManagementClient
-from waymesh_router.core.patterns import PatternTree, prefix_pattern
+from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 
 AUTOLINKS: Final = 10_000
 LINK_ROUTES: Final = 1_000

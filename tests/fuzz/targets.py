@@ -43,7 +43,7 @@ class Engine:
         core: Any = self.hub.handler
         for prefix in ("m", "closest"):
             distribution = "multicast" if prefix == "m" else prefix
-            core.add_pattern(
+            core.address_table.add_pattern(
                 {"pattern": None, "prefix": prefix, "distribution": distribution, "ingressPhase": 0, "egressPhase": 0}
             )
         self.runs = 0

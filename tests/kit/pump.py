@@ -77,7 +77,7 @@ class Hub:
             known = RouterConnection(settings, self.handler, self.now)
             known.peer = host.Peer("peer")
             known.management = True
-            self.handler.add_connection(known)
+            self.handler.connection_table.add(known)
             conn: Connection = known
         else:
             conn = Connection(settings, self.handler, self.now)
@@ -157,7 +157,7 @@ class Peer:
 def core_hub(chunk: int = 10000, **over: Any) -> Hub:
     """A hub around a standalone router's core. Settings of `Core` may be given."""
     log: list[tuple[str, str, str]] = []
-    settings = {"router_id": "R", "now": 100.0, "rng": random.Random(1), "interior": False, **over}
+    settings = {"router_id": "R", "now": 100.0, "rng": random.Random(1), **over}
     core = Core(log=lambda *line: log.append(line), **settings)
     return Hub(core, chunk)
 

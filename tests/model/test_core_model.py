@@ -40,7 +40,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.hub = core_hub()
         self.core: Any = self.hub.handler
         for name in ADDRESSES:
-            self.core.add_pattern(pattern(name))
+            self.core.address_table.add_pattern(pattern(name))
         self.clients: list[Client] = []
         self.consumers: list[Consumer] = []
         self.sent: list[Delivery] = []

@@ -202,7 +202,7 @@ class ModelCluster:
 
 
 _OWN_NAMES: dict[str, tuple[str, ...]] = {LOG: ("module",), ROUTER: ("id",), TELEMETRY: ()}
-"""RefusalKey attributes routers make the names of their own entities of."""
+"""Which attributes routers make the names of their own entities of."""
 
 
 def _entity(row: list[Any]) -> Entity:

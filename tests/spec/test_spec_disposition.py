@@ -262,7 +262,7 @@ def test_2_6_12_settled_consumer_lost_in_the_middle_of_an_unsettled_delivery(cor
 def test_multicast_copy_of_a_settled_consumer_has_no_say(core: Hub) -> None:
     """A consumer that takes copies settled is lost while its copy waits: the other one's outcome still counts."""
     pattern = {"pattern": None, "prefix": "m", "distribution": "multicast", "ingressPhase": 0, "egressPhase": 0}
-    core.handler.add_pattern(pattern)  # type: ignore[attr-defined]
+    core.handler.address_table.add_pattern(pattern)  # type: ignore[attr-defined]
     lost = core.peer().open().begin()
     lost.send(frames.attach_receiver(address="m", snd_settle_mode=1))
     consumer = core.peer().open().begin()

@@ -16,7 +16,7 @@ import pytest
 from tests.kit import frames
 from tests.spec.test_spec_link_routes import Pair
 from waymesh_amqp.performatives import Attach, Close, Detach, End, ErrorInfo, Terminus
-from waymesh_router.core.linkroutes import ANSWER_S
+from waymesh_router.core.link_routing.attach import ANSWER_S
 
 ENDS: dict[str, tuple[Callable[[], bytes], type]] = {
     "detach": (frames.detach, Detach),
@@ -59,11 +59,11 @@ def test_a_container_that_does_not_answer_is_not_waited_for_without_bound(pair: 
     core: Any = pair.hub.handler
     pair.client.send(say())
     core.now += ANSWER_S - 0.1
-    core.linkroutes.tick()
+    core.routed_attaches.tick()
     pair.hub.turn()
     assert not pair.client.take()
     core.now += 0.2
-    core.linkroutes.tick()
+    core.routed_attaches.tick()
     pair.hub.turn()
     assert [type(p) for p in pair.client.take()] == [answer]
     pair.broker.send(frames.detach())

@@ -9,8 +9,8 @@ from waymesh_amqp.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, UNAUTHORIZ
 from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.types import Symbol, encode
-from waymesh_router.core.keys import bare_address, names_management
-from waymesh_router.core.model import CONTROL, DATA, ENDPOINT
+from waymesh_router.core.addresses.keys import bare_address, names_management
+from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT
 
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"

@@ -10,6 +10,7 @@ import cython
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.link import Link
+from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,28 +19,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.handler import Handler
     from waymesh_amqp.session import Session
     from waymesh_amqp.settings import ConnectionSettings
-    from waymesh_router.core.annotations import Annotations
-
-# Link kinds
-ENDPOINT = 0
-CONTROL = 1
-DATA = 2
-ROUTED = 3
-
-# Treatments, as they travel in MAU hints. Source: inter-router.md
-FLOOD = 0
-MULTICAST = 1
-CLOSEST = 2
-BALANCED = 3
-LINK_BALANCED = 4
-UNAVAILABLE = 5
-
-TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
-DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced"}
-DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
-
-DEFAULT_PRIORITY = 4
-PRIORITIES = 10
+    from waymesh_router.core.forwarding.annotations import Annotations
 
 
 class RouterConnection(Connection):
@@ -93,7 +73,7 @@ class RouterLink(Link):
     `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
     Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
     container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
-    `client`: container-id to look for where a client does not want what it sends itself, see nolocal.py.
+    `client`: container-id to look for where a client does not want what it sends itself, see link_routing/no_local.py.
     `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
     `container`: on the other side is a route-container. `no_management`: an anonymous sender that may not send to the
     management of routers.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.core.keys import MOBILE
-from waymesh_router.core.model import DATA, ENDPOINT, ROUTED, RouterConnection, RouterLink
+from waymesh_router.core.addresses.keys import MOBILE
+from waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
+from waymesh_router.core.model import RouterConnection, RouterLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -82,7 +82,7 @@ def _connector(view: RouterView) -> EntityAdapter:
 
 def _link_route(view: RouterView) -> EntityAdapter:
     def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
-        active, links = view.core.linkroutes.stands(attributes["identity"])
+        active, links = view.core.linkroutes.status(attributes["identity"])
         return {"operStatus": "active" if active else "inactive", "linkCount": links}
 
     return ConfiguredEntities(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waymesh_router.core.sampling import BLOCKED_S, seconds_without_credit
+from waymesh_router.core.link_health import BLOCKED_S, seconds_without_credit
 from waymesh_router.management.view import RouterView
 
 AREA = "0"
@@ -32,21 +32,21 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "addrCount": len(core.addresses),
         "linkRouteCount": len(core.linkroutes),
         "autoLinkCount": len(core.autolinks),
-        "presettledDeliveries": core.presettled,
-        "droppedPresettledDeliveries": core.dropped_presettled,
-        "acceptedDeliveries": core.accepted,
-        "rejectedDeliveries": core.rejected,
-        "releasedDeliveries": core.released,
-        "modifiedDeliveries": core.modified,
+        "presettledDeliveries": core.counters.presettled,
+        "droppedPresettledDeliveries": core.counters.dropped_presettled,
+        "acceptedDeliveries": core.counters.accepted,
+        "rejectedDeliveries": core.counters.rejected,
+        "releasedDeliveries": core.counters.released,
+        "modifiedDeliveries": core.counters.modified,
         "deliveriesDelayed1Sec": view.sampler.total.one_s,
         "deliveriesDelayed10Sec": view.sampler.total.ten_s,
         "deliveriesStuck": view.sampler.total.stuck,
-        "deliveriesIngress": core.ingress,
-        "deliveriesEgress": core.egress,
-        "deliveriesTransit": core.transit,
-        "deliveriesIngressRouteContainer": core.from_containers,
-        "deliveriesEgressRouteContainer": core.to_containers,
-        "deliveriesRedirectedToFallback": core.redirected,
+        "deliveriesIngress": core.counters.ingress,
+        "deliveriesEgress": core.counters.egress,
+        "deliveriesTransit": core.counters.transit,
+        "deliveriesIngressRouteContainer": core.counters.from_containers,
+        "deliveriesEgressRouteContainer": core.counters.to_containers,
+        "deliveriesRedirectedToFallback": core.counters.redirected,
         "draining": view.drain_status != "none",
         "drainStatus": view.drain_status,
         "unsettledDeliveries": view.unsettled_deliveries(),

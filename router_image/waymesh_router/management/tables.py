@@ -7,18 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_amqp.errors import CONNECTION_FORCED
-from waymesh_router.core.model import (
-    CONTROL,
-    DATA,
-    DISTRIBUTIONS,
-    ENDPOINT,
-    ROUTED,
-    Address,
-    RouterConnection,
-    RouterLink,
-)
-from waymesh_router.core.sampling import deliveries_of, seconds_without_credit
-from waymesh_router.core.ways import link_route_of
+from waymesh_router.core.kinds import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, ROUTED
+from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
+from waymesh_router.core.link_routing.candidates import link_route_of
+from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.errors import not_implemented
 from waymesh_router.management.statistics import AREA
@@ -188,7 +180,7 @@ def _addresses(core: CoreView) -> EntityAdapter:
         deliveriesTransit=lambda a: a.transit,
         deliveriesIngressRouteContainer=lambda a: a.from_container,
         deliveriesEgressRouteContainer=lambda a: a.to_container,
-        containerCount=lambda a: core.linkroutes.containers(a.key),
+        containerCount=lambda a: core.linkroutes.container_count(a.key),
         transitOutstanding=_outstanding,
         trackedDeliveries=lambda a: sum(_outstanding(a) or ()),
         priority=lambda a: a.priority,

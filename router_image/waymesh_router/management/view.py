@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from waymesh_router.core.autolinks import AutoLinks
-from waymesh_router.core.budget import Budget
-from waymesh_router.core.linkroutes import LinkRoutes
+from waymesh_router.core.containers.autolinks import AutoLinks
+from waymesh_router.core.counters import Counters
+from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.link_health import LinkHealth
+from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
-from waymesh_router.core.sampling import Sampler
 from waymesh_router.routing.engine import RoutingEngine
 
 
 class CoreView(Protocol):
     """The forwarding state. Times (`started_at`) are those of the clock whose `now` requests carry, in seconds.
 
-    Counters are of deliveries since the start. `log(module, level, text)` writes a line.
+    `log(module, level, text)` writes a line.
     """
 
     router_id: str
@@ -29,20 +30,9 @@ class CoreView(Protocol):
     log: Callable[[str, str, str], None]
     autolinks: AutoLinks
     linkroutes: LinkRoutes
-    presettled: int
-    dropped_presettled: int
-    accepted: int
-    rejected: int
-    released: int
-    modified: int
     denied: dict[str, int]
-    redirected: int
     budget: Budget
-    ingress: int
-    egress: int
-    from_containers: int
-    to_containers: int
-    transit: int
+    counters: Counters
 
 
 class SettleTimes(Protocol):
@@ -94,7 +84,7 @@ class RouterView(Protocol):
     """The `router` entity, checked, with the id that the router goes by."""
     routing: RoutingEngine | None
     """None in a standalone router."""
-    sampler: Sampler
+    sampler: LinkHealth
     """What is found by looking once a second."""
 
     @property

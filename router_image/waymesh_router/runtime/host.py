@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.core.parting import hang_up
+from waymesh_router.core.hang_up import hang_up
 from waymesh_router.host import Peer
 from waymesh_router.pages import INTERNAL_ERROR, Page, page
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all, go_on_all

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waymesh_router.core.keys import MOBILE
-from waymesh_router.core.watcher import Watcher
+from waymesh_router.core.addresses.keys import MOBILE
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.telemetry import deliveries, rows
 from waymesh_router.telemetry.exporter import REASONS
 from waymesh_router.telemetry.lines import Row
@@ -17,10 +17,10 @@ from waymesh_schema.telemetry import KINDS
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
-    from waymesh_router.core.autolinks import AutoLink
-    from waymesh_router.core.linkroutes import LinkRoute
+    from waymesh_router.core.containers.autolinks import AutoLink
+    from waymesh_router.core.delivery_sampling import Sample
+    from waymesh_router.core.link_routing.routes import LinkRoute
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
-    from waymesh_router.core.samples import Sample
     from waymesh_router.management.view import RouterView
     from waymesh_router.telemetry.exporter import Exporter
 
@@ -73,7 +73,7 @@ class _Episode:
     last_at: float = 0.0
 
 
-class Collector(Watcher):
+class Collector(TelemetryHooks):
     """The records of one router."""
 
     def __init__(self, view: RouterView, exporter: Exporter, pace: Pace, before: Collector | None = None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import cython
 
-from waymesh_router.core.annotations import Annotations
+from waymesh_router.core.delivery_sampling import Sample
+from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.model import RouterLink
-from waymesh_router.core.samples import Sample
 from waymesh_router.telemetry.lines import Row
 from waymesh_router.telemetry.rows import named
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.core.annotations import FALLBACK, FALLBACK_PHASE
-from waymesh_router.core.keys import MOBILE, key_name
-from waymesh_router.core.model import DISTRIBUTIONS
-from waymesh_router.core.sampling import deliveries_of, seconds_without_credit
+from waymesh_router.core.addresses.keys import MOBILE, key_name
+from waymesh_router.core.forwarding.annotations import FALLBACK, FALLBACK_PHASE
+from waymesh_router.core.kinds import DISTRIBUTIONS
+from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.tables import LINK_TYPES
 from waymesh_router.telemetry.lines import Row
 
 if TYPE_CHECKING:
-    from waymesh_router.core.autolinks import AutoLink
-    from waymesh_router.core.linkroutes import LinkRoute
+    from waymesh_router.core.containers.autolinks import AutoLink
+    from waymesh_router.core.link_routing.routes import LinkRoute
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
     from waymesh_router.management.view import RouterView
     from waymesh_router.routing.nodes import NodeView

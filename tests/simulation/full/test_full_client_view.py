@@ -159,7 +159,7 @@ def test_temporary_queues_and_who_answers_to_them(scene: Leading) -> None:
     made.link.detach()
     client.wake()
     scene.until(lambda: "Ctemp-1" not in scene.first.core.addresses)
-    assert not scene.last.core.linkroutes._made
+    assert not scene.last.core.routed_attaches._made
 
 
 def test_a_temporary_queue_that_is_gone_is_the_containers_to_refuse(scene: Leading) -> None:

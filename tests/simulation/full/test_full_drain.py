@@ -138,9 +138,9 @@ def test_transit_goes_round_a_draining_router() -> None:
     drain(middle)
     network.until(lambda: network.routers["A"].core.nodes["C"].neighbour().id == "D", 0.1)
     network.until(lambda: drained(middle), 5.0, 0.01)
-    transit = middle.core.transit
+    transit = middle.core.counters.transit
     network.until(lambda: not (sender().left or sender().under_way), 10.0, 0.05)
-    assert middle.core.transit == transit
+    assert middle.core.counters.transit == transit
     assert not crowd.ledger.violations()
     summary = crowd.ledger.summary()
     assert summary.keys() <= {"anycast unsettled accepted", "anycast unsettled released"}

@@ -147,7 +147,7 @@ def test_a_silent_client_is_dropped_after_the_idle_timeout() -> None:
 def test_a_transit_router_dies_and_senders_hear_of_each_delivery(distribution: str) -> None:
     network, _ = line("A", "B", "C", "D", "A")
     for router in network.routers.values():
-        router.core.default_treatment = 2 if distribution == "closest" else 3
+        router.core.address_table.default_treatment = 2 if distribution == "closest" else 3
     crowd = crowd_of(network)
     crowd.client(network.routers["C"]).receiver("orders", ReceiverPlan(credit=300, delay=0.01, faithful=1.0))
     network.run(0.1)

@@ -312,7 +312,7 @@ def test_links_end_when_a_router_between_goes_and_come_again() -> None:
     session = conn.open_session()
     sender = client.sender(session, "b2.queue")
     network.until(lambda: sender.link.credit > 0, 1.0)
-    between = "B" if network.routers["B"].core.linkroutes._loads else "D"
+    between = "B" if network.routers["B"].core.routed_attaches._loads else "D"
     network.routers[between].crash()
     network.until(lambda: sender.gone, 5.0)
     assert sender.condition == "qd:routed-link-lost"

@@ -13,7 +13,7 @@ from waymesh_amqp.codec_values import Described
 from waymesh_amqp.message import decode_message
 from waymesh_amqp.performatives import Terminus
 from waymesh_amqp.types import Symbol, ULong, encode
-from waymesh_router.core import nolocal
+from waymesh_router.core.link_routing import no_local as filters
 
 NO_LOCAL = {Symbol("no-local"): Described(ULong(0x0000_468C_0000_0003), "NoLocalFilter{}")}
 SELECTOR = {Symbol("s"): Described(Symbol("apache.org:selector-filter:string"), "a = 1")}
@@ -90,7 +90,7 @@ def test_whoever_wants_them_gets_own_messages_with_their_annotations(scene: Scen
     scene.until(lambda: len(receiver.got) == 1)
     data = receiver.got[0].data
     assert data.endswith(message(b"own"))
-    assert decode_message(data).message_annotations == {**annotations, nolocal.CLIENT: "client"}
+    assert decode_message(data).message_annotations == {**annotations, filters.CLIENT: "client"}
 
 
 def test_clients_that_want_everything_send_what_they_send(scene: Scene) -> None:
@@ -109,13 +109,13 @@ ANNOTATIONS = b"\x00\x53\x72" + encode({Symbol("x-opt-a"): 1})
 
 @pytest.mark.parametrize("before", [b"", HEADER, ANNOTATIONS, HEADER + ANNOTATIONS])
 def test_a_mark_stands_behind_the_clients_annotations(before: bytes) -> None:
-    data = nolocal.marked(before + message(b"x"), False, "c1")
+    data = filters.marked(before + message(b"x"), False, "c1")
     assert data.startswith(HEADER if before.startswith(HEADER) else b"\x00\x53\x72")
     assert data.endswith(message(b"x"))
-    expected = {Symbol("x-opt-a"): 1, nolocal.CLIENT: "c1"} if ANNOTATIONS in before else {nolocal.CLIENT: "c1"}
+    expected = {Symbol("x-opt-a"): 1, filters.CLIENT: "c1"} if ANNOTATIONS in before else {filters.CLIENT: "c1"}
     assert decode_message(data).message_annotations == expected
-    assert nolocal.is_from(data, "c1")
-    assert not nolocal.is_from(data, "c2")
+    assert filters.is_from(data, "c1")
+    assert not filters.is_from(data, "c2")
 
 
 @pytest.mark.parametrize(
@@ -128,5 +128,5 @@ def test_a_mark_stands_behind_the_clients_annotations(before: bytes) -> None:
     ],
 )
 def test_what_cannot_be_marked_stays_what_it_is(data: bytes, more: bool) -> None:
-    assert nolocal.marked(data, more, "c1") == data
-    assert not nolocal.is_from(data, "c1")
+    assert filters.marked(data, more, "c1") == data
+    assert not filters.is_from(data, "c1")

@@ -37,7 +37,7 @@ def test_messages_go_to_the_queues_that_they_name(scene: Scene) -> None:
     for number in (0, 1):
         (link,) = taken(scene, f"b2.q{number}")
         assert [got.data for got in link.got] == [to(f"b2.q{number}", b"%d" % n) for n in range(number, 6, 2)]
-    assert not scene.first.core.linkroutes._made
+    assert not scene.first.core.routed_attaches._made
 
 
 @pytest.mark.parametrize("state", [REJECTED, encode(modified(True, True, {"x-opt-a": 1}))])

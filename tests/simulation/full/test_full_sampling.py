@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.full.clients import Crowd, ReceiverPlan, SenderPlan
 from tests.simulation.full.ledger import Ledger
 from tests.simulation.full.network import Network, SimRouter
-from waymesh_router.core import sampling
+from waymesh_router.core import link_health
 
 
 def alone() -> tuple[Network, SimRouter, Crowd]:
@@ -60,7 +60,7 @@ def test_links_without_credit() -> None:
 
 @pytest.mark.parametrize("budget", [20, 2000])
 def test_delayed_and_stuck_deliveries(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "BUDGET", budget)
+    monkeypatch.setattr(link_health, "BUDGET", budget)
     network, router, crowd = alone()
     crowd.client(router).receiver("fast", ReceiverPlan(delay=0.001, faithful=1.0))
     slow = crowd.client(router)
@@ -124,15 +124,15 @@ def test_a_round_looks_at_no_more_than_its_budget_in_one_tick(monkeypatch: pytes
     crowd.client(router).receiver("q", ReceiverPlan(credit=200, delay=1e9, faithful=1.0))
     crowd.client(router).sender("q", SenderPlan(200, settled=0.0))
     network.run(5.0)
-    monkeypatch.setattr(sampling, "BUDGET", 30)
+    monkeypatch.setattr(link_health, "BUDGET", 30)
     looked: list[int] = []
-    counted = sampling.of_client
+    counted = link_health.of_client
 
     def counting(delivery: Any, incoming: bool) -> bool:
         looked[-1] += 1
         return counted(delivery, incoming)
 
-    monkeypatch.setattr(sampling, "of_client", counting)
+    monkeypatch.setattr(link_health, "of_client", counting)
     sampler = router.router.sampler
     for second in range(100, 130):
         looked.append(0)

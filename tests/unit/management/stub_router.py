@@ -12,12 +12,13 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.autolinks import AutoLinks
-from waymesh_router.core.budget import Budget
-from waymesh_router.core.containers import Containers
-from waymesh_router.core.linkroutes import LinkRoutes
+from waymesh_router.core.containers.autolinks import AutoLinks
+from waymesh_router.core.containers.registry import Containers
+from waymesh_router.core.counters import Counters
+from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.link_health import LinkHealth
+from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
-from waymesh_router.core.sampling import Sampler
 from waymesh_router.management.assembly import build_agent
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
@@ -47,13 +48,14 @@ class StubCore:
         self.started_at = STARTED
         self.log = log
         self.now = NOW
-        self.redirected = 0
+        self.counters = Counters()
         self.budget = Budget()
-        self.containers = Containers()
-        self.autolinks = AutoLinks(self)  # type: ignore[arg-type]
-        self.linkroutes = LinkRoutes(self)  # type: ignore[arg-type]
+        unused: Any = None
+        containers = Containers()
+        self.autolinks = AutoLinks(unused, unused, containers, unused, unused)
+        self.linkroutes = LinkRoutes(unused, unused, containers)
         for number, name in enumerate(COUNTERS, start=1):
-            setattr(self, name, number)
+            setattr(self.counters, name, number)
 
 
 class StubRouter:
@@ -71,7 +73,7 @@ class StubRouter:
         self.drain_status = "none"
         self.collector = None
         self.topology_changes = 0
-        self.sampler = Sampler(self.core)
+        self.sampler = LinkHealth(self.core)
         self.handler = Handler()
         self.limits: list[int] = []
         for verb in ("add", "remove"):

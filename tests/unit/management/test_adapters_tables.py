@@ -11,20 +11,9 @@ import pytest
 from tests.unit.management.stub_router import NOW, STARTED, Manager, StubRouter, peer, pending
 from waymesh_amqp.performatives import decode_performative
 from waymesh_client.cli import views
-from waymesh_router.core.annotations import Annotations
-from waymesh_router.core.model import (
-    BALANCED,
-    CLOSEST,
-    CONTROL,
-    DATA,
-    FLOOD,
-    MULTICAST,
-    UNAVAILABLE,
-    Branch,
-    Node,
-    Queued,
-    Target,
-)
+from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.kinds import BALANCED, CLOSEST, CONTROL, DATA, FLOOD, MULTICAST, UNAVAILABLE
+from waymesh_router.core.model import Branch, Node, Queued, Target
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.nodes import NodeView
 from waymesh_router.routing.settings import RoutingSettings

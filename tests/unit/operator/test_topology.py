@@ -1,4 +1,4 @@
-"""RefusalKey router connects to which."""
+"""Which router connects to which."""
 
 from __future__ import annotations
 

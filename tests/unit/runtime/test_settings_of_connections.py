@@ -16,7 +16,7 @@ from tests.kit.ports import free_port
 from tests.kit.process import section
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.core.rewriting import outlives_connection
+from waymesh_router.core.link_routing.rewriting import outlives_connection
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.transports import handshake_timeout_s
 from waymesh_schema.entities import ENTITY_TYPES

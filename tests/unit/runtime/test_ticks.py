@@ -134,7 +134,7 @@ def test_a_link_whose_end_raises_costs_nothing_else() -> None:
     core: Any = SimpleNamespace(ending=[one, other], connections={1: one, 2: other})
     turns = 0
     while core.ending:
-        end_links(core, host)
+        assert end_links(core, host, 7.0) == 7.0
         turns += 1
     assert turns == 4
     assert one.lost_links == other.lost_links == []

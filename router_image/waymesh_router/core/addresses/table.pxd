@@ -1,0 +1,16 @@
+cimport cython
+from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.model cimport Address
+
+@cython.final
+cdef class AddressTable:
+    cdef readonly dict by_key
+    cdef readonly dict nodes
+    cdef public int default_treatment
+    cdef readonly object patterns
+    cdef readonly object link_routes
+    cdef readonly set kept
+    cdef object _context
+    cdef PendingDeliveries _pending
+
+    cpdef Address lookup(self, str text, str phase)

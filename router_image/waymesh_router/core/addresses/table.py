@@ -1,0 +1,135 @@
+"""The addresses that a router knows, with their configuration and their fallback destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from waymesh_router.core.addresses.keys import LINK_ROUTES, MOBILE, ROUTER, address_key
+from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
+from waymesh_router.core.addresses.route_index import RouteIndex
+from waymesh_router.core.context import Context
+from waymesh_router.core.forwarding.annotations import FALLBACK
+from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS
+from waymesh_router.core.model import Address, Node, RouterLink, Target
+
+
+class AddressTable:
+    """Addresses by key. Whoever adds or removes a consumer or producer calls `refresh`."""
+
+    def __init__(self, context: Context, pending: PendingDeliveries) -> None:
+        self.by_key: dict[str, Address] = {}
+        self.nodes: dict[str, Node] = {}  # remote routers that can be reached, by id
+        self.default_treatment = BALANCED
+        self.patterns: PatternTree[dict[str, Any]] = PatternTree()  # `address` entities
+        self.link_routes = RouteIndex()
+        self.kept: set[str] = set()  # keys that entities of this router name: never dropped
+        self._context = context
+        self._pending = pending
+
+    def get(self, key: str, hint: int | None = None) -> Address:
+        """The address with this key, created if new. `hint`: treatment on the router that announced it."""
+        address = self.by_key.get(key)
+        if address is None:
+            address = Address(key, CLOSEST)
+            self.by_key[key] = address
+            self.configure(address, hint)
+            if key.startswith(ROUTER):
+                node = self.nodes.get(key[1:])
+                if node is not None:
+                    address.targets[node.id] = Target(node)
+            elif key.startswith(LINK_ROUTES):
+                address.treatment = LINK_BALANCED
+                self.link_routes.add(key)
+        return address
+
+    def configure(self, address: Address, hint: int | None) -> None:
+        """Set what the configured prefixes and patterns say of a mobile address."""
+        if not address.key.startswith(MOBILE):
+            return
+        config = self.patterns.match(address.key[2:])
+        address.config = config
+        address.priority = -1
+        if config is None:
+            address.treatment = self.default_treatment if hint is None else hint
+        else:
+            address.treatment = TREATMENTS[config["distribution"]]
+            if config.get("priority") is not None:
+                address.priority = int(config["priority"])
+        if address.key[1] != FALLBACK:
+            self.set_fallback(address, bool(config is not None and config.get("enableFallback")))
+
+    def set_fallback(self, address: Address, enabled: bool) -> None:
+        """Give the address a fallback, or none. Routing chapter "Handling Undeliverable Messages for an Address"."""
+        if enabled and address.fallback is None:
+            address.fallback = self.get(MOBILE + FALLBACK + address.key[2:])
+            address.fallback.primary = address
+        elif not enabled and address.fallback is not None:
+            self.remove_fallback(address)
+
+    def remove_fallback(self, address: Address) -> None:
+        """The address has no fallback any more."""
+        fallback, address.fallback = address.fallback, None
+        if fallback.primary is address:
+            fallback.primary = None
+            self.drop_if_unused(fallback)
+
+    def add_pattern(self, attrs: dict[str, Any]) -> None:
+        """Create an `address` entity. Raises KeyError where its pattern is taken."""
+        self.patterns.add(attrs["pattern"] or prefix_pattern(attrs["prefix"]), attrs)
+        self.reconfigure()
+
+    def remove_pattern(self, attrs: dict[str, Any]) -> None:
+        """Delete an `address` entity."""
+        self.patterns.remove(attrs["pattern"] or prefix_pattern(attrs["prefix"]))
+        self.reconfigure()
+
+    def reconfigure(self) -> None:
+        """The configuration changed: apply it to the addresses in use."""
+        for address in list(self.by_key.values()):
+            before = address.treatment
+            self.configure(address, None)
+            if address.treatment != before and address.consumers and address.key.startswith(MOBILE):
+                self._context.control_plane.local_added(address.key, address.treatment)
+
+    def lookup(self, text: str, phase: str) -> Address | None:
+        """The address that an address text means; None where it is not known."""
+        return self.by_key.get(address_key(text, self._context.router_id, phase))
+
+    def subscribe(self, key: str, subscriber: Callable[[bytes, RouterLink | None], None]) -> None:
+        """The router itself consumes the address."""
+        address = self.get(key)
+        address.subscriber = subscriber
+        self.refresh(address)
+
+    def refresh(self, address: Address) -> None:
+        """After a change of consumers: give producers credit or withdraw it; send what waits, or release it."""
+        address.nearest = None
+        if address.reachable():
+            for producer in address.producers:
+                if producer.retiring or (producer.stored and not address.direct()):
+                    producer.withdraw()
+                elif not producer.accepting and (not self._context.drain_from or address.subscriber is not None):
+                    producer.grant()
+            self._pending.drain(address)
+        else:
+            for producer in address.producers:
+                producer.withdraw()
+            if address.pending is not None:
+                self._pending.release_all(address)
+            self.drop_if_unused(address)
+        if address.primary is not None:
+            self.refresh(address.primary)
+
+    def drop_if_unused(self, address: Address) -> None:
+        """Forget the address if nothing refers to it."""
+        key = address.key
+        if address.unused() and self.by_key.get(key) is address and key not in self.kept:
+            del self.by_key[key]
+            address.dead = True
+            self._context.telemetry.address_gone(address)
+            if key.startswith(LINK_ROUTES):
+                self.link_routes.remove(key)
+            if address.fallback is not None:
+                self.remove_fallback(address)

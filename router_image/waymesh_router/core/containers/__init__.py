@@ -1,0 +1,1 @@
+"""External containers (brokers) and the links that the router attaches to them."""

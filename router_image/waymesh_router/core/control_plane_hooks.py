@@ -1,0 +1,35 @@
+"""What the core tells the control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waymesh_router.core.model import RouterConnection
+
+
+class ControlPlaneHooks:
+    """Hears of changes that matter to the mesh; this one ignores them (a standalone router)."""
+
+    def local_added(self, key: str, treatment: int) -> None:
+        """A mobile address got its first local consumer, or another treatment."""
+
+    def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
+        """What the containers behind a link route's address offer; told with it."""
+
+    def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
+        """What another router told of that."""
+        return None
+
+    def local_removed(self, key: str) -> None:
+        """A mobile address lost its last local consumer."""
+
+    def control_up(self, connection: RouterConnection) -> None:
+        """Both control links of an inter-router connection are attached."""
+
+    def control_lost(self, connection: RouterConnection) -> None:
+        """An inter-router connection is gone."""
+
+    def control_message(self, connection: RouterConnection, message: bytes) -> None:
+        """A message came on a control link."""

@@ -1,0 +1,21 @@
+cimport cython
+from waymesh_router.core.model cimport Address, RouterLink
+
+@cython.final
+cdef class Counters:
+    cdef public long long presettled
+    cdef public long long dropped_presettled
+    cdef public long long accepted
+    cdef public long long rejected
+    cdef public long long released
+    cdef public long long modified
+    cdef public long long ingress
+    cdef public long long egress
+    cdef public long long transit
+    cdef public long long from_containers
+    cdef public long long to_containers
+    cdef public long long redirected
+    cdef count_in(self, RouterLink lk, Address address)
+    cdef count_out(self, RouterLink lk, Address address, RouterLink out)
+    cdef count_presettled(self, RouterLink lk)
+    cdef count_outcome(self, RouterLink lk, bytes state)

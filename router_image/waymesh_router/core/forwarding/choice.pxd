@@ -1,0 +1,15 @@
+cimport cython
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
+
+@cython.final
+cdef class ConsumerChoice:
+    cdef public int priority
+    cdef public Target picked
+    cdef RouterLink pick(self, Address address, Annotations annotations)
+    cdef RouterLink pick_closest(self, Address address, Annotations annotations)
+    cdef RouterLink pick_balanced(self, Address address, Annotations annotations)
+    cdef RouterLink remote_link(self, Target target, Annotations annotations)
+    cdef bint has_path(self, Address address, Annotations annotations) except -1
+    cdef list nearest(self, Address address)
+    cdef list all_links(self, Address address, Annotations annotations, object came_by)

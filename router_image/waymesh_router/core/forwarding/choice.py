@@ -1,0 +1,157 @@
+"""Which link the next delivery of an address goes out on.
+
+Routing chapter "Message Distribution", inter-router.md Paths.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from waymesh_router.core.addresses.keys import RELAYED
+
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.kinds import CLOSEST, DEFAULT_PRIORITY
+else:
+    from waymesh_router.core.kinds import CLOSEST, DEFAULT_PRIORITY
+
+if TYPE_CHECKING:
+    from waymesh_router.core.forwarding.annotations import Annotations
+    from waymesh_router.core.model import Address, Node, RouterLink, Target
+
+
+class ConsumerChoice:
+    """Chooses among local consumers and data links toward remote routers."""
+
+    def __init__(self) -> None:
+        self.priority = DEFAULT_PRIORITY  # of the delivery to choose for: it selects the data link
+        self.picked: Target | None = None  # the remote router that the last `pick` chose, None for a local consumer
+
+    def pick(self, address: Address, annotations: Annotations) -> RouterLink | None:
+        """A ready link for the next delivery of an anycast address; its target is left in `picked`."""
+        self.picked = None
+        if address.treatment == CLOSEST:
+            return self.pick_closest(address, annotations)
+        return self.pick_balanced(address, annotations)
+
+    def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
+        """In turn among the nearest: local consumers, else the remote routers of least cost."""
+        links: list[Any] = address.consumers
+        n: cython.Py_ssize_t = len(links)
+        i: cython.Py_ssize_t
+        _: cython.Py_ssize_t
+        out: RouterLink
+        if n:
+            i = address.turn
+            for _ in range(n):
+                i += 1
+                if i >= n:
+                    i = 0
+                out = links[i]
+                if out.ready():
+                    address.turn = i
+                    return out
+            return None
+        links = self.nearest(address)
+        n = len(links)
+        i = address.turn
+        target: Target
+        for _ in range(n):
+            i += 1
+            if i >= n:
+                i = 0
+            target = links[i]
+            found = self.remote_link(target, annotations)
+            if found is not None and found.ready():
+                address.turn = i
+                self.picked = target
+                return found
+        return None
+
+    def pick_balanced(self, address: Address, annotations: Annotations) -> RouterLink | None:
+        """The path with the fewest unsettled deliveries, counting the cost of a remote one as that many more."""
+        links: list[Any] = address.consumers
+        n: cython.Py_ssize_t = len(links)
+        i: cython.Py_ssize_t = address.turn
+        _: cython.Py_ssize_t
+        best: RouterLink | None = None
+        least: cython.longlong = 0x7FFFFFFFFFFFFFFF
+        load: cython.longlong
+        out: RouterLink
+        target: Target
+        for _ in range(n):
+            i += 1
+            if i >= n:
+                i = 0
+            out = links[i]
+            if out.unsettled < least and out.ready():
+                best = out
+                least = out.unsettled
+                address.turn = i
+                if least == 0:
+                    return best
+        for t in address.targets.values():
+            target = t
+            load = target.outstanding + target.node.cost
+            if load < least:
+                found = self.remote_link(target, annotations)
+                if found is not None and found.ready():
+                    best = found
+                    least = load
+                    self.picked = target
+        return best
+
+    def remote_link(self, target: Target, annotations: Annotations) -> RouterLink | None:
+        """The data link toward a remote router, if a delivery that entered the mesh where this one did may take it."""
+        neighbour: Node | None = target.node.neighbour()
+        if neighbour is None or neighbour.connection is None:
+            return None
+        if annotations.trace:
+            if neighbour.id in annotations.trace:
+                return None
+            if annotations.ingress not in target.node.valid_origins:
+                return None
+        return neighbour.connection.data_link(self.priority)
+
+    def has_path(self, address: Address, annotations: Annotations) -> cython.bint:
+        """Whether `pick` can find a link for the delivery, now or when a consumer gives credit."""
+        if address.consumers or address.key.startswith(RELAYED):
+            return True
+        targets: list[Any]
+        targets = self.nearest(address) if address.treatment == CLOSEST else list(address.targets.values())
+        found: cython.bint = False
+        for target in targets:
+            found = found or self.remote_link(target, annotations) is not None
+        return found
+
+    def nearest(self, address: Address) -> list[Any]:
+        """The targets of least cost."""
+        if address.nearest is None:
+            reachable = [t for t in address.targets.values() if t.node.neighbour() is not None]
+            least = min((t.node.cost for t in reachable), default=0)
+            address.nearest = [t for t in reachable if t.node.cost == least]
+        return address.nearest
+
+    def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[Any]:
+        """For multicast: local consumers, and one link to each neighbour that leads to remote ones.
+
+        Neighbours are those on the tree of the router where the message entered the mesh, except the connection it
+        `came_by`.
+        """
+        target: Target
+        neighbour: Node | None
+        if not address.targets:
+            return address.consumers
+        outs: list[Any] = list(address.consumers)
+        seen: list[Any] = []
+        for t in address.targets.values():
+            target = t
+            neighbour = target.node.neighbour()
+            if neighbour is None or neighbour.connection is came_by or neighbour.connection in seen:
+                continue
+            found = self.remote_link(target, annotations)
+            if found is not None:
+                seen.append(neighbour.connection)
+                outs.append(found)
+        return outs

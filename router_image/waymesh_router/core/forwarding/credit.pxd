@@ -1,0 +1,14 @@
+cimport cython
+from waymesh_amqp.connection cimport Connection
+from waymesh_router.core.forwarding.multicast cimport Multicast
+from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.link_routing.transfers cimport RoutedLinks
+from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
+
+@cython.final
+cdef class CreditEvents:
+    cdef RoutedLinks routed
+    cdef Multicast multicast
+    cdef PendingDeliveries pending
+    cpdef on_credit(self, RouterLink out)
+    cdef on_writable(self, Connection connection)

@@ -1,0 +1,54 @@
+"""Credit, window or room on an outgoing link: what waits for it goes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.link_routing.transfers import RoutedLinks
+from waymesh_router.core.model import RouterConnection, RouterLink
+
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.kinds import DATA
+else:
+    from waymesh_router.core.kinds import DATA
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+
+
+class CreditEvents:
+    """Dispatches on what can wait for a link: routed deliveries, copies of multicasts, pending deliveries."""
+
+    def __init__(self, routed: RoutedLinks, multicast: Multicast, pending: PendingDeliveries) -> None:
+        self.routed = routed
+        self.multicast = multicast
+        self.pending = pending
+
+    def on_credit(self, out: RouterLink) -> None:
+        """An outgoing link may have become ready."""
+        if out.partner is not None:
+            self.routed.pass_credit(out)
+            return
+        if out.queue is not None:
+            self.multicast.send_waiting(out)
+        if out.kind == DATA:
+            conn: RouterConnection = out.connection  # type: ignore[assignment]
+            if conn.waiting:
+                for address in list(conn.waiting):
+                    self.pending.drain(address)
+                    if address.pending is None:
+                        conn.waiting.pop(address, None)
+        elif out.address is not None and out.address.pending is not None:
+            self.pending.drain(out.address)
+        out.finish_drain()
+
+    def on_writable(self, connection: Connection) -> None:
+        """The output backlog of a connection has shrunk: all of its links may have become ready."""
+        for session in list(connection.sessions.values()):
+            for link in list(session.links):
+                if link is not None and link.is_sender and link.attached and link.credit > 0:
+                    self.on_credit(link)  # type: ignore[arg-type]

@@ -1,0 +1,34 @@
+cimport cython
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.counters cimport Counters
+from waymesh_router.core.delivery_sampling cimport DeliverySampling
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.later_frames cimport LaterFrames
+from waymesh_router.core.forwarding.message_address cimport MessageAddress
+from waymesh_router.core.forwarding.multicast cimport Multicast
+from waymesh_router.core.forwarding.own_messages cimport OwnMessages
+from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.forwarding.sections cimport Sections
+from waymesh_router.core.model cimport Address, RouterLink
+from waymesh_router.core.settlement.settlement cimport Settlement
+
+@cython.final
+cdef class Forwarder:
+    cdef MessageAddress message_address
+    cdef ConsumerChoice choice
+    cdef Multicast multicast
+    cdef PendingDeliveries pending
+    cdef OwnMessages own_messages
+    cdef LaterFrames later_frames
+    cdef Sections sections
+    cdef Settlement settlement
+    cdef Counters counters
+    cdef DeliverySampling sampling
+    cdef on_transfer(self, RouterLink lk, IncomingTransfer transfer)
+    cdef first_frame(self, RouterLink lk, IncomingTransfer transfer)
+    cdef to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
+    cdef no_address(self, RouterLink lk, Address stand_in, IncomingTransfer transfer)
+    cdef incomplete_head(self, RouterLink lk, IncomingTransfer transfer)
+    cdef more_head(self, RouterLink lk, IncomingTransfer transfer)

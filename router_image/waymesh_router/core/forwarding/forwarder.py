@@ -1,0 +1,198 @@
+"""The path of a message, from a transfer frame that arrives to the frames that leave.
+
+1. `Core.on_transfer` gets each frame; those of link routes go to `RoutedLinks`, all others come here.
+2. `Sections.scan` finds the message annotations, `MessageAddress` reads them and finds the address.
+3. `ConsumerChoice` picks a link that is ready (anycast), or all of them (`Multicast`).
+4. `send_scanned` writes the frame to that link; further frames follow it (`LaterFrames`). Where no consumer is ready,
+   the delivery waits in `PendingDeliveries` and is sent by `QueuedSender` when `CreditEvents` brings credit.
+5. `Settlement` returns the outcome to the sender. `Interruptions` settles deliveries whose sender or consumer is lost.
+
+Dispatch book 2.4.1, routing chapter "Message Settlement and Reliability".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_router.core.attaching import MANAGEMENT_REJECTED
+from waymesh_router.core.counters import Counters
+from waymesh_router.core.delivery_sampling import DeliverySampling
+from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.forwarding.choice import ConsumerChoice
+from waymesh_router.core.forwarding.later_frames import LaterFrames
+from waymesh_router.core.forwarding.message_address import MessageAddress
+from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.own_messages import OwnMessages
+from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.forwarding.sections import Sections
+from waymesh_router.core.model import Address, RouterLink
+from waymesh_router.core.settlement.outcomes import REJECTED, RELEASED
+from waymesh_router.core.settlement.settlement import Settlement
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.delivery import new_delivery
+    from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
+    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, MULTICAST, SETTLED_MODE
+else:
+    from waymesh_amqp.delivery import new_delivery
+    from waymesh_amqp.transfer import whole_transfer
+    from waymesh_router.core.forwarding.sending import send_scanned
+    from waymesh_router.core.kinds import DATA, ENDPOINT, MULTICAST, SETTLED_MODE
+
+if TYPE_CHECKING:
+    from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.transfer import IncomingTransfer
+
+MAX_HEAD_BYTES = 1 << 20
+"""Header and annotations must end within this many bytes."""
+
+
+class Forwarder:
+    """Forwards the first frame of each delivery; the others go the way of the first."""
+
+    def __init__(
+        self,
+        message_address: MessageAddress,
+        choice: ConsumerChoice,
+        multicast: Multicast,
+        pending: PendingDeliveries,
+        own_messages: OwnMessages,
+        later_frames: LaterFrames,
+    ) -> None:
+        self.message_address = message_address
+        self.choice = choice
+        self.multicast = multicast
+        self.pending = pending
+        self.own_messages = own_messages
+        self.later_frames = later_frames
+        self.sections: Sections = message_address.sections
+        self.settlement: Settlement = multicast.settlement
+        self.counters: Counters = self.settlement.counters
+        self.sampling: DeliverySampling = self.settlement.sampling
+
+    def on_transfer(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """A transfer frame on a link that is not routed."""
+        if transfer.first:
+            lk.discard = False
+            self.first_frame(lk, transfer)
+        elif lk.head is not None:
+            self.more_head(lk, transfer)
+        else:
+            self.later_frames.on_frame(lk, transfer)
+        if self.sampling.current is not None:
+            self.sampling.frame_handled(lk)
+
+    def first_frame(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """A delivery begins: find its address and hand it on."""
+        found: cython.int = self.sections.scan(transfer)
+        annotations: Annotations | None
+        if found != 2 and not (found == 1 and not transfer.more):
+            self.incomplete_head(lk, transfer)
+            return
+        if self.sections.head == self.sections.rest and lk.annotations is not None:
+            annotations = lk.annotations
+        else:
+            annotations = self.message_address.annotations_of(lk, transfer)
+            if annotations is None:
+                self.settlement.refuse(lk, transfer.more, REJECTED)
+                return
+        address: Address | None = lk.address
+        if address is None:
+            address = self.message_address.address_of(lk, annotations, transfer)
+            if address is None or not address.key:
+                self.no_address(lk, address, transfer)
+                return
+        if lk.kind == ENDPOINT:
+            self.counters.count_in(lk, address)
+            self.sampling.until_next -= 1
+            if self.sampling.until_next == 0:
+                annotations = self.sampling.take(lk, address, annotations, transfer)
+        elif annotations.sid != 0:
+            self.sampling.follow(lk, address, annotations, transfer)
+        if address.targets:
+            self.choice.priority = address.priority if address.priority >= 0 else self.sections.priority(transfer)
+        if address.subscriber is not None:
+            self.own_messages.begin(lk, address, annotations, transfer)
+        elif address.treatment <= MULTICAST:
+            self.multicast.forward(lk, address, annotations, transfer)
+        else:
+            self.to_one(lk, address, annotations, transfer)
+
+    def to_one(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
+        """Hand a delivery to one consumer of its address, now or later."""
+        out = self.choice.pick(address, annotations) if address.pending is None else None
+        if out is not None:
+            self.forward(lk, address, annotations, out, transfer)
+        elif self.choice.has_path(address, annotations):
+            self.pending.enqueue(lk, address, annotations, transfer)
+        elif address.fallback is not None and not lk.stored and address.fallback.direct():
+            self.pending.enqueue_at_fallback(lk, address.fallback, annotations, transfer)
+        else:
+            self.settlement.refuse(lk, transfer.more, RELEASED)
+
+    def forward(
+        self,
+        lk: RouterLink,
+        address: Address,
+        annotations: Annotations,
+        out: RouterLink,
+        transfer: IncomingTransfer,
+    ) -> None:
+        """Send the scanned first frame of a delivery to one consumer."""
+        settled: cython.bint = lk.transfer_settled or out.snd_settle_mode == SETTLED_MODE
+        d: Delivery | None = None
+        if not settled:
+            d = new_delivery()
+            d.link = lk
+            d.did = lk.transfer_id
+            if not self.settlement.track(lk, d):
+                return
+        oid: cython.uint = send_scanned(lk, out, settled, annotations, self.sections, transfer)
+        self.counters.count_out(lk, address, out)
+        if self.sampling.current is not None:
+            self.sampling.went_out(self.sampling.current, out)
+        if d is not None:
+            d.sent = not transfer.more
+            self.settlement.track_outgoing(d, out, oid, self.choice.picked)
+        if transfer.more:
+            lk.stream = out
+            lk.stream_delivery = d
+            out.feeder = lk
+            if out.backlog is not None:
+                lk.session.hold(out)
+        elif d is None:
+            self.settlement.forwarded_settled(lk)
+        elif lk.kind == DATA:
+            lk.give_back()
+
+    def no_address(self, lk: RouterLink, stand_in: Address | None, transfer: IncomingTransfer) -> None:
+        """A message's address is not known; `stand_in` says why, see `MessageAddress`."""
+        if stand_in is self.message_address.incomplete:
+            self.incomplete_head(lk, transfer)
+        elif stand_in is self.message_address.unreadable:
+            self.settlement.refuse(lk, transfer.more, REJECTED)
+        elif stand_in is self.message_address.forbidden:
+            self.settlement.refuse(lk, transfer.more, MANAGEMENT_REJECTED)
+        else:
+            self.settlement.refuse(lk, transfer.more, RELEASED)
+
+    def incomplete_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """The frame ends within the sections that are needed: keep it and wait for the next one."""
+        size: cython.Py_ssize_t = transfer.end - transfer.start
+        if not transfer.more or size > MAX_HEAD_BYTES:
+            self.settlement.refuse(lk, transfer.more, REJECTED)
+        else:
+            lk.head = bytearray(transfer.payload())
+            lk.head_due = size * 2
+
+    def more_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """More of an incomplete head. It is scanned again when it has doubled, to keep the work linear."""
+        head: bytearray = lk.head
+        head += transfer.payload()
+        if transfer.more and len(head) < lk.head_due:
+            return
+        lk.head = None
+        self.first_frame(lk, whole_transfer(bytes(head), transfer.more))

@@ -1,0 +1,20 @@
+cimport cython
+from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.forwarding.credit cimport CreditEvents
+from waymesh_router.core.forwarding.own_messages cimport OwnMessages
+from waymesh_router.core.forwarding.sending cimport QueuedSender
+from waymesh_router.core.model cimport Branch, Queued, RouterLink
+from waymesh_router.core.settlement.settlement cimport Settlement
+
+@cython.final
+cdef class LaterFrames:
+    cdef QueuedSender sender
+    cdef OwnMessages own_messages
+    cdef CreditEvents credit
+    cdef Settlement settlement
+    cdef on_frame(self, RouterLink lk, IncomingTransfer transfer)
+    cdef stream_ends(self, RouterLink lk, RouterLink out)
+    cdef feed(self, RouterLink lk, Queued q, IncomingTransfer transfer)
+    cdef branch_ends(self, Branch branch)
+    cdef queued_ends(self, RouterLink lk, Queued q, bint answered)

@@ -1,0 +1,123 @@
+"""The frames of a delivery after its first one: they go where that went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_router.core.forwarding.credit import CreditEvents
+from waymesh_router.core.forwarding.own_messages import OwnMessages
+from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.model import Branch, Queued, RouterLink
+from waymesh_router.core.settlement.settlement import Settlement
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.outgoing import send_more
+    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT
+else:
+    from waymesh_amqp.outgoing import send_more
+    from waymesh_router.core.kinds import DATA, ENDPOINT
+
+if TYPE_CHECKING:
+    from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.transfer import IncomingTransfer
+
+PART_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
+"""Bytes of an incomplete delivery that may wait before its session is held."""
+
+
+class LaterFrames:
+    """To one consumer (`stream`), to the record of a queued delivery (`queued`), or nowhere (`discard`)."""
+
+    def __init__(
+        self, sender: QueuedSender, own_messages: OwnMessages, credit: CreditEvents, settlement: Settlement
+    ) -> None:
+        self.sender = sender
+        self.own_messages = own_messages
+        self.credit = credit
+        self.settlement = settlement
+
+    def on_frame(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """A frame that does not begin a delivery."""
+        if lk.stream is not None:
+            out: RouterLink = lk.stream
+            send_more(out, transfer.more, transfer.data, transfer.start, transfer.end)
+            if not transfer.more:
+                self.stream_ends(lk, out)
+            elif out.backlog is not None or out.connection.backed_up():
+                lk.session.hold(out)
+        elif lk.queued is not None:
+            self.feed(lk, lk.queued, transfer)
+        elif not transfer.more:
+            lk.discard = False
+            lk.give_back()
+
+    def stream_ends(self, lk: RouterLink, out: RouterLink) -> None:
+        """The last frame of a delivery to one consumer went out."""
+        d: Delivery | None = lk.stream_delivery
+        lk.stream = None
+        lk.stream_delivery = None
+        out.feeder = None
+        if d is None:
+            self.settlement.forwarded_settled(lk)
+        else:
+            d.sent = True
+            if lk.kind == DATA or d.link is None:
+                lk.give_back()
+            if lk.transfer_settled:  # settled on a later frame: the sender wants no outcome. Spec: 2.7.5
+                self.settlement.sender_settled(d, b"")
+        if not out.busy:
+            self.credit.on_credit(out)
+
+    def feed(self, lk: RouterLink, q: Queued, transfer: IncomingTransfer) -> None:
+        """The next frame of a queued delivery: to consumers that have begun, and into the record for the others."""
+        answered: cython.bint = q.delivery is not None and q.delivery.link is None
+        q.complete = not transfer.more
+        q.size += transfer.end - transfer.start
+        branch: Branch
+        held: cython.bint = False
+        if q.branches is not None:
+            for e in q.branches:
+                branch = e
+                if branch.started and branch.out.feeder is lk:
+                    send_more(branch.out, transfer.more, transfer.data, transfer.start, transfer.end)
+                    if not transfer.more:
+                        self.branch_ends(branch)
+                    elif branch.out.backlog is not None or branch.out.connection.backed_up():
+                        lk.session.hold(branch.out)
+        if q.unstarted:
+            q.chunks.append(transfer.payload())
+            if q.address.subscriber is None:
+                self.sender.budget.take(q, transfer.end - transfer.start)
+            held = transfer.more and q.size > PART_LIMIT
+        if not transfer.more:
+            lk.queued = None
+            self.queued_ends(lk, q, answered)
+        elif held:
+            if q.address.subscriber is None:
+                lk.session.hold(lk)  # let the sender's window run out until a consumer is ready
+            else:
+                self.own_messages.limit(lk, q)
+
+    def branch_ends(self, branch: Branch) -> None:
+        """The last frame of a queued delivery went out to a consumer."""
+        branch.out.feeder = None
+        if branch.delivery is not None:
+            branch.delivery.sent = True
+        elif branch.queued.group is None and not branch.queued.settled:
+            self.sender.taken_settled(branch.queued)
+        if not branch.out.busy:
+            self.credit.on_credit(branch.out)
+
+    def queued_ends(self, lk: RouterLink, q: Queued, answered: cython.bint) -> None:
+        """The last frame of a queued delivery has come. `answered`: its sender had the outcome before."""
+        if q.address is not None and q.address.subscriber is not None:
+            self.own_messages.deliver(lk, q)
+            return
+        if q.delivery is not None:
+            if answered and lk.kind == ENDPOINT:
+                lk.give_back()
+            elif lk.transfer_settled:
+                self.settlement.sender_settled(q.delivery, b"")
+        self.sender.return_credit(q)

@@ -1,0 +1,21 @@
+cimport cython
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.addresses.table cimport AddressTable
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.sections cimport Sections
+from waymesh_router.core.model cimport Address, RouterLink
+
+@cython.final
+cdef class MessageAddress:
+    cdef str router_id
+    cdef Sections sections
+    cdef AddressTable addresses
+    cdef object relays
+    cdef dict cache
+    cdef Annotations plain_annotations
+    cdef Address incomplete
+    cdef Address unreadable
+    cdef Address forbidden
+    cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
+    cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)
+    cdef Address address_by_to(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer, Py_ssize_t at)

@@ -1,0 +1,116 @@
+"""The address of a message: from the link, the `to` annotation of another router, or the properties of the message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp.errors import DecodeError
+from waymesh_router.core.addresses.keys import names_management
+from waymesh_router.core.addresses.table import AddressTable
+from waymesh_router.core.forwarding.annotations import Annotations, local_annotations, read_annotations
+from waymesh_router.core.forwarding.sections import Sections
+from waymesh_router.core.model import Address, RouterLink
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.wire import Octets, same
+    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT
+else:
+    from waymesh_amqp.wire import Octets, same
+    from waymesh_router.core.kinds import CLOSEST, ENDPOINT
+
+if TYPE_CHECKING:
+    from waymesh_amqp.transfer import IncomingTransfer
+    from waymesh_router.core.link_routing.relays import Relays
+
+CACHE_LIMIT = 4096
+
+
+class MessageAddress:
+    """Reads annotations and addresses of scanned messages. What a link brought last is remembered on the link."""
+
+    def __init__(self, router_id: str, sections: Sections, addresses: AddressTable, relays: Relays) -> None:
+        self.router_id = router_id
+        self.sections = sections
+        self.addresses = addresses
+        self.relays = relays
+        self.cache: dict[bytes, Annotations] = {}
+        self.plain_annotations: Annotations = local_annotations(router_id, None)
+        self.incomplete = Address("", CLOSEST)  # stands for: more frames are needed
+        self.unreadable = Address("", CLOSEST)  # stands for: the message has no address that can be read
+        self.forbidden = Address("", CLOSEST)  # stands for: the sender may not send to this address
+
+    def annotations_of(self, lk: RouterLink, transfer: IncomingTransfer) -> Annotations | None:
+        """The annotations of the scanned message; None if they cannot be read."""
+        head: cython.Py_ssize_t = self.sections.head
+        rest: cython.Py_ssize_t = self.sections.rest
+        if lk.seen_annotations is not None and same(transfer.data, head, rest, lk.seen_section):
+            return lk.seen_annotations
+        data = bytes(transfer.data[head:rest])
+        trusted: cython.bint = lk.kind != ENDPOINT or not lk.strip
+        key = data if trusted and lk.annotations is None else None
+        a = self.cache.get(key) if key is not None else None
+        if a is None:
+            try:
+                a = read_annotations(data, self.router_id, trusted, lk.annotations) if data else self.plain_annotations
+            except DecodeError:
+                return None
+            if key is not None and not a.sid:
+                if len(self.cache) >= CACHE_LIMIT:
+                    self.cache.clear()
+                self.cache[key] = a
+        lk.seen_section = data
+        lk.seen_annotations = a
+        return a
+
+    def address_of(self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer) -> Address | None:
+        """The address of a scanned message on a link that has none; None where it is not known.
+
+        `incomplete`, `unreadable` and `forbidden` stand for the other cases without an address.
+        """
+        if annotations.to is None:
+            at: cython.Py_ssize_t = self.sections.find_to(transfer)
+            if at == -2 and transfer.more:
+                return self.incomplete
+            return self.unreadable if at < 0 else self.address_by_to(lk, annotations, transfer, at)
+        if lk.no_management and names_management(annotations.to):
+            return self.forbidden
+        known: Address | None = annotations.address
+        if known is None or known.dead:
+            known = self.addresses.lookup(annotations.to, annotations.phase)
+            annotations.address = known
+        return known
+
+    def address_by_to(
+        self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer, at: cython.Py_ssize_t
+    ) -> Address | None:
+        """Look up properties.to, whose encoded value is at `at`."""
+        b: Octets = transfer.data
+        size: cython.Py_ssize_t
+        body: cython.Py_ssize_t
+        if b[at] == 0xA1:
+            size = b[at + 1]
+            body = at + 2
+        elif b[at] == 0xB1:
+            size = b[at + 1] << 24 | b[at + 2] << 16 | b[at + 3] << 8 | b[at + 4]
+            body = at + 5
+        else:
+            return None
+        if lk.seen_address is not None and not lk.seen_address.dead and same(b, body, body + size, lk.seen_to):
+            return lk.seen_address
+        raw = bytes(b[body : body + size])
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return None
+        found: Address | None
+        if lk.no_management and names_management(text):
+            found = self.forbidden
+        else:
+            found = self.addresses.lookup(text, annotations.phase)
+        if found is None and lk.kind == ENDPOINT:
+            found = self.relays.address(lk, text)
+        lk.seen_to = raw
+        lk.seen_address = found
+        return found

@@ -1,0 +1,20 @@
+cimport cython
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.sending cimport QueuedSender
+from waymesh_router.core.forwarding.sections cimport Sections
+from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterLink
+from waymesh_router.core.settlement.settlement cimport Settlement
+
+@cython.final
+cdef class Multicast:
+    cdef ConsumerChoice choice
+    cdef QueuedSender sender
+    cdef Settlement settlement
+    cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef bint all_ready(self, list outs) except -1
+    cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
+    cpdef branch_out(self, Queued q, list outs)
+    cdef send_waiting(self, RouterLink out)
+    cdef drop_waiting(self, RouterLink out)

@@ -1,0 +1,134 @@
+"""A delivery for several consumers: each ready one gets its copy at once, the others when they give credit."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.forwarding.choice import ConsumerChoice
+from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.model import Address, Branch, Group, Queued, RouterLink
+from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
+from waymesh_router.core.settlement.settlement import Settlement
+
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
+    from cython.cimports.waymesh_router.core.kinds import DATA, SETTLED_MODE
+else:
+    from waymesh_router.core.forwarding.sending import send_scanned
+    from waymesh_router.core.kinds import DATA, SETTLED_MODE
+
+if TYPE_CHECKING:
+    from waymesh_amqp.transfer import IncomingTransfer
+    from waymesh_router.core.forwarding.sections import Sections
+
+
+class Multicast:
+    """Copies deliveries. The outcome of an unsettled one is composed of those of its copies, see `Settlement`."""
+
+    def __init__(self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement) -> None:
+        self.choice = choice
+        self.sender = sender
+        self.settlement = settlement
+
+    def forward(
+        self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
+    ) -> None:
+        """Send the scanned first frame of a delivery to all consumers of the address."""
+        outs = self.choice.all_links(address, annotations, lk.connection if lk.kind == DATA else None)
+        if not outs:
+            self.settlement.refuse(lk, transfer.more, RELEASED)
+        elif not transfer.more and lk.transfer_settled and self.all_ready(outs):
+            self.copy_to_all(lk, address, annotations, outs, transfer)
+        else:
+            self.branch_out(self.sender.new_queued(lk, address, annotations, transfer), outs)
+
+    def all_ready(self, outs: list[Any]) -> cython.bint:
+        """Whether a copy can go out on each of the links now."""
+        out: RouterLink
+        for e in outs:
+            out = e
+            if out.queue is not None or not out.ready() or out.session.remote_window < len(outs):
+                return False  # several of them may share a session, and so its window
+        return True
+
+    def copy_to_all(
+        self,
+        lk: RouterLink,
+        address: Address,
+        annotations: Annotations,
+        outs: list[Any],
+        transfer: IncomingTransfer,
+    ) -> None:
+        """A whole pre-settled message for consumers that are all ready: no record is needed."""
+        sections: Sections = self.sender.sections
+        out: RouterLink
+        for e in outs:
+            out = e
+            send_scanned(lk, out, True, annotations, sections, transfer)
+            self.settlement.counters.count_out(lk, address, out)
+            if self.settlement.sampling.current is not None:
+                self.settlement.sampling.went_out(self.settlement.sampling.current, out)
+        self.settlement.forwarded_settled(lk)
+
+    def branch_out(self, q: Queued, outs: list[Any]) -> None:
+        """One branch for each consumer: those that are ready start now, the others queue."""
+        lk: RouterLink | None = q.link
+        out: RouterLink
+        branch: Branch
+        if not q.settled and lk is not None:
+            if not self.sender.track_incoming(q, lk):
+                return
+            q.group = Group(lk, q.did)
+            q.group.delivery = q.delivery
+            q.delivery.group = q.group
+        q.branches = []
+        q.unstarted = len(outs)
+        for e in list(outs):
+            out = e
+            branch = Branch(q, out)
+            q.branches.append(branch)
+            if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
+                q.group.waiting += 1
+            if out.queue is None and out.ready():
+                self.sender.send(q, out, branch)
+            else:
+                if out.queue is None:
+                    out.queue = deque()
+                out.queue.append(branch)
+        if q.unstarted:
+            self.sender.budget.take(q, q.size)
+        if q.complete:
+            q.branches = None
+        if q.group is not None:
+            q.group.sealed = True
+            if q.group.waiting == 0:
+                self.settlement.group_done(q.group, q.group.state or ACCEPTED)
+
+    def send_waiting(self, out: RouterLink) -> None:
+        """The link has credit: send the copies that wait for it."""
+        branch: Branch
+        while out.queue is not None and out.ready():
+            branch = out.queue.popleft()
+            if not out.queue:
+                out.queue = None
+            self.sender.send(branch.queued, out, branch)
+
+    def drop_waiting(self, out: RouterLink) -> None:
+        """The link is gone: what waits for it never goes out."""
+        branch: Branch
+        queue = out.queue
+        out.queue = None
+        for e in queue or ():
+            branch = e
+            q: Queued = branch.queued
+            q.unstarted -= 1
+            if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
+                self.settlement.branch_done(q.group, RELEASED)
+            if q.unstarted == 0:
+                q.chunks.clear()
+                self.sender.all_started(q)
+                self.sender.return_credit(q)

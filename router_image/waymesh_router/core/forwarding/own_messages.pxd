@@ -1,0 +1,23 @@
+cimport cython
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.addresses.table cimport AddressTable
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.multicast cimport Multicast
+from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.forwarding.sections cimport Sections
+from waymesh_router.core.forwarding.sending cimport QueuedSender
+from waymesh_router.core.model cimport Address, Queued, RouterLink
+from waymesh_router.core.settlement.settlement cimport Settlement
+
+@cython.final
+cdef class OwnMessages:
+    cdef AddressTable addresses
+    cdef QueuedSender sender
+    cdef Multicast multicast
+    cdef PendingDeliveries pending
+    cdef Settlement settlement
+    cdef readonly Annotations annotations
+    cdef readonly Annotations unannotated
+    cdef begin(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef deliver(self, RouterLink lk, Queued q)
+    cdef limit(self, RouterLink lk, Queued q)

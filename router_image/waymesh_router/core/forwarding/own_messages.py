@@ -1,0 +1,115 @@
+"""Messages to the router itself (management, control messages of the mesh), and those that it sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_router.core.addresses.table import AddressTable
+from waymesh_router.core.forwarding.annotations import Annotations, local_annotations, transit_section
+from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.forwarding.sections import Sections
+from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.model import Address, Queued, RouterLink
+from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
+from waymesh_router.core.settlement.settlement import Settlement
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_router.core.kinds import DEFAULT_PRIORITY, MULTICAST
+else:
+    from waymesh_amqp.transfer import whole_transfer
+    from waymesh_router.core.kinds import DEFAULT_PRIORITY, MULTICAST
+
+if TYPE_CHECKING:
+    from waymesh_amqp.transfer import IncomingTransfer
+
+MAX_OWN_MESSAGE_BYTES = 1 << 24
+"""Largest message that the router itself takes (management requests)."""
+
+
+class OwnMessages:
+    """Addresses with a `subscriber`: whole messages are accepted at once and handed over."""
+
+    def __init__(
+        self,
+        router_id: str,
+        addresses: AddressTable,
+        sender: QueuedSender,
+        multicast: Multicast,
+        pending: PendingDeliveries,
+        settlement: Settlement,
+    ) -> None:
+        self.addresses = addresses
+        self.sender = sender
+        self.multicast = multicast
+        self.pending = pending
+        self.settlement = settlement
+        self.annotations: Annotations = local_annotations(router_id, None)
+        self.unannotated = Annotations(router_id)  # for messages that are sent as they are
+
+    # ---- coming in
+    def begin(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
+        """The scanned first frame of a message for the router."""
+        q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
+        q.unstarted = 1
+        if q.complete:
+            self.deliver(lk, q)
+
+    def deliver(self, lk: RouterLink, q: Queued) -> None:
+        """The message is whole: accept it and hand it over."""
+        message = q.head + transit_section(q.annotations) + q.payload()
+        subscriber = q.address.subscriber
+        if lk.transfer_settled:
+            self.settlement.counters.count_presettled(lk)
+        else:
+            self.settlement.counters.count_outcome(lk, ACCEPTED)
+            lk.session.settle(q.did, ACCEPTED)
+        lk.give_back()
+        if subscriber is not None:
+            subscriber(message, lk)
+
+    def limit(self, lk: RouterLink, q: Queued) -> None:
+        """Release a message that has become too large, and ignore the rest of it."""
+        if q.size > MAX_OWN_MESSAGE_BYTES:
+            lk.queued = None
+            self.settlement.refuse(lk, True, RELEASED)
+
+    # ---- going out
+    def send(self, to: str, message: bytes) -> bool:
+        """Send a message to an address text. False where the address is unknown or has no consumer."""
+        address = self.addresses.lookup(to, "0")
+        return address is not None and self.send_to(address, message)
+
+    def send_to(self, address: Address, message: bytes) -> bool:
+        """Send a whole pre-settled message. False where nobody can take it now or later."""
+        sections: Sections = self.sender.sections
+        sections.scan(whole_transfer(message, False))
+        self.sender.choice.priority = DEFAULT_PRIORITY
+        q: Queued = Queued(None, self.annotations)
+        q.address = address
+        q.priority = DEFAULT_PRIORITY
+        q.head = message[: sections.head]
+        q.chunks.append(message[sections.rest :])
+        q.size = len(message)
+        if address.treatment <= MULTICAST:
+            outs = self.sender.choice.all_links(address, self.annotations, None)
+            if outs:
+                self.multicast.branch_out(q, outs)
+            return bool(outs)
+        if not address.reachable():
+            return False
+        q.unstarted = 1
+        self.pending.wait(address, q)
+        self.pending.drain(address)
+        return True
+
+    def send_on(self, out: RouterLink, address: Address, message: bytes) -> None:
+        """Send a whole message, annotations included, on one given link."""
+        q: Queued = Queued(None, self.unannotated)
+        q.address = address
+        q.chunks.append(message)
+        q.size = len(message)
+        self.multicast.branch_out(q, [out])

@@ -1,0 +1,27 @@
+cimport cython
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.counters cimport Counters
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.sending cimport QueuedSender
+from waymesh_router.core.model cimport Address, Queued, RouterLink
+from waymesh_router.core.settlement.settlement cimport Settlement
+
+@cython.final
+cdef class PendingDeliveries:
+    cdef str router_id
+    cdef ConsumerChoice choice
+    cdef QueuedSender sender
+    cdef Settlement settlement
+    cdef Counters counters
+    cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef enqueue_at_fallback(self, RouterLink lk, Address fallback, Annotations annotations, IncomingTransfer transfer)
+    cdef wait(self, Address address, Queued q)
+    cpdef await_credit(self, Address address)
+    cpdef drain(self, Address address)
+    cdef redirect(self, Queued q, Address fallback)
+    cpdef release(self, Queued q)
+    cpdef release_all(self, Address address)
+    cpdef refuse_all(self, Address address, bytes state)
+    cpdef release_from(self, RouterLink lk)
+    cdef withdraw(self, Queued q)

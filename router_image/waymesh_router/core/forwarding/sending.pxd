@@ -1,0 +1,30 @@
+cimport cython
+from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.transfer cimport IncomingTransfer
+from waymesh_router.core.delivery_sampling cimport DeliverySampling
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.budget cimport Budget
+from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.sections cimport Sections
+from waymesh_router.core.model cimport Address, Branch, Queued, RouterLink
+from waymesh_router.core.settlement.settlement cimport Settlement
+
+@cython.final
+cdef class QueuedSender:
+    cdef Sections sections
+    cdef ConsumerChoice choice
+    cdef Settlement settlement
+    cdef Budget budget
+    cdef DeliverySampling sampling
+    cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef bint track_incoming(self, Queued q, RouterLink lk) except -1
+    cdef send(self, Queued q, RouterLink out, Branch branch)
+    cdef send_parts(self, Queued q, RouterLink out, Py_ssize_t parts)
+    cdef track_outgoing(self, Queued q, RouterLink out, unsigned int oid, Branch branch)
+    cdef all_started(self, Queued q)
+    cdef taken_settled(self, Queued q)
+    cdef return_credit(self, Queued q)
+    cdef end_sample(self, Queued q, str outcome)
+
+cdef bytes outgoing_annotations(RouterLink out, Annotations annotations)
+cdef unsigned int send_scanned(RouterLink lk, RouterLink out, bint settled, Annotations annotations, Sections sections, IncomingTransfer transfer) except? 0xffffffff

@@ -1,0 +1,17 @@
+cdef enum:
+    ENDPOINT = 0
+    CONTROL = 1
+    DATA = 2
+    ROUTED = 3
+
+    FLOOD = 0
+    MULTICAST = 1
+    CLOSEST = 2
+    BALANCED = 3
+    LINK_BALANCED = 4
+    UNAVAILABLE = 5
+
+    DEFAULT_PRIORITY = 4
+    PRIORITIES = 10
+
+    SETTLED_MODE = 1

@@ -1,0 +1,27 @@
+"""Kinds of links and treatments of addresses. Compiled modules take the same numbers from kinds.pxd."""
+
+from __future__ import annotations
+
+# Link kinds
+ENDPOINT = 0
+CONTROL = 1
+DATA = 2
+ROUTED = 3
+
+# Treatments, as they travel in MAU hints. Source: inter-router.md
+FLOOD = 0
+MULTICAST = 1
+CLOSEST = 2
+BALANCED = 3
+LINK_BALANCED = 4
+UNAVAILABLE = 5
+
+TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, "unavailable": UNAVAILABLE}
+DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced"}
+DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
+
+DEFAULT_PRIORITY = 4
+PRIORITIES = 10
+
+SETTLED_MODE = 1
+"""snd-settle-mode of a link whose deliveries are all settled by the sender. Spec: 2.8.2."""

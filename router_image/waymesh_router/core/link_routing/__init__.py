@@ -1,0 +1,1 @@
+"""Link routes: attaches and transfers that are passed on to a container."""

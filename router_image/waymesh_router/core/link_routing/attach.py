@@ -1,0 +1,233 @@
+"""Attaches that are passed on, hop by hop, to a container, and what comes back for them.
+
+Routing chapter "Configuring Link Routing", inter-router.md "Link routes across routers".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
+from waymesh_amqp.performatives import Attach, ErrorInfo
+from waymesh_router.core.addresses.patterns import split_words
+from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.kinds import ROUTED
+from waymesh_router.core.link_routing import names, no_local, rewriting
+from waymesh_router.core.link_routing.candidates import RouteCandidate, UpstreamLink
+from waymesh_router.core.link_routing.routes import LinkRoute
+from waymesh_router.core.link_routing.sessions import MirrorSessions
+from waymesh_router.core.links.mesh_links import INTER_ROUTER
+
+if TYPE_CHECKING:
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.link_routing.routes import LinkRoutes
+    from waymesh_router.core.links.registry import LinkRegistry
+    from waymesh_router.core.model import RouterConnection, RouterLink, Target
+    from waymesh_router.core.settlement.interruptions import Interruptions
+
+NO_ROUTE = "qd:no-route-to-dest"
+NO_ROUTE_TEXT = "No route to the destination node"
+LINK_LOST = "qd:routed-link-lost"
+LINK_LOST_TEXT = "Connectivity to the peer container was lost"
+ANSWER_S = 5.0
+"""How long a client waits at most for the answer to its detach, end or close, which is the container's. What the client
+does next, perhaps through another router, is to find a container that knows of its end."""
+
+
+class RoutedAttaches:
+    """Passes on attaches of peers: a link of ours, its partner, leads to the next hop."""
+
+    def __init__(
+        self,
+        context: Context,
+        addresses: AddressTable,
+        links: LinkRegistry,
+        link_routes: LinkRoutes,
+        interruptions: Interruptions,
+    ) -> None:
+        self.resumable = True  # whether links are routed whose terminus outlives the connection
+        self._context = context
+        self._addresses = addresses
+        self._links = links
+        self._link_routes = link_routes
+        self._interruptions = interruptions
+        self._loads: dict[int, int] = {}  # links passed on, by id of the connection
+        self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
+        self._mirrors = MirrorSessions()
+        self._owing: deque[tuple[float, RouterLink]] = deque()  # detached links to answer, and by when
+
+    def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
+        """Pass on an attach; False where no link route is meant. Raises Refusal."""
+        candidates, told = self._candidates_for(conn, lk, attach)
+        taken = no_local.asked(attach) if conn.role != INTER_ROUTER else {}
+        if taken:
+            attach = no_local.without(attach, taken)
+        if candidates is None:
+            if conn.role == INTER_ROUTER:
+                raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
+            return False
+        if not self.resumable and rewriting.outlives_connection(attach):
+            raise Refusal(NOT_ALLOWED, "this router routes no links whose terminus outlives the connection")
+        refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
+        for candidate in candidates:
+            try:
+                self._open_upstream(candidate, lk, attach, told if candidate.conn.role == INTER_ROUTER else None)
+            except AmqpError as e:
+                too_long = e.condition == FRAME_SIZE_TOO_SMALL
+                refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
+            else:
+                if conn.role != INTER_ROUTER:
+                    no_local.passed_on(conn, lk, taken)
+                return True
+        raise refusal
+
+    def _candidates_for(
+        self, conn: RouterConnection, lk: RouterLink, attach: Attach
+    ) -> tuple[Iterable[RouteCandidate] | None, str | None]:
+        """Where an attach may go, None where nowhere; and the address that routes it where it has none itself."""
+        text = rewriting.route_address(attach)
+        if text is None:
+            return None, None
+        told = rewriting.told_address(attach) if conn.role == INTER_ROUTER else conn.route_address
+        temporary = rewriting.is_temporary(attach)
+        further = told if temporary else None  # it may be gone at the next router, while this one still knows it
+        if text in self._made:
+            maker, _ = self._made[text]
+            there: RouterConnection = maker.connection  # type: ignore[assignment]
+            return [RouteCandidate(there, None if maker.route is None else maker.route.entity)], further
+        routes = self._addresses.link_routes
+        keys = routes.match(text, attach.role) if text or not told else None
+        if keys is not None:
+            return self._candidates(conn, lk, keys), further
+        if told and (temporary or text in ("", rewriting.COORDINATOR)):
+            return self._candidates(conn, lk, routes.match(told, attach.role) or []), told
+        # of a transaction everything goes where its coordinator is
+        coordinators = self._mirrors.connections(lk.session) if not text else {}
+        return [RouteCandidate(conn, None) for conn in coordinators.values()] or None, None
+
+    def tick(self) -> None:
+        """To be called several times a second."""
+        self._mirrors.tidy()
+        while self._owing and (self._owing[0][0] <= self._context.now or not self._owing[0][1].owing):
+            self._owing.popleft()[1].answer_now()
+
+    def _candidates(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
+        """Where it may go, best first: containers of this router, those with the fewest links first, then others."""
+        used = self._mirrors.connections(lk.session)
+        local: dict[int, RouteCandidate] = {}
+        for key in keys:
+            for entity, there in self._link_routes.serving(key):
+                if not there.over and there is not conn:
+                    local.setdefault(there.id, RouteCandidate(there, entity, key))
+        # all links of a transaction belong to the connection to which its coordinator went
+        yield from sorted(local.values(), key=lambda w: (w.conn.id not in used, self._loads.get(w.conn.id, 0)))
+        remote: dict[int, tuple[int, RouterConnection, str]] = {}
+        for key in keys:
+            address = self._addresses.by_key.get(key)
+            targets: Iterable[Target] = () if address is None else address.targets.values()
+            for target in targets:
+                neighbour = target.node.neighbour()
+                if neighbour is not None and neighbour.connection is not conn:
+                    there = neighbour.connection
+                    cost = min(target.node.cost, remote.get(there.id, (target.node.cost,))[0])
+                    remote[there.id] = (cost, there, key)
+        found = remote.values()
+        for _, there, key in sorted(found, key=lambda f: (f[1].id not in used, f[0], self._loads.get(f[1].id, 0))):
+            yield RouteCandidate(there, None, key)
+
+    def _open_upstream(self, candidate: RouteCandidate, lk: RouterLink, attach: Attach, told: str | None) -> None:
+        """Attach a link of ours in place of the peer's. Raises AmqpError."""
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        coordinator = attach.target is not None and attach.target.kind == "coordinator"
+        session = self._mirrors.session(lk.session, candidate.conn)
+        name = names.upstream_name(conn, candidate.conn, attach, self._context.router_id)
+        upstream = self._links.open_link(session, rewriting.upstream_attach(attach, name, candidate.entity, told))
+        self._mirrors.link_opened(lk.session, session, coordinator)
+        self._loads[candidate.conn.id] = self._loads.get(candidate.conn.id, 0) + 1
+        terminus = attach.source if attach.role else attach.target
+        upstream.route = UpstreamLink(candidate.entity, candidate.key, terminus is not None and terminus.dynamic)
+        if candidate.entity is not None:
+            candidate.entity.links += 1
+        for one, other in ((lk, upstream), (upstream, lk)):
+            one.kind = ROUTED
+            one.passing = True
+            one.partner = other
+
+    def candidates(self, lk: RouterLink, attach: Attach) -> Iterable[RouteCandidate]:
+        """Where a link of the router itself may go for what an anonymous sender sends, best first."""
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        keys = self._addresses.link_routes.match(rewriting.route_address(attach) or "", False)
+        return () if keys is None else self._candidates(conn, lk, keys)
+
+    def answered(self, upstream: RouterLink, attach: Attach) -> None:
+        """The next hop answered our attach: so do we."""
+        lk = upstream.partner
+        if lk is None:
+            return
+        entity = None if upstream.route is None else upstream.route.entity
+        answer = rewriting.backward_attach(attach, lk.name, entity)
+        answer.handle = lk.handle
+        if lk.is_sender:
+            answer.initial_delivery_count = lk.delivery_count
+        if upstream.route is not None and upstream.route.dynamic:
+            self._node_made(upstream, rewriting.made_address(answer))
+        if upstream.route is not None and upstream.route.taken:
+            no_local.give_back(answer, upstream.route.taken)
+        lk.send_attach(answer)
+        if lk.attached:
+            self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)
+
+    def lost(self, lk: RouterLink, error: ErrorInfo | None) -> None:
+        """One of two links is gone: so is the other, for the same reason."""
+        other = lk.partner
+        self._interruptions.routed_link_lost(lk)
+        if lk.route is not None:
+            self._node_gone(lk)
+            there = lk.connection.id  # type: ignore[attr-defined]
+            self._loads[there] = self._loads.get(there, 1) - 1
+            if not self._loads[there]:
+                del self._loads[there]
+            self._mirrors.link_gone(lk.session)
+            if lk.route.entity is not None:
+                lk.route.entity.links -= 1
+        if other is None:
+            return
+        closed = lk.closed
+        if lk.connection.over or not lk.session.mapped:
+            closed = other.route is None  # what a container keeps for the client outlives the client's connection
+            if not closed:
+                error = None
+            elif error is None or lk.connection.over:
+                error = ErrorInfo(LINK_LOST, LINK_LOST_TEXT)
+        if other.state == "ATTACH_RCVD":
+            other.send_attach(other.bare_answer())
+            closed = True
+        other.detach_with(error, closed)
+        if other.route is not None and lk.answer_after(other):
+            self._owing.append((self._context.now + ANSWER_S, lk))
+
+    # ---- nodes that containers made for dynamic termini
+    def _node_made(self, upstream: RouterLink, address: str) -> None:
+        """Links to the node go the way of the link that it was made for, as long as that is there.
+
+        The router at the container tells the mesh, unless the address is one that is routed anyway.
+        """
+        if not address or address in self._made or any(word in ("*", "#") for word in split_words(address)):
+            return
+        entity: LinkRoute | None = None
+        there: RouterConnection = upstream.connection  # type: ignore[assignment]
+        upstream.route.made = address
+        if there.role != INTER_ROUTER and not self._addresses.link_routes.match_both(address):
+            entity = LinkRoute({"direction": "both", "prefix": address})
+            entity.place = ("id", str(there.id))
+            self._link_routes.place(entity)
+        self._made[address] = upstream, entity
+
+    def _node_gone(self, upstream: RouterLink) -> None:
+        """The link is gone, and with it the node."""
+        _, entity = self._made.pop(upstream.route.made, (None, None)) if upstream.route.made else (None, None)
+        if entity is not None:
+            self._link_routes.displace(entity)

@@ -1,0 +1,78 @@
+"""Names of routed links on their way to the container.
+
+To a container all clients behind a router are one peer, so that what tells them apart has to be in the names of their
+links: the client's container-id. It is always the same for a client, so that durable subscriptions are found again.
+See docs/decisions/0011.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.model import RouterConnection
+
+GLOBAL = "global"
+"""Capability of a source: the subscription belongs to no client."""
+SHARED = "shared"
+"""Capability of a source: several links read one subscription. Containers take its name up to the first bar."""
+
+
+def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: Attach, router_id: str) -> str:
+    """The name of a link that `conn` attached, on the connection on which it is passed on. Spec: 2.6.1.
+
+    The first router puts the client into it, the last one itself where others share its container-id; the others keep
+    it as long as nobody else has it.
+    """
+    name = attach.name
+    if conn.role != "inter-router":
+        name = client_name(name, "" if conn.remote is None else conn.remote.container_id, attach)
+    if upstream.role != "inter-router" and upstream.settings.container_id != router_id:
+        name = router_name(name, router_id, attach)
+    is_sender = not attach.role
+    holder = upstream.names.get((name, is_sender))
+    if holder is None:
+        return name
+    shared = _is(attach, SHARED)
+    if _lasting(attach) and not shared:
+        holder.detach_with(None, False)  # the client is back before its old connection was found dead
+        if (name, is_sender) not in upstream.names:
+            return name
+    head = f"{name}|#" if shared and "|" not in name else f"{name}#"
+    number = 2
+    while (f"{head}{number}", is_sender) in upstream.names:
+        number += 1
+    return f"{head}{number}"
+
+
+def client_name(name: str, container: str, attach: Attach) -> str:
+    """The name of a client's link with the client in it, unless what it reads is everybody's."""
+    if _is(attach, GLOBAL):
+        return name
+    return f"{container.replace('|', '_')}.{name}"
+
+
+def router_name(name: str, router_id: str, attach: Attach) -> str:
+    """The name with the last router in it, for a container that knows several routers under one container-id.
+
+    The names of durable subscriptions stay: they are the same through any of these routers.
+    """
+    if _is(attach, GLOBAL):
+        head, _, rest = name.partition("|")
+        return f"{head}|{router_id}|{rest}"
+    if _lasting(attach):
+        return name
+    return f"{name}@{router_id}" if "|" in name or not _is(attach, SHARED) else f"{name}|{router_id}"
+
+
+def _is(attach: Attach, capability: str) -> bool:
+    """Whether a receiver's subscription is of a kind. One that is only looked up has no source. Spec: 2.6.3."""
+    named = attach.desired_capabilities if attach.source is None else attach.source.capabilities
+    return attach.role and capability in (str(c) for c in named or ())
+
+
+def _lasting(attach: Attach) -> bool:
+    """Whether the container keeps what the receiver reads while it is away. Spec: 3.5.3."""
+    source = attach.source
+    return attach.role and (source is None or bool(source.durable) or source.expiry_policy == "never")

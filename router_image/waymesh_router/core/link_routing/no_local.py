@@ -1,0 +1,97 @@
+"""Receivers of link routes that do not want what their own client sends: the no-local filter of JMS.
+
+To a container all clients behind a router are one peer, so that it would keep back what any of them sends. So the
+client's router keeps the filter to itself and does what it says: what such a client sends bears its container-id as an
+annotation of the routers, and what bears that is accepted in place of the receiver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from waymesh_amqp.codec_values import Described
+from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.transfer import whole_transfer
+from waymesh_amqp.types import Symbol, encode
+from waymesh_router.core.forwarding.annotations import PREFIX, section, split_map
+from waymesh_router.core.forwarding.sections import Sections
+from waymesh_router.core.kinds import ROUTED
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.model import RouterConnection, RouterLink
+
+CLIENT = Symbol(PREFIX + "client")
+"""Annotation: container-id of the client that sent the message."""
+_FILTERS = ("apache.org:no-local-filter:list", 0x0000_468C_0000_0003)
+_ENDED, _FOUND = 1, 2  # what a scan says; compiled modules do not show their constants
+_sections = Sections()
+
+
+def asked(attach: Attach) -> dict[Any, Any]:
+    """The no-local filters of a receiver's attach, by their names."""
+    source = attach.source if attach.role else None
+    filters = {} if source is None else source.filter or {}
+    return {name: f for name, f in filters.items() if isinstance(f, Described) and f.descriptor in _FILTERS}
+
+
+def without(attach: Attach, taken: dict[Any, Any]) -> Attach:
+    """The attach without these filters."""
+    assert attach.source is not None
+    left = {name: value for name, value in (attach.source.filter or {}).items() if name not in taken}
+    return replace(attach, source=replace(attach.source, filter=left or None))
+
+
+def give_back(answer: Attach, taken: dict[Any, Any]) -> None:
+    """Say in the answer that the filters are in effect. Spec: 3.5.3."""
+    if answer.source is not None:
+        answer.source = replace(answer.source, filter={**(answer.source.filter or {}), **taken})
+
+
+def passed_on(conn: RouterConnection, lk: RouterLink, taken: dict[Any, Any]) -> None:
+    """A client's link was passed on, `taken` kept back from it: from now on tell apart what the client itself sends."""
+    client = "" if conn.remote is None else str(conn.remote.container_id)
+    if taken:
+        lk.partner.route.taken = taken
+        lk.client = client
+        conn.no_local = True
+        for session in conn.sessions.values():
+            for other in session.links:
+                if other is not None and other.kind == ROUTED and not other.is_sender:  # type: ignore[attr-defined]
+                    other.client = client  # type: ignore[attr-defined]
+    elif conn.no_local and not lk.is_sender:
+        lk.client = client
+
+
+def marked(data: bytes, more: bool, client: str) -> bytes:
+    """A message's first frame with the client's container-id in its annotations.
+
+    As it is where the annotations do not end in this frame, or are none.
+    """
+    found = _sections.scan(whole_transfer(data, False))
+    if found != _FOUND and (more or found != _ENDED):
+        return data
+    try:
+        pairs = _pairs(data)
+    except DecodeError:
+        return data
+    ours = encode(CLIENT) + encode(client)
+    annotations = section(b"".join(pair for _, _, pair in pairs) + ours, len(pairs) + 1)
+    return data[: _sections.head] + annotations + data[_sections.rest :]
+
+
+def is_from(data: bytes, client: str) -> bool:
+    """Whether a message's first frame has the client's container-id in its annotations."""
+    _sections.scan(whole_transfer(data, False))
+    try:
+        return any(key == CLIENT and value == client for key, value, _ in _pairs(data))
+    except DecodeError:
+        return False
+
+
+def _pairs(data: bytes) -> list[tuple[object, object, bytes]]:
+    """The message-annotations that the scan found. Raises DecodeError."""
+    if _sections.head == _sections.rest:
+        return []
+    return split_map(data, _sections.head + (3 if data[_sections.head + 1] == 0x53 else 10))[0]

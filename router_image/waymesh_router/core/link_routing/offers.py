@@ -1,0 +1,70 @@
+"""What containers offer in their opens, for clients that reach them by link routes: capabilities, and names of nodes.
+
+JMS clients look there before they use shared subscriptions, delayed delivery or anonymous producers. Routers tell each
+other with the addresses of link routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.types import Symbol
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Open
+    from waymesh_amqp.settings import ConnectionSettings
+
+NAMING = ("queue-prefix", "topic-prefix")
+"""Properties of a container's open that its clients go by; the others are about the container itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerCapabilities:
+    """Capabilities of a container, and those of the properties NAMING that it has."""
+
+    capabilities: tuple[str, ...] = ()
+    naming: Mapping[str, str] = field(default_factory=dict)
+
+    def as_map(self) -> dict[str, object]:
+        """For another router."""
+        return {"capabilities": list(self.capabilities), "naming": dict(self.naming)}
+
+
+def capabilities_of(opened: Open) -> ContainerCapabilities:
+    """The offer of a container's open."""
+    properties = opened.properties if isinstance(opened.properties, dict) else {}
+    return _offer(opened.offered_capabilities or (), properties)
+
+
+def read_offer(told: Mapping[str, object]) -> ContainerCapabilities:
+    """The offer that another router told; what makes no sense is left out."""
+    capabilities, naming = told.get("capabilities"), told.get("naming")
+    texts = capabilities if isinstance(capabilities, list | tuple) else ()
+    return _offer([text for text in texts if isinstance(text, str)], naming if isinstance(naming, Mapping) else {})
+
+
+def _offer(capabilities: Iterable[str], properties: Mapping[str, object]) -> ContainerCapabilities:
+    naming = {name: str(properties[name]) for name in NAMING if isinstance(properties.get(name), str)}
+    return ContainerCapabilities(tuple(str(c) for c in capabilities), naming)
+
+
+def common_capabilities(offers: list[ContainerCapabilities]) -> ContainerCapabilities | None:
+    """What all of several containers offer; None where there is none."""
+    if not offers:
+        return None
+    first, *others = offers
+    capabilities = tuple(c for c in first.capabilities if all(c in other.capabilities for other in others))
+    naming = {k: v for k, v in first.naming.items() if all(other.naming.get(k) == v for other in others)}
+    return ContainerCapabilities(capabilities, naming)
+
+
+def pass_on(settings: ConnectionSettings, own: Iterable[str], offer: ContainerCapabilities | None) -> None:
+    """Add to a client's open what its listener configures, and what the containers offer to which that leads."""
+    offer = offer or ContainerCapabilities()
+    for name, value in offer.naming.items():
+        settings.properties.setdefault(Symbol(name), value)
+    for capability in (*own, *offer.capabilities):
+        if capability not in settings.offered_capabilities:
+            settings.offered_capabilities.append(Symbol(capability))

@@ -1,0 +1,127 @@
+"""Messages of anonymous senders whose address is link-routed: the router attaches a link of its own for each address.
+
+A sender that names its address in each message has no attach that could be passed on. Routing chapter "Configuring Link
+Routing" and the ANONYMOUS-RELAY capability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.codec_encode import encode
+from waymesh_amqp.errors import AmqpError
+from waymesh_amqp.outcomes import rejected
+from waymesh_amqp.performatives import Attach, Terminus
+from waymesh_router.core.addresses.keys import RELAYED, bare_address
+from waymesh_router.core.containers.autolinks import OUTCOMES
+from waymesh_router.core.link_routing import rewriting
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import ErrorInfo
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.containers.registry import Containers
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.forwarding.pending import PendingDeliveries
+    from waymesh_router.core.link_routing.attach import RoutedAttaches
+    from waymesh_router.core.links.registry import LinkRegistry
+    from waymesh_router.core.model import Address, RouterLink
+
+IDLE_S = 60.0
+"""A link without messages for so long is detached."""
+
+
+@dataclass(slots=True)
+class Relay:
+    """A link to a container, its address, and how many messages had come for that when it was last looked at."""
+
+    link: RouterLink
+    address: Address
+    seen: int
+    since: float
+
+
+class Relays:
+    """The links of a router that take messages of anonymous senders, by link id."""
+
+    def __init__(
+        self,
+        context: Context,
+        addresses: AddressTable,
+        pending: PendingDeliveries,
+        links: LinkRegistry,
+        containers: Containers,
+        attaches: RoutedAttaches,
+    ) -> None:
+        self._context = context
+        self._addresses = addresses
+        self._pending = pending
+        self._links = links
+        self._containers = containers
+        self._attaches = attaches
+        self._relays: dict[int, Relay] = {}
+
+    def address(self, lk: RouterLink, text: str) -> Address | None:
+        """Where messages for a link-routed address go, attached now if it is the first one; None if it is not routed.
+
+        Deliveries wait there until the container has answered.
+        """
+        text = bare_address(text)
+        known = self._addresses.by_key.get(RELAYED + text)
+        if known is not None:
+            return known
+        terms = Attach(
+            name=f"{self._context.router_id}.relay.{self._links.next_id}",
+            handle=0,
+            role=False,
+            snd_settle_mode=2,
+            rcv_settle_mode=0,
+            source=Terminus("source", outcomes=OUTCOMES),
+            target=Terminus("target", address=text),
+        )
+        link = self._open(lk, terms)
+        if link is None:
+            return None
+        address = self._addresses.get(RELAYED + text)
+        self._relays[link.id] = Relay(link, address, 0, self._context.now)
+        return address
+
+    def _open(self, lk: RouterLink, attach: Attach) -> RouterLink | None:
+        """Attach a link of the router itself; None where no link route leads there, or nobody takes the link."""
+        for candidate in self._attaches.candidates(lk, attach):
+            try:
+                session = self._containers.session(candidate.conn, False)
+                terms = rewriting.upstream_attach(attach, attach.name, candidate.entity, None)
+                return self._links.open_link(session, terms)
+            except AmqpError as e:
+                text = f"link for anonymous senders to {rewriting.route_address(attach)}: {e.description}"
+                self._context.log("ROUTER_CORE", "warning", text)
+        return None
+
+    def attached(self, link: RouterLink, answer: Attach) -> None:
+        """The container answered. An attach without a target is followed by a detach that says why."""
+        relay = self._relays.get(link.id)
+        if relay is None or answer.target is None:
+            return
+        link.address = relay.address
+        link.strip = link.connection.strip_out  # type: ignore[attr-defined]
+        relay.address.consumers.append(link)
+        self._addresses.refresh(relay.address)
+
+    def lost(self, link: RouterLink, error: ErrorInfo | None) -> None:
+        """The link is gone: what waits for it goes back, refused where the container said why."""
+        relay = self._relays.pop(link.id, None)
+        if relay is None:
+            return
+        if error is not None and not link.connection.over and relay.address.pending is not None:
+            self._pending.refuse_all(relay.address, encode(rejected(error)))
+        self._addresses.refresh(relay.address)
+
+    def tick(self) -> None:
+        """Detach what is not used; to be called now and then."""
+        now = self._context.now
+        for relay in list(self._relays.values()):
+            if relay.address.ingress != relay.seen or relay.address.pending is not None or relay.link.unsettled:
+                relay.seen, relay.since = relay.address.ingress, now
+            elif now - relay.since >= IDLE_S:
+                relay.link.detach()

@@ -1,0 +1,163 @@
+"""Link routes of a router: their entities, what the mesh is told of them, and what their containers offer.
+
+Routing chapter "Configuring Link Routing", Dispatch book "Link Routing", inter-router.md "Link routes across routers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from waymesh_router.core.addresses.keys import link_route_key
+from waymesh_router.core.containers.registry import place_of, places_of
+from waymesh_router.core.kinds import LINK_BALANCED
+from waymesh_router.core.link_routing.offers import (
+    ContainerCapabilities,
+    capabilities_of,
+    common_capabilities,
+    read_offer,
+)
+
+if TYPE_CHECKING:
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.containers.registry import Containers
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.model import RouterConnection
+
+BOTH = ("in", "out")
+ACTIVE, INACTIVE = "active", "inactive"
+
+
+class LinkRoute:
+    """One linkRoute entity."""
+
+    def __init__(self, attrs: Mapping[str, Any]) -> None:
+        self.attrs = attrs
+        directions = BOTH if attrs["direction"] == "both" else (attrs["direction"],)
+        # its addresses in the mesh, one for each direction
+        self.keys = [link_route_key(d, attrs.get("prefix"), attrs.get("pattern")) for d in directions]
+        self.place = place_of(attrs)
+        self.links = 0  # attached by it
+        self.adds = str(attrs.get("addExternalPrefix") or "")
+        self.removes = str(attrs.get("delExternalPrefix") or "")
+        self.reported: str | None = None  # the state that telemetry was told
+
+
+class LinkRoutes:
+    """Link routes of this router, by identity of the entity. `AddressTable.link_routes` has those of all routers."""
+
+    def __init__(self, context: Context, addresses: AddressTable, containers: Containers) -> None:
+        self._context = context
+        self._addresses = addresses
+        self._containers = containers
+        self._entities: dict[str, LinkRoute] = {}
+        self._own: dict[str, list[LinkRoute]] = {}
+        self._advertised: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+    # ---- entities
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Create a `linkRoute` entity."""
+        entity = self._entities[attrs["identity"]] = LinkRoute(attrs)
+        self.place(entity)
+        self._report(entity)
+
+    def remove(self, identity: str) -> None:
+        """Delete a `linkRoute` entity; its links stay."""
+        entity = self._entities.pop(identity)
+        self.displace(entity)
+        self._context.telemetry.linkroute(entity, entity.reported, None)
+
+    def place(self, entity: LinkRoute) -> None:
+        """Begin to route by it."""
+        for key in entity.keys:
+            self._own.setdefault(key, []).append(entity)
+            self._addresses.kept.add(key)
+            self._addresses.get(key)
+            self._advertise(key)
+
+    def displace(self, entity: LinkRoute) -> None:
+        """Stop routing by it."""
+        for key in entity.keys:
+            self._own[key].remove(entity)
+            if not self._own[key]:
+                del self._own[key]
+                self._addresses.kept.discard(key)
+            self._advertise(key)
+            self._addresses.drop_if_unused(self._addresses.get(key))
+
+    def status(self, identity: str) -> tuple[bool, int]:
+        """Whether the container of an entity is connected, and how many links go to it by the entity."""
+        entity = self._entities.get(identity)
+        return (False, 0) if entity is None else (self.state(entity) == ACTIVE, entity.links)
+
+    def state(self, entity: LinkRoute) -> str:
+        """active or inactive."""
+        return ACTIVE if self._containers.at(entity.place) else INACTIVE
+
+    def all(self) -> Iterable[LinkRoute]:
+        """All of them."""
+        return list(self._entities.values())
+
+    def _report(self, entity: LinkRoute) -> None:
+        """Tell telemetry of a new state."""
+        before, entity.reported = entity.reported, self.state(entity)
+        if entity.reported != before:
+            self._context.telemetry.linkroute(entity, before, entity.reported)
+
+    def advertised(self) -> Iterable[str]:
+        """Keys of the link routes that the mesh was told about."""
+        return list(self._advertised)
+
+    def _advertise(self, key: str) -> None:
+        """Tell the mesh whether this router leads to a container for the address."""
+        there = any(self._containers.at(entity.place) for entity in self._own.get(key, ()))
+        if there:
+            self._advertised.add(key)
+            self.announce(key)
+        elif not there and key in self._advertised:
+            self._advertised.discard(key)
+            self._context.control_plane.local_removed(key)
+
+    def announce(self, key: str) -> None:
+        """Tell the mesh about an address and what the containers behind it offer; nothing happens if it knows."""
+        offer = self.offer(key)
+        self._context.control_plane.offered(key, None if offer is None else offer.as_map())
+        self._context.control_plane.local_added(key, LINK_BALANCED)
+
+    def containers_changed(self, conn: RouterConnection) -> None:
+        """A container connected, or its connection is gone."""
+        places = places_of(conn)
+        entities = [entity for entity in self._entities.values() if entity.place in places]
+        for key in {key for entity in entities for key in entity.keys}:
+            self._advertise(key)
+        for entity in entities:
+            self._report(entity)
+
+    def serving(self, key: str) -> Iterator[tuple[LinkRoute, RouterConnection]]:
+        """The entities with this key, each with the connections to its container."""
+        for entity in self._own.get(key, ()):
+            for conn in self._containers.at(entity.place):
+                yield entity, conn
+
+    def container_count(self, key: str) -> int:
+        """Connected containers of this router that serve the address of a link route."""
+        return len({conn.id for _, conn in self.serving(key)})
+
+    # ---- what containers offer
+    def offer(self, key: str) -> ContainerCapabilities | None:
+        """What the containers of this router offer to which a link route leads."""
+        conns = [conn for _, conn in self.serving(key)]
+        return common_capabilities([capabilities_of(conn.remote) for conn in conns if conn.remote is not None])
+
+    def offer_for(self, address: str) -> ContainerCapabilities | None:
+        """What the containers offer, of this router and of others, to which link routes for an address lead."""
+        found: list[ContainerCapabilities | None] = []
+        for key in self._addresses.link_routes.match_any(address):
+            found.append(self.offer(key))
+            for router_id in self._addresses.by_key[key].targets:
+                told = self._context.control_plane.offer_of(router_id, key)
+                found.append(None if told is None else read_offer(told))
+        return common_capabilities([offer for offer in found if offer is not None])

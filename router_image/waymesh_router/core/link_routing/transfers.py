@@ -1,0 +1,352 @@
+"""Transfers and credit of routed links: transfers go out on the partner link unchanged, credit and drain go back.
+
+Delivery-tags, delivery states (transactional ones too) and messages are passed as bytes. Outcomes are returned by
+`Settlement`. Routing chapter "Link Route Flow Control", inter-router.md "Link routes across routers".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
+from waymesh_amqp.types import Raw, decode
+from waymesh_router.core.counters import Counters
+from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.link_routing import no_local
+from waymesh_router.core.model import Queued, RouterLink
+from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
+from waymesh_router.core.settlement.settlement import Settlement
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.delivery import new_delivery
+    from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
+    from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+else:
+    from waymesh_amqp.delivery import new_delivery
+    from waymesh_amqp.outgoing import conn_put, send_more
+    from waymesh_amqp.transfer import whole_transfer
+    from waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.session import Session
+    from waymesh_amqp.transfer import IncomingTransfer
+
+HELD_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
+"""Bytes that may wait for a link before the sender's session is held."""
+_HEAD = struct.Struct(">IHHIIIBIBI")
+_FORM = struct.Struct(">BI2s")
+_FLAGS = {(False, False): b"BB", (False, True): b"BA", (True, False): b"AB", (True, True): b"AA"}
+
+
+class RoutedLinks:
+    """Passes on what comes on routed links. A link has a `partner` from its attach until one of the two is gone."""
+
+    def __init__(self, settlement: Settlement, budget: Budget) -> None:
+        self.settlement = settlement
+        self.counters: Counters = settlement.counters
+        self.budget = budget
+
+    # ---- transfers
+    def on_transfer(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """A transfer frame on a routed link."""
+        out: RouterLink = lk.partner
+        if transfer.first:
+            lk.discard = False
+            self.first_frame(lk, out, transfer)
+        elif lk.queued is not None:
+            q: Queued = lk.queued
+            q.complete = not transfer.more
+            if not transfer.more:
+                lk.queued = None
+            self.hold(q, lk, out, transfer.payload())
+        elif lk.stream is not None:
+            send_more(out, transfer.more, transfer.data, transfer.start, transfer.end)
+            if not transfer.more:
+                self.sent(lk, out)
+            elif out.backlog is not None or out.connection.backed_up():
+                lk.session.hold(out)
+        elif not transfer.more:
+            lk.discard = False
+
+    def first_frame(self, lk: RouterLink, out: RouterLink, transfer: IncomingTransfer) -> None:
+        """A delivery begins: send it on, or keep it until the receiver can take it."""
+        q: Queued = Queued(lk, None)
+        self.read_tag_and_state(q, transfer)
+        self.counters.from_containers += lk.container
+        q.did = lk.transfer_id
+        q.settled = lk.transfer_settled
+        q.format = lk.transfer_format
+        q.complete = not transfer.more
+        if not q.settled:
+            d: Delivery = new_delivery()
+            d.link = lk
+            d.did = q.did
+            d.sent = False
+            if not self.settlement.track(lk, d):
+                return
+            q.delivery = d
+        if lk.client is not None:
+            transfer = whole_transfer(no_local.marked(transfer.payload(), transfer.more, lk.client), transfer.more)
+        elif out.client is not None and no_local.is_from(transfer.payload(), out.client):
+            self.keep_back(q, out)
+            return
+        if out.queue is None and out.ready():
+            self.send(q, out, transfer)
+            return
+        if transfer.more:
+            lk.queued = q
+        if out.queue is None:
+            out.queue = deque()
+        out.queue.append(q)
+        self.hold(q, lk, out, transfer.payload())
+
+    def keep_back(self, q: Queued, out: RouterLink) -> None:
+        """The receiver asked for no messages of its own client: accept this one on its behalf."""
+        if q.delivery is not None:
+            self.settlement.settle_incoming(q.delivery, ACCEPTED)
+        self.pass_credit(out)
+
+    def read_tag_and_state(self, q: Queued, transfer: IncomingTransfer) -> None:
+        """What the first transfer says besides numbers and flags. Spec: 2.7.5."""
+        b: Octets = transfer.data
+        end: cython.Py_ssize_t = transfer.start
+        p: cython.Py_ssize_t = transfer.at
+        n: cython.Py_ssize_t = list_count(b, p, end)
+        p = skip(b, skip(b, list_body(b, p), end), end)
+        after: cython.Py_ssize_t = skip(b, p, end)
+        q.tag = bytes(b[p:after])
+        if n <= 6:
+            return
+        p = skip(b, skip(b, skip(b, after, end), end), end)
+        q.head = bytes(b[p : skip(b, transfer.at, end)])
+
+    def hold(self, q: Queued, lk: RouterLink, out: RouterLink, payload: bytes) -> None:
+        """More of a delivery waits for `out`."""
+        q.chunks.append(payload)
+        self.budget.take(q, len(payload))
+        out.held += len(payload)
+        if out.held > HELD_LIMIT:
+            lk.session.hold(lk)
+
+    def send(self, q: Queued, out: RouterLink, transfer: IncomingTransfer) -> None:
+        """Begin a delivery on a link that is ready; `transfer.more`: further calls follow for it."""
+        lk: RouterLink = q.link  # type: ignore[assignment]
+        session: Session = out.session
+        conn: Connection = out.connection
+        start: cython.Py_ssize_t = transfer.start
+        n: cython.Py_ssize_t = transfer.end - start
+        room: cython.Py_ssize_t = conn.peer_max - 37 - len(q.tag) - len(q.head)
+        if room < 1:
+            out.detach(FRAME_SIZE_TOO_SMALL, "no room for delivery-tag and state")
+            return
+        split: cython.bint = n > room
+        if split:
+            n = room
+        conn.flush_outcomes()  # an outcome within a transaction must not be overtaken by the discharge of that
+        oid: cython.uint = session.next_delivery_id
+        session.next_delivery_id = serial_add(oid, 1)
+        self.counters.to_containers += out.container
+        out.credit -= 1
+        out.delivery_count = serial_add(out.delivery_count, 1)
+        conn.put(transfer_header(out, oid, q, transfer.more or split, n))
+        conn.reserve(n)
+        conn_put(conn, transfer.data, start, start + n)
+        session.next_outgoing_id = serial_add(session.next_outgoing_id, 1)
+        session.remote_window -= 1
+        conn.mark_dirty()
+        out.busy = transfer.more or split
+        if q.delivery is not None:
+            self.settlement.track_outgoing(q.delivery, out, oid, None)
+        lk.stream = out
+        lk.stream_delivery = q.delivery
+        out.feeder = lk
+        if split:
+            send_more(out, transfer.more, transfer.data, start + n, transfer.end)
+        if not transfer.more:
+            self.sent(lk, out)
+            return
+        if out.backlog is not None:
+            lk.session.hold(out)
+        if lk.session.holds:
+            lk.session.window_soon()  # the receiver waits for the rest
+
+    def sent(self, lk: RouterLink, out: RouterLink) -> None:
+        """The last frame of a delivery was sent."""
+        d: Delivery | None = lk.stream_delivery
+        lk.stream = None
+        lk.stream_delivery = None
+        out.feeder = None
+        if d is None:
+            self.counters.count_presettled(lk)
+        else:
+            d.sent = True
+            if lk.transfer_settled and lk.transfer_id == d.did and d.link is lk:
+                self.settlement.sender_settled(d, b"")  # settled on a later frame. Spec: 2.7.5
+        if out.backlog is not None:
+            lk.session.hold(out)
+
+    def drop_held(self, lk: RouterLink, q: Queued) -> None:
+        """Take back the incomplete delivery of lk that waits for its partner."""
+        out: RouterLink = lk.partner
+        lk.queued = None
+        queue = out.queue
+        if queue is not None and q in queue:
+            queue.remove(q)
+            out.held -= q.kept
+            if not queue:
+                out.queue = None
+        if q.delivery is not None:
+            self.settlement.forget(q.delivery)
+        self.budget.give(q)
+        if out.held <= HELD_LIMIT:
+            self.budget.release(lk)
+        self.pass_credit(out)
+
+    # ---- credit
+    def pass_credit(self, out: RouterLink) -> None:
+        """Give the sender the receiver's credit, less what waits here."""
+        lk: RouterLink = out.partner
+        if not out.attached or not lk.attached:
+            return
+        if out.queue is not None:
+            self.send_held(out, lk)
+        if out.partner is None:
+            return
+        waiting: cython.longlong = len(out.queue) if out.queue is not None else 0
+        want: cython.longlong = out.credit - waiting
+        if lk.credit != want or (out.drain and not lk.drain and want > 0):
+            lk.credit = want
+            lk.drain = out.drain
+            lk.flow_soon()
+        self.end_drain(out, lk)
+
+    def send_held(self, out: RouterLink, lk: RouterLink) -> None:
+        """Send what waited, as far as it can go now."""
+        q: Queued
+        while out.queue is not None and out.ready():
+            q = out.queue.popleft()
+            if not out.queue:
+                out.queue = None
+            if lk.queued is q:
+                lk.queued = None
+            data: bytes = q.payload()
+            out.held -= len(data)
+            self.send(q, out, whole_transfer(data, not q.complete))
+            self.budget.give(q)
+        if out.held <= HELD_LIMIT:
+            self.budget.release(lk)
+
+    def on_flow_details(self, link: RouterLink, fields: bytes, count: cython.int) -> None:
+        """`available`, `echo` and the properties of a flow are for the other side."""
+        out: RouterLink | None = link.partner
+        available, echo, properties = flow_details(fields, count)
+        if link.is_sender:
+            available = None  # only senders know
+        if out is None or (available, echo, properties) == (None, False, None):
+            return
+        if out.told is not None:
+            before, asked, said = out.told
+            available = before if available is None else available
+            echo, properties = echo or asked, properties or said
+        out.told = available, echo, properties
+        out.flow_soon()
+
+    def end_drain(self, out: RouterLink, lk: RouterLink) -> None:
+        """The receiver drains, and the sender has nothing more: use the credit up and say so. Spec: 2.6.7."""
+        if out.drain and out.credit > 0 and lk.credit <= 0 and out.queue is None and not out.busy and out.attached:
+            out.delivery_count = serial_add(out.delivery_count, cython.cast(cython.uint, out.credit))
+            out.credit = 0
+            out.flow_soon()
+
+    # ---- links that are lost
+    def release_held(self, out: RouterLink) -> None:
+        """The link is gone: release what waits for it."""
+        q: Queued
+        queue = out.queue
+        out.queue = None
+        out.held = 0
+        for e in queue or ():
+            q = e
+            self.budget.give(q)
+            if q.delivery is not None:
+                self.settlement.settle_incoming(q.delivery, RELEASED)
+            if q.link is not None:
+                if q.link.queued is q:
+                    q.link.queued = None
+                    q.link.discard = True
+                self.budget.release(q.link)
+
+    def forget_all(self, out: RouterLink) -> None:
+        """A client's receiver is gone: the container decides what happens to deliveries without an outcome."""
+        d: Delivery
+        for e in out.session.unsettled_out.of(out):
+            d = e
+            if d.out is out:
+                self.settlement.forget(d)
+
+
+def transfer_header(
+    out: RouterLink, oid: cython.uint, q: Queued, more: cython.bint, payload: cython.Py_ssize_t
+) -> bytes:
+    """Frame header and performative of a first transfer with the sender's own tag and state."""
+    tail: bytes = q.head
+    fields: cython.int = 6 + values_in(tail)
+    body: bytes = q.tag + _FORM.pack(0x70, q.format, _FLAGS[bool(q.settled), bool(more)]) + tail
+    size: cython.Py_ssize_t = len(body)
+    return (
+        _HEAD.pack(
+            size + 30 + payload,
+            0x0200,
+            out.session.channel,
+            0x005314D0,
+            size + 14,
+            fields,
+            0x70,
+            out.handle,
+            0x70,
+            oid,
+        )
+        + body
+    )
+
+
+def flow_details(fields: bytes, count: cython.int) -> tuple[int | None, bool, Raw | None]:
+    """`available`, `echo` and the encoded properties of a flow; `fields` begins at the first of them. Spec: 2.7.4.
+
+    Raises DecodeError for properties that their next reader could not read.
+    """
+    view: Octets = octets(fields)
+    end: cython.Py_ssize_t = len(fields)
+    available: cython.longlong = read_uint(view, 0, end)
+    p: cython.Py_ssize_t = skip(view, 0, end)
+    echo: cython.bint = False
+    properties = None
+    if count > 2:
+        p = skip(view, p, end)
+        echo = read_uint(view, p, end) == 1
+        if count > 3:
+            p = skip(view, p, end)
+            after: cython.Py_ssize_t = skip(view, p, end)
+            if type(decode(fields[p:after])[0]) is dict:
+                properties = Raw(fields[p:after])
+    return None if available < 0 else available, bool(echo), properties
+
+
+def values_in(data: bytes) -> cython.int:
+    """Number of values in encoded data."""
+    if not data:
+        return 0
+    view: Octets = octets(data)
+    p: cython.Py_ssize_t = 0
+    count: cython.int = 0
+    while p < len(data):
+        p = skip(view, p, len(data))
+        count += 1
+    return count

@@ -1,0 +1,87 @@
+"""Connections of a router: as they open, and as they close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER
+from waymesh_router.core.links.mesh_links import INTER_ROUTER
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import ErrorInfo, Open
+    from waymesh_router.core.containers.autolinks import AutoLinks
+    from waymesh_router.core.containers.registry import Containers
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.link_routing.routes import LinkRoutes
+    from waymesh_router.core.links.mesh_links import MeshLinks
+    from waymesh_router.core.links.refusals import Refusals
+    from waymesh_router.core.model import RouterConnection
+
+
+class Connections:
+    """Keeps the connections by id, and tells the parts that depend on them."""
+
+    def __init__(
+        self,
+        context: Context,
+        containers: Containers,
+        autolinks: AutoLinks,
+        link_routes: LinkRoutes,
+        mesh_links: MeshLinks,
+        refusals: Refusals,
+    ) -> None:
+        self.by_id: dict[int, RouterConnection] = {}
+        self.closing: dict[int, RouterConnection] = {}  # closed, with bytes still to send
+        self.next_id = 1
+        self.on_opened: Callable[[RouterConnection], None] | None = None
+        """Called when a peer's open has arrived, before it is answered."""
+        self._context = context
+        self._containers = containers
+        self._autolinks = autolinks
+        self._link_routes = link_routes
+        self._mesh_links = mesh_links
+        self._refusals = refusals
+
+    def add(self, conn: RouterConnection) -> None:
+        """A transport was established."""
+        conn.id = self.next_id
+        self.next_id += 1
+        self.by_id[conn.id] = conn
+
+    def opened(self, conn: RouterConnection, performative: Open) -> None:
+        """The peer's open has arrived: answer it."""
+        if self.on_opened is not None:
+            self.on_opened(conn)
+        if conn.over:
+            return
+        if not conn.settings.client:
+            conn.send_open()
+        self._context.telemetry.connection_opened(conn)
+        if conn.role == ROUTE_CONTAINER:
+            self._containers.opened(conn)
+            self._containers_changed(conn)
+        elif conn.role == INTER_ROUTER:
+            self._mesh_links.opened(conn, performative)
+
+    def closed(self, conn: RouterConnection, error: ErrorInfo | None) -> None:
+        """The connection is over; its links are detached already."""
+        self.by_id.pop(conn.id, None)
+        if not conn.done:
+            self.closing[conn.id] = conn
+        if error is not None and error.condition:
+            self._context.log("SERVER", "info", f"[C{conn.id}] closed: {error.condition}: {error.description}")
+        if conn.role == INTER_ROUTER:
+            self._containers.closed(conn)
+            self._context.control_plane.control_lost(conn)
+        elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
+            self._containers.closed(conn)
+            self._containers_changed(conn)
+        conn.waiting.clear()
+        if error is not None and conn.remote is None and not conn.settings.client:
+            self._refusals.report("connection", conn.peer.host, error.condition, error.description or "", conn)
+        self._context.telemetry.connection_closed(conn, error)
+
+    def _containers_changed(self, conn: RouterConnection) -> None:
+        self._autolinks.containers_changed(conn)
+        self._link_routes.containers_changed(conn)

@@ -1,0 +1,143 @@
+"""Links of clients and containers: how they join an address, and how they leave it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND
+from waymesh_amqp.performatives import Terminus
+from waymesh_router.core import attaching
+from waymesh_router.core.addresses.keys import MOBILE, ROUTER, address_key, bare_address
+from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
+from waymesh_router.core.kinds import UNAVAILABLE
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.forwarding.pending import PendingDeliveries
+    from waymesh_router.core.model import Address, RouterConnection, RouterLink
+
+
+class EndpointLinks:
+    """Consumers and producers of addresses. `turned_away`: connections that came while the router drains."""
+
+    def __init__(self, context: Context, addresses: AddressTable, pending: PendingDeliveries) -> None:
+        self.turned_away: list[RouterConnection] = []
+        self._context = context
+        self._addresses = addresses
+        self._pending = pending
+        self._anonymous: Annotations = local_annotations(context.router_id, None)
+
+    # ---- attach
+    def refuse_while_draining(self, conn: RouterConnection) -> None:
+        """A client attaches a link while the router drains. Raises Refusal.
+
+        A new connection is not refused but ends at the next tick of the drain: the client may come straight back.
+        """
+        if conn.id < self._context.drain_from or conn.settings.client:
+            raise Refusal(NOT_ALLOWED, attaching.DRAINING)
+        self.turned_away.append(conn)
+
+    def attach_consumer(self, lk: RouterLink, attach: Attach) -> None:
+        """A client wants to receive. Raises Refusal.
+
+        Routing chapter "Discovered Mobile Addresses", Dispatch book 3.3.3.
+        """
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        lk.strip = conn.strip_out
+        source = attaching.checked_source(attach.source)
+        text = source.address
+        if source.dynamic:
+            text = attaching.temporary_address(self._context.router_id, self._context.rng)
+            source = Terminus(kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities)
+        address = self._address_for(text, "egressPhase")
+        if address.key.startswith(ROUTER):
+            self._addresses.drop_if_unused(address)
+            raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
+        lk.address = address
+        address.consumers.append(lk)
+        lk.accept(attach, source, attach.target)
+        self.consumer_joined(address)
+
+    def attach_producer(self, lk: RouterLink, attach: Attach) -> None:
+        """A client wants to send: to an address, or to that of each message. Raises Refusal.
+
+        Routing chapter "Message Routing Flow Control".
+        """
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        lk.strip = conn.strip_in
+        lk.capacity = conn.link_capacity
+        target = attaching.checked_target(attach.target)
+        text = target.address
+        if text is None or not bare_address(text):
+            lk.anonymous = True
+            lk.no_management = not conn.management
+            lk.accept(attach, attach.source, target)
+            lk.annotations = self._anonymous
+            lk.grant()
+            return
+        address = self._address_for(text, "ingressPhase")
+        phase = address.key[1] if address.key.startswith(MOBILE) else "0"
+        lk.annotations = local_annotations(self._context.router_id, bare_address(text), phase)
+        lk.address = address
+        address.producers.append(lk)
+        lk.accept(attach, attach.source, target)
+        self.producer_joined(lk, address)
+
+    def _address_for(self, text: str, phase_attribute: str) -> Address:
+        """The address that a link names. Raises Refusal."""
+        config = self._addresses.patterns.match(bare_address(text))
+        phase = attaching.phase_of(config, phase_attribute) if config is not None else "0"
+        address = self._addresses.get(address_key(text, self._context.router_id, phase))
+        if address.treatment == UNAVAILABLE:
+            self._addresses.drop_if_unused(address)
+            raise Refusal(NOT_FOUND, f"Node not found: {bare_address(text)}")
+        return address
+
+    def consumer_joined(self, address: Address) -> None:
+        """An attached outgoing link was added to the consumers of an address."""
+        if len(address.consumers) == 1 and address.key.startswith(MOBILE):
+            self._context.control_plane.local_added(address.key, address.treatment)
+        self._addresses.refresh(address)
+
+    def producer_joined(self, lk: RouterLink, address: Address) -> None:
+        """An attached incoming link was added to the producers of an address."""
+        ready = address.direct() if lk.stored else address.reachable()
+        if ready and (not self._context.drain_from or address.subscriber is not None):
+            lk.grant()
+
+    # ---- leaving
+    def retire(self, lk: RouterLink) -> None:
+        """A link is to take no further message. It stays on its address until it is detached if messages come on it."""
+        lk.retiring = True
+        address = lk.address
+        if not lk.is_sender:
+            lk.withdraw()
+            self.hand_back(lk)
+        elif address is not None:
+            self.leave(address, lk)
+            self._addresses.refresh(address)
+
+    def hand_back(self, lk: RouterLink) -> None:
+        """Release what came on a link and waits for a consumer, unless it is settled."""
+        self._pending.release_from(lk)
+
+    def leave(self, address: Address, lk: RouterLink) -> None:
+        """Take a link off its address."""
+        if not lk.is_sender:
+            if lk in address.producers:
+                address.producers.remove(lk)
+        elif lk in address.consumers:
+            address.consumers.remove(lk)
+            if not address.consumers and address.key.startswith(MOBILE):
+                self._context.control_plane.local_removed(address.key)
+
+    def left(self, address: Address, lk: RouterLink) -> None:
+        """A link that has left its address is gone.
+
+        While others like it stay nothing changes for anybody: thousands of links of one address can end at once.
+        """
+        if not (address.consumers if lk.is_sender else address.producers):
+            self._addresses.refresh(address)

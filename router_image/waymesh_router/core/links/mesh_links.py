@@ -1,0 +1,86 @@
+"""The links between two routers: one pair for control messages, one for each priority of messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waymesh_router.core import attaching
+from waymesh_router.core.kinds import CONTROL, DATA, MULTICAST, PRIORITIES
+from waymesh_router.core.model import Address
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach, Open
+    from waymesh_amqp.session import Session
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.links.registry import LinkRegistry
+    from waymesh_router.core.model import RouterConnection, RouterLink
+
+INTER_ROUTER = "inter-router"
+MESH_FRAME_BYTES = 8192
+"""Largest frame for another router: at 64 kbit/s it takes a second, and control messages pass between frames."""
+
+
+class MeshLinks:
+    """Opens, accepts and loses them. `control_address`: the address of incoming control links."""
+
+    def __init__(self, context: Context, links: LinkRegistry) -> None:
+        self._context = context
+        self._links = links
+        self.control_address = Address("Lqdrouter", MULTICAST)
+        self.control_address.subscriber = self._on_control
+
+    def opened(self, conn: RouterConnection, performative: Open) -> None:
+        """The other router's open has arrived. The connector's side attaches all links. Source: inter-router.md."""
+        conn.cost = attaching.agreed_cost(conn.cost, performative)
+        conn.peer_max = min(conn.peer_max, MESH_FRAME_BYTES)
+        if not conn.settings.client:
+            return
+        for kind in (CONTROL, *[DATA] * PRIORITIES):
+            session = conn.open_session()
+            for incoming in (True, False):
+                self._open(session, kind, incoming)
+
+    def _open(self, session: Session, kind: int, incoming: bool) -> None:
+        name = f"qdlink.{self._context.router_id}.{self._links.next_id}"
+        self._links.open_link(session, attaching.mesh_attach(name, kind, incoming)).kind = kind
+
+    def accept(self, conn: RouterConnection, lk: RouterLink, attach: Attach, kind: int) -> None:
+        """The other router attaches a link."""
+        lk.kind = kind
+        lk.accept(attach, attach.source, attach.target)
+        if lk.attached:
+            self.attached(conn, lk)
+
+    def attached(self, conn: RouterConnection, lk: RouterLink) -> None:
+        """A control or data link is attached on both sides."""
+        links = conn.data_out if lk.is_sender else conn.data_in
+        if lk.kind == DATA:
+            lk.priority = min(len(links), PRIORITIES - 1)
+            links.append(lk)
+        elif lk.is_sender:
+            conn.control_out = lk
+        else:
+            conn.control_in = lk
+            lk.address = self.control_address
+        if not lk.is_sender:
+            lk.capacity = conn.link_capacity
+            lk.grant()
+        if lk.kind == CONTROL and conn.control_in is not None and conn.control_out is not None:
+            self._context.control_plane.control_up(conn)
+
+    def lost(self, conn: RouterConnection, lk: RouterLink) -> None:
+        """A link is gone; nothing happens for one that is not a mesh link."""
+        if lk in conn.data_out:
+            conn.data_out.remove(lk)
+        elif lk in conn.data_in:
+            conn.data_in.remove(lk)
+        elif lk in (conn.control_in, conn.control_out):
+            conn.control_in = conn.control_out = None
+            lk.address = None
+            if not conn.over:
+                self._context.control_plane.control_lost(conn)
+
+    def _on_control(self, message: bytes, lk: RouterLink | None) -> None:
+        """A whole message came on a control link."""
+        if lk is not None:
+            self._context.control_plane.control_message(lk.connection, message)  # type: ignore[arg-type]

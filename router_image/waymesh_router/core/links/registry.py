@@ -1,0 +1,41 @@
+"""All links of a router by id, and how the router attaches links of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.errors import AmqpError
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER
+from waymesh_router.core.model import RouterConnection, RouterLink
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_amqp.session import Session
+
+
+class LinkRegistry:
+    """Creates links and numbers them."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, RouterLink] = {}
+        self.next_id = 1
+
+    def new_link(self, session: Session) -> RouterLink:
+        """The object for a link of a session."""
+        link = RouterLink(session)
+        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        link.id = self.next_id
+        link.container = conn.role == ROUTE_CONTAINER
+        self.next_id += 1
+        self.by_id[link.id] = link
+        return link
+
+    def open_link(self, session: Session, attach: Attach) -> RouterLink:
+        """Attach a link of the router itself. Raises AmqpError where the peer takes no further one."""
+        link = self.new_link(session)
+        try:
+            session.open_link(link, attach)
+        except AmqpError:
+            del self.by_id[link.id]
+            raise
+        return link

@@ -1,0 +1,31 @@
+cimport cython
+from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.session cimport Session
+from waymesh_router.core.forwarding.budget cimport Budget
+from waymesh_router.core.forwarding.credit cimport CreditEvents
+from waymesh_router.core.forwarding.multicast cimport Multicast
+from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.link_routing.transfers cimport RoutedLinks
+from waymesh_router.core.model cimport Branch, Queued, RouterLink
+from waymesh_router.core.settlement.settlement cimport Settlement
+
+@cython.final
+cdef class Interruptions:
+    cdef readonly CreditEvents credit
+    cdef Settlement settlement
+    cdef Budget budget
+    cdef RoutedLinks routed
+    cdef Multicast multicast
+    cdef PendingDeliveries pending
+    cdef on_abort(self, RouterLink lk)
+    cdef on_outcome(self, Delivery d, bint settled, bytes state)
+    cdef cut_short(self, RouterLink lk, Delivery d)
+    cdef drop_arriving(self, RouterLink lk)
+    cdef drop_stream(self, RouterLink lk)
+    cdef leave_stream(self, RouterLink lk, RouterLink out)
+    cdef drop_queued(self, RouterLink lk)
+    cpdef consumer_lost(self, RouterLink out)
+    cdef on_consumer_lost(self, RouterLink feeder, RouterLink out)
+    cpdef producer_lost(self, RouterLink lk)
+    cpdef routed_link_lost(self, RouterLink lk)
+    cdef bint needs_frames(self, Session session) except -1

@@ -1,0 +1,195 @@
+"""Deliveries that end early: aborted, refused before they are whole, or left without their sender or consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_router.core.delivery_sampling import LOST
+from waymesh_router.core.forwarding.credit import CreditEvents
+from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.link_routing.transfers import RoutedLinks
+from waymesh_router.core.model import Branch, Queued, RouterLink
+from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
+from waymesh_router.core.settlement.settlement import Settlement
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.outgoing import abort
+    from cython.cimports.waymesh_router.core.settlement.outcomes import outcome_code
+else:
+    from waymesh_amqp.outgoing import abort
+    from waymesh_router.core.settlement.outcomes import outcome_code
+
+if TYPE_CHECKING:
+    from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.session import Session
+    from waymesh_router.core.forwarding.budget import Budget
+
+FIRST_FINAL = cython.declare(cython.int, 0x24)
+
+
+class Interruptions:
+    """Ends the deliveries of a link that is lost, and those that one side gives up."""
+
+    def __init__(self, credit: CreditEvents, settlement: Settlement, budget: Budget) -> None:
+        self.credit = credit
+        self.settlement = settlement
+        self.budget = budget
+        self.routed: RoutedLinks = credit.routed
+        self.multicast: Multicast = credit.multicast
+        self.pending: PendingDeliveries = credit.pending
+
+    # ---- while a delivery arrives
+    def on_abort(self, lk: RouterLink) -> None:
+        """The sender aborted the delivery: so do we toward its consumers. It is settled. Spec: 2.7.5."""
+        self.drop_arriving(lk)
+        lk.head = None
+        lk.discard = False
+        if lk.partner is None:
+            lk.give_back()
+
+    def on_outcome(self, d: Delivery, settled: cython.bint, state: bytes) -> None:
+        """A receiver reported a state. Where it refuses a delivery that is still arriving, it is spared the rest."""
+        lk = self.settlement.on_outcome(d, settled, state)
+        if lk is not None:
+            self.cut_short(lk, d)
+
+    def cut_short(self, lk: RouterLink, d: Delivery) -> None:
+        """The consumer has settled a delivery that is still arriving, without accepting it: send it no more of it."""
+        if lk.stream_delivery is d:
+            out: RouterLink = lk.stream
+            self.leave_stream(lk, out)
+            if out.attached:
+                abort(out)
+                self.credit.on_credit(out)
+        elif lk.queued is not None and lk.queued.delivery is d:
+            self.drop_queued(lk)
+        else:
+            return
+        lk.discard = True
+
+    def drop_arriving(self, lk: RouterLink) -> None:
+        """Take back the delivery that is arriving on a link, wherever it waits or goes."""
+        if lk.stream is not None:
+            self.drop_stream(lk)
+        elif lk.queued is not None:
+            self.drop_queued(lk)
+
+    def drop_stream(self, lk: RouterLink) -> None:
+        """Abort the delivery that streams from lk to one consumer."""
+        out: RouterLink = lk.stream
+        d: Delivery | None = lk.stream_delivery
+        self.leave_stream(lk, out)
+        abort(out)
+        if d is not None:
+            self.settlement.forget(d)
+        self.credit.on_credit(out)
+
+    def leave_stream(self, lk: RouterLink, out: RouterLink) -> None:
+        """No further frame goes from lk to its consumer."""
+        lk.stream = None
+        lk.stream_delivery = None
+        out.feeder = None
+
+    def drop_queued(self, lk: RouterLink) -> None:
+        """Take back the incomplete queued delivery of lk from where it waits or goes."""
+        q: Queued = lk.queued
+        branch: Branch
+        if lk.partner is not None:
+            self.routed.drop_held(lk, q)
+            return
+        lk.queued = None
+        self.pending.withdraw(q)
+        for e in q.branches or ():
+            branch = e
+            out: RouterLink = branch.out
+            if branch.started and out.feeder is lk:
+                out.feeder = None
+                abort(out)
+                if branch.delivery is not None:
+                    self.settlement.forget(branch.delivery)
+                self.credit.on_credit(out)
+            elif out.queue is not None and branch in out.queue:
+                out.queue.remove(branch)
+                if not out.queue:
+                    out.queue = None
+        if q.delivery is not None:
+            self.settlement.forget(q.delivery)
+        self.multicast.sender.all_started(q)
+
+    # ---- links that are lost
+    def consumer_lost(self, out: RouterLink) -> None:
+        """An outgoing link is gone: what was sent may have been seen, the rest is released."""
+        d: Delivery
+        feeder: RouterLink | None = out.feeder
+        out.feeder = None
+        for e in out.session.unsettled_out.of(out) if out.unsettled else ():
+            d = e
+            if d.out is out:
+                out.session.unsettled_out.drop(d)
+                self.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
+        if feeder is not None:
+            self.on_consumer_lost(feeder, out)
+        self.multicast.drop_waiting(out)
+
+    def on_consumer_lost(self, feeder: RouterLink, out: RouterLink) -> None:
+        """The consumer of a delivery that is still arriving is gone: answer for it where no delivery record did."""
+        if feeder.stream is out:
+            if feeder.stream_delivery is None and not feeder.transfer_settled:
+                self.settlement.counters.count_outcome(feeder, RELEASED)
+                feeder.session.settle(feeder.transfer_id, RELEASED)
+            feeder.stream = None
+            feeder.stream_delivery = None
+            feeder.discard = True
+        elif feeder.queued is not None and feeder.queued.group is None and feeder.queued.delivery is not None:
+            self.settlement.settle_incoming(feeder.queued.delivery, RELEASED)
+
+    def producer_lost(self, lk: RouterLink) -> None:
+        """An incoming link is gone: abort what is incomplete; whole deliveries go on with nobody to report to."""
+        d: Delivery
+        self.drop_arriving(lk)
+        for e in lk.session.unsettled_in.of(lk) if lk.unsettled else ():
+            d = e
+            if d.link is lk:
+                self.settlement.leave_incoming(d, lk)
+                if d.sample is not None:
+                    self.settlement.sampling.end_of(d, LOST)
+                if d.group is None and d.state and outcome_code(d.state) >= FIRST_FINAL:
+                    # The sender never confirmed the outcome: for all we know it still has the message.
+                    self.settlement.settle_outgoing(d, RELEASED)
+        lk.session.release(lk)
+        self.budget.forget(lk)
+
+    def routed_link_lost(self, lk: RouterLink) -> None:
+        """One of two partners on a link route is gone: end its deliveries and leave the other without a partner."""
+        other: RouterLink | None = lk.partner
+        if lk.is_sender:
+            self.routed.release_held(lk)
+            if lk.route is None:
+                self.routed.forget_all(lk)
+            self.consumer_lost(lk)
+        else:
+            if other is not None:
+                if lk.queued is not None:
+                    self.routed.drop_held(lk, lk.queued)
+                self.routed.release_held(other)
+            self.producer_lost(lk)
+        lk.partner = None
+        if other is not None:
+            other.partner = None
+
+    # ---- sessions
+    def needs_frames(self, session: Session) -> cython.bint:
+        """Whether a delivery of the session is partly with consumers, which can take no other one before its end."""
+        lk: RouterLink | None
+        for e in session.links:
+            lk = e  # type: ignore[assignment]
+            if lk is None or lk.is_sender:
+                continue
+            if lk.stream is not None:
+                return True
+            if lk.partner is None and lk.queued is not None and lk.queued.unstarted == 0:
+                return True
+        return False

@@ -1,0 +1,1 @@
+cdef int outcome_code(bytes state) except -1

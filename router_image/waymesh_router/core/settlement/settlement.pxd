@@ -1,0 +1,27 @@
+cimport cython
+from waymesh_amqp.delivery cimport Delivery
+from waymesh_router.core.counters cimport Counters
+from waymesh_router.core.delivery_sampling cimport DeliverySampling, Sample
+from waymesh_router.core.model cimport Group, RouterLink, Target
+
+@cython.final
+cdef class Settlement:
+    cdef readonly Counters counters
+    cdef readonly DeliverySampling sampling
+    cdef bint track(self, RouterLink lk, Delivery d) except -1
+    cdef track_outgoing(self, Delivery d, RouterLink out, unsigned int oid, Target target)
+    cdef forwarded_settled(self, RouterLink lk)
+    cdef refuse(self, RouterLink lk, bint more, bytes state)
+    cpdef RouterLink on_outcome(self, Delivery d, bint settled, bytes state)
+    cdef unsettled_outcome(self, Delivery d, bytes state)
+    cdef settle_incoming(self, Delivery d, bytes state)
+    cdef branch_done(self, Group group, bytes state)
+    cdef group_done(self, Group group, bytes state)
+    cpdef on_sender_outcome(self, Delivery d, bint settled, bytes state)
+    cdef sender_settled(self, Delivery d, bytes state)
+    cdef settle_outgoing(self, Delivery d, bytes state)
+    cdef return_credit(self, Delivery d, RouterLink lk)
+    cdef leave_incoming(self, Delivery d, RouterLink lk)
+    cdef leave_outgoing(self, Delivery d, RouterLink out)
+    cdef leave_target(self, Delivery d)
+    cdef forget(self, Delivery d)

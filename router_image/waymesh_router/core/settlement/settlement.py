@@ -1,0 +1,218 @@
+"""Outcomes of deliveries on their way back from consumer to producer.
+
+Each unsettled delivery that came in gets exactly one outcome. Routing chapter "Message Settlement and Reliability".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp.errors import INVALID_FIELD
+from waymesh_router.core.counters import Counters
+from waymesh_router.core.delivery_sampling import DROPPED, PRESETTLED, SETTLED, DeliverySampling, Sample
+from waymesh_router.core.settlement.outcomes import ACCEPTED, MULTICAST_RANKS, OUTCOME_NAMES, RELEASED
+
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.kinds import ENDPOINT
+    from cython.cimports.waymesh_router.core.settlement.outcomes import outcome_code
+else:
+    from waymesh_router.core.kinds import ENDPOINT
+    from waymesh_router.core.settlement.outcomes import outcome_code
+
+if TYPE_CHECKING:
+    from waymesh_amqp.delivery import Delivery
+    from waymesh_router.core.model import Group, RouterLink, Target
+
+FIRST_FINAL = cython.declare(cython.int, 0x24)
+LAST_FINAL = cython.declare(cython.int, 0x27)
+
+
+class Settlement:
+    """Joins the incoming and the outgoing half of each delivery until it is settled on both sides."""
+
+    def __init__(self, counters: Counters, sampling: DeliverySampling) -> None:
+        self.counters = counters
+        self.sampling = sampling
+
+    # ---- deliveries that begin
+    def track(self, lk: RouterLink, d: Delivery) -> cython.bint:
+        """Remember an incoming unsettled delivery; False if its id is in use, which ends the session."""
+        try:
+            lk.session.unsettled_in.put(d)
+        except KeyError:
+            lk.session.end(INVALID_FIELD, f"delivery-id {d.did} is in use")
+            return False
+        lk.unsettled += 1
+        return True
+
+    def track_outgoing(self, d: Delivery, out: RouterLink, oid: cython.uint, target: Target | None) -> None:
+        """The delivery goes out unsettled as `oid`; `target`: the remote router that it is for."""
+        d.out = out
+        d.oid = oid
+        out.session.unsettled_out.put(d)
+        out.unsettled += 1
+        if target is not None:
+            d.target = target
+            target.outstanding += 1
+
+    def forwarded_settled(self, lk: RouterLink) -> None:
+        """A delivery that is settled on its way out has left: settle it on the way in too, and give the credit back."""
+        if lk.transfer_settled:
+            self.counters.count_presettled(lk)
+        else:
+            lk.accepted += 1
+            self.counters.accepted += 1
+            lk.session.settle(lk.transfer_id, ACCEPTED)
+        lk.give_back()
+
+    def refuse(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
+        """The delivery that begins goes nowhere: report the outcome now, ignore the rest of it."""
+        lk.head = None
+        sample: Sample | None = self.sampling.current
+        if sample is not None:
+            sample.outcome = DROPPED if lk.transfer_settled else OUTCOME_NAMES[outcome_code(state)]
+        if lk.transfer_settled:
+            lk.dropped_presettled += 1
+            self.counters.dropped_presettled += 1
+        else:
+            self.counters.count_outcome(lk, state)
+            lk.session.settle(lk.transfer_id, state)
+        if more:
+            lk.discard = True
+        else:
+            lk.give_back()
+
+    # ---- the receiver reports
+    def on_outcome(self, d: Delivery, settled: cython.bint, state: bytes) -> RouterLink | None:
+        """The receiver reported a state. Returns the link on which a delivery that was not accepted still arrives."""
+        if not settled:
+            self.unsettled_outcome(d, state)
+            return None
+        out: RouterLink | None = d.out
+        if out is not None:
+            out.unsettled -= 1
+            d.out = None
+        self.leave_target(d)
+        if not state:
+            state = d.state
+        if d.group is not None:
+            self.branch_done(d.group, state)
+            return None
+        lk: RouterLink | None = d.link
+        self.settle_incoming(d, state)
+        return lk if not d.sent and outcome_code(state) > FIRST_FINAL else None
+
+    def unsettled_outcome(self, d: Delivery, state: bytes) -> None:
+        """The receiver has a state but waits for the sender to settle (rcv-settle-mode second, or two steps)."""
+        if not state:
+            return
+        d.state = state
+        code: cython.int = outcome_code(state)
+        if d.group is None:
+            lk: RouterLink | None = d.link
+            if lk is not None and lk.attached:
+                lk.session.report(True, d.did, False, state)
+            elif code >= FIRST_FINAL:
+                # The sender, which was to settle first, is gone; see Interruptions.producer_lost.
+                self.settle_outgoing(d, RELEASED)
+        elif FIRST_FINAL <= code <= LAST_FINAL and d.out is not None:
+            self.settle_outgoing(d, state)  # the group answers for its branches
+            self.branch_done(d.group, state)
+
+    def settle_incoming(self, d: Delivery, state: bytes) -> None:
+        """Report the final outcome to the sender."""
+        lk: RouterLink | None = d.link
+        if lk is None:
+            return
+        self.leave_incoming(d, lk)
+        self.counters.count_outcome(lk, state)
+        if d.sample is not None:
+            self.sampling.end_of(d, OUTCOME_NAMES.get(outcome_code(state), SETTLED))
+        if lk.attached:
+            lk.session.settle(d.did, state)
+            self.return_credit(d, lk)
+
+    def branch_done(self, group: Group, state: bytes) -> None:
+        """One branch of a multicast has its outcome."""
+        rank: cython.int = MULTICAST_RANKS.get(outcome_code(state), 3 if not state else 0)
+        if rank > group.rank:
+            group.rank = rank
+            group.state = state
+        group.waiting -= 1
+        if group.waiting == 0 and group.sealed:
+            self.group_done(group, group.state)
+
+    def group_done(self, group: Group, state: bytes) -> None:
+        """Every branch has its outcome: report that of the whole."""
+        d: Delivery | None = group.delivery
+        group.delivery = None
+        if d is not None:
+            self.settle_incoming(d, state)
+
+    # ---- the sender reports
+    def on_sender_outcome(self, d: Delivery, settled: cython.bint, state: bytes) -> None:
+        """The sender reported a state of an incoming delivery, or settled it."""
+        if settled:
+            self.sender_settled(d, state)
+        elif d.out is not None:
+            out: RouterLink = d.out
+            out.session.report(False, d.oid, False, state)
+
+    def sender_settled(self, d: Delivery, state: bytes) -> None:
+        """The sender settled an unsettled delivery by itself."""
+        lk: RouterLink | None = d.link
+        if lk is not None:
+            self.leave_incoming(d, lk)
+            if d.state:
+                self.counters.count_outcome(lk, d.state)
+            if d.sample is not None:
+                self.sampling.end_of(d, OUTCOME_NAMES.get(outcome_code(d.state), PRESETTLED))
+            self.return_credit(d, lk)
+        if d.group is None:
+            self.settle_outgoing(d, state if state else d.state)
+
+    def settle_outgoing(self, d: Delivery, state: bytes) -> None:
+        """Tell the receiver of an anycast delivery that it is settled, if it went out and was not settled yet."""
+        out: RouterLink | None = d.out
+        if out is None:
+            return
+        out.session.report(False, d.oid, True, state)
+        self.leave_outgoing(d, out)
+
+    # ---- records
+    def return_credit(self, d: Delivery, lk: RouterLink) -> None:
+        """A client's delivery is settled. If it is still arriving, its credit goes back after its last frame."""
+        if lk.kind == ENDPOINT and not (lk.mid_delivery and lk.transfer_id == d.did):
+            lk.give_back()
+
+    def leave_incoming(self, d: Delivery, lk: RouterLink) -> None:
+        """The delivery is no longer unsettled on the link it came in on."""
+        d.link = None
+        lk.session.unsettled_in.drop(d)
+        lk.unsettled -= 1
+
+    def leave_outgoing(self, d: Delivery, out: RouterLink) -> None:
+        """The delivery is no longer unsettled on the link it went out on."""
+        out.session.unsettled_out.drop(d)
+        out.unsettled -= 1
+        d.out = None
+        self.leave_target(d)
+
+    def leave_target(self, d: Delivery) -> None:
+        """The delivery no longer counts as outstanding at a remote router."""
+        if d.target is not None:
+            target: Target = d.target
+            target.outstanding -= 1
+            d.target = None
+
+    def forget(self, d: Delivery) -> None:
+        """Remove a delivery from both sides without an outcome."""
+        lk: RouterLink | None = d.link
+        out: RouterLink | None = d.out
+        if lk is not None:
+            self.leave_incoming(d, lk)
+        if out is not None:
+            self.leave_outgoing(d, out)
+        self.leave_target(d)
