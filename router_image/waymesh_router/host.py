@@ -49,6 +49,9 @@ class Host(Protocol):
     def retry(self) -> None:
         """The mesh has changed: connectors that wait to try again do so now."""
 
+    def segments_in(self, conn: Connection) -> int:
+        """Segments that brought data from the peer so far, also those that wait for a lost one; 0 where not known."""
+
     def disconnect(self, name: str) -> None:
         """Stop a connector and close its connection."""
 

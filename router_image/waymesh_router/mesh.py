@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
@@ -19,6 +19,9 @@ from waymesh_router.core.model import Node, RouterConnection
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
 
+if TYPE_CHECKING:
+    from waymesh_router.host import Host
+
 HELLO_ADDRESS = "amqp:/_local/qdhello"
 LISTEN_S = 0.25
 """So often it is looked whether neighbours have sent anything."""
@@ -31,11 +34,10 @@ DRAIN_SURCHARGE = 1_000_000
 class Mesh(ControlPlaneHooks):
     """Runs the control plane of an interior router. `engine` is pure; what it wants is done here, at once."""
 
-    def __init__(self, core: Core, engine: RoutingEngine, changed: Callable[[], None]) -> None:
-        """`changed` is called when routers or links of the mesh have come or gone."""
+    def __init__(self, core: Core, engine: RoutingEngine, host: Host) -> None:
         self.core = core
         self.engine = engine
-        self._changed = changed
+        self._host = host
         self.changes = 0
         self._sections = Sections()
         self._moved = False
@@ -43,7 +45,7 @@ class Mesh(ControlPlaneHooks):
         self._aside = False
         self._later: deque[fx.MobileAdd | fx.MobileDel] = deque()
         self.deadline = engine.deadline()
-        self._octets: dict[RouterConnection, int] = {}
+        self._arrived: dict[RouterConnection, int] = {}
         self._listen_at = 0.0
         self._apply: dict[type, Callable[[Any], None]] = {
             fx.SendHello: self._send_hello,
@@ -79,11 +81,11 @@ class Mesh(ControlPlaneHooks):
     def control_up(self, connection: RouterConnection) -> None:
         if connection.control_out is not None:
             connection.express = connection.control_out.session.channel
-        self._octets[connection] = 0
+        self._arrived[connection] = 0
         self.run(self.engine.link_up(connection.id, connection.cost, self.core.now))
 
     def control_lost(self, connection: RouterConnection) -> None:
-        self._octets.pop(connection, None)
+        self._arrived.pop(connection, None)
         self.run(self.engine.link_lost(connection.id, self.core.now))
 
     def control_message(self, connection: RouterConnection, message: bytes) -> None:
@@ -162,11 +164,14 @@ class Mesh(ControlPlaneHooks):
         return now if self._later else self.deadline
 
     def _listen(self, now: float) -> None:
-        """Which neighbours have sent anything since the last look."""
-        for conn, before in self._octets.items():
-            octets = conn.octets_in + conn.unfinished
-            if octets != before:
-                self._octets[conn] = octets
+        """Which neighbours have sent anything since the last look.
+
+        Segments count, too: while TCP repeats a lost one, which takes seconds on a slow link, those behind it come in.
+        """
+        for conn, before in self._arrived.items():
+            arrived = conn.octets_in + conn.unfinished + self._host.segments_in(conn)
+            if arrived != before:
+                self._arrived[conn] = arrived
                 self.engine.link_heard(conn.id, now)
 
     # ---- effects
@@ -271,7 +276,7 @@ class Mesh(ControlPlaneHooks):
         self.changes = e.change_id
         self._paths_change()
         self.core.context.telemetry.topology_changed(e.change_id, e.since)
-        self._changed()
+        self._host.retry()
 
     def _paths_change(self) -> None:
         self._moved = True

@@ -85,7 +85,7 @@ class Router:
         self.next_tick = now
         if self.mode == "interior":
             self.routing = RoutingEngine(routing_settings(self.attrs, boot), now)
-            self.mesh = Mesh(self.core, self.routing, host.retry)
+            self.mesh = Mesh(self.core, self.routing, host)
             self.core.context.control_plane = self.mesh
         self.agent = build_agent(self)
         self._management = ManagementService(

@@ -217,10 +217,11 @@ def demo(
 
 def run_command(words: Sequence[str]) -> int:
     """Run a command line without its first word; returns the exit code."""
+    program = "kubectl-waymesh" if is_plugin() else "waymesh"
     try:
-        code = app(words, prog_name="kubectl-waymesh" if is_plugin() else "waymesh", standalone_mode=False)
+        code = app(words, prog_name=program, standalone_mode=False)
     except typer.TyperException as error:
-        return _wrong_usage(error)
+        return _wrong_usage(error, program, words)
     except ManifestError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
@@ -231,16 +232,22 @@ def run_command(words: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _wrong_usage(error: typer.TyperException) -> int:
+def _wrong_usage(error: typer.TyperException, program: str, words: Sequence[str]) -> int:
     """Print the usage and the error, as `waymesh stat: No such option: --x`; returns the exit code."""
     if not error.format_message():  # without a command, the help has been printed
         return error.exit_code
-    context: typer.Context | None = getattr(error, "ctx", None)
-    command = context.command_path if context else "waymesh"
-    if context:
-        print(context.get_usage(), file=sys.stderr)
-    print(f"{command}: {error.format_message()}", file=sys.stderr)
+    context = getattr(error, "ctx", None) or _context_of(program, words)
+    print(context.get_usage(), file=sys.stderr)
+    print(f"{context.command_path}: {error.format_message()}", file=sys.stderr)
     return error.exit_code
+
+
+def _context_of(program: str, words: Sequence[str]) -> typer.Context:
+    """The command that these words name. Typer does not tell it for an option without its argument."""
+    group = typer.main.get_command(app)
+    context = typer.Context(group, info_name=program)
+    command = getattr(group, "commands", {}).get(words[0]) if words else None
+    return context if command is None else typer.Context(command, parent=context, info_name=words[0])
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from waymesh_router.runtime.http_io import HttpConnection
 from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
+from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import TlsProfile, password_of
 from waymesh_router.runtime.tls_identity import check_uid_format, external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO
@@ -121,6 +122,11 @@ class SocketHost:
         if connector is not None:
             connector.close()
             self._close_later(connector, f"connector {name} was deleted")
+
+    def segments_in(self, conn: Connection) -> int:
+        """Segments that brought data from the peer so far, also those that wait for a lost one; 0 where not known."""
+        io = self._connections.get(conn)
+        return 0 if io is None else data_segments_in(io.sock)
 
     def retry(self) -> None:
         """Have connectors that wait try now. In the next turn: whoever asks may be in the middle of another's input."""
@@ -365,8 +371,7 @@ class SocketHost:
             endpoint.lost()
 
     def _close_later(self, endpoint: Endpoint, reason: str) -> None:
-        """Close an endpoint's connections in the next turn: the request to do so may have come on one of them, and its
-        answer goes first."""
+        """Close an endpoint's connections in the next turn: one may have to carry the answer to this request."""
         self.loop.call_later(0, lambda: self._close_all(endpoint, reason))
 
     def _close_all(self, endpoint: Endpoint, reason: str) -> None:
@@ -387,11 +392,9 @@ class SocketHost:
         self.log("SERVER", level, text)
 
 
+@dataclasses.dataclass(slots=True)
 class _Info:
     """What the host knows of a connection."""
 
-    __slots__ = ("endpoint", "peer")
-
-    def __init__(self, endpoint: Endpoint, peer: Peer) -> None:
-        self.endpoint = endpoint
-        self.peer = peer
+    endpoint: Endpoint
+    peer: Peer

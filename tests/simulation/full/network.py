@@ -127,6 +127,8 @@ class SimRouter(Station):
         self._waiting: dict[str, int] = {}
         """Connectors that wait to dial again: the number of the wait, by name."""
         self._waits = 0
+        self.segments: Callable[[float], float] = lambda _now: 0
+        """Segments that each peer has sent until then."""
 
     @property
     def core(self) -> Any:
@@ -237,6 +239,9 @@ class SimRouter(Station):
     def connect(self, attrs: Mapping[str, Any]) -> None:
         self._retries[attrs["name"]] = Retries(self.world.rng.random, self.world.now)
         self.world.after(0.0, self._dial, self._life, attrs["name"])
+
+    def segments_in(self, conn: Connection) -> int:
+        return int(self.segments(self.world.now))
 
     def retry(self) -> None:
         for name in list(self._waiting):

@@ -129,6 +129,22 @@ def test_a_silent_neighbour_is_dropped_after_hello_max_age() -> None:
     network.until(lambda: not faults(network), 10.0)
 
 
+def test_a_neighbour_is_kept_while_segments_of_it_arrive() -> None:
+    network, cables = line("A", "B")
+    network.run(1.0)
+    routers = [network.routers[name] for name in "AB"]
+    for router in routers:
+        router.segments = lambda now: now
+    cables["AB"].silence()
+    network.run(10.0)
+    assert all(router.core.nodes for router in routers)
+    silenced = network.now
+    for router in routers:
+        router.segments = lambda _now: silenced
+    network.until(lambda: not any(router.core.nodes for router in routers), 10.0)
+    assert 2.0 <= network.now - silenced <= 3.0 + 0.5
+
+
 def test_a_silent_client_is_dropped_after_the_idle_timeout() -> None:
     network, _ = line("A", "B")
     crowd = crowd_of(network)

@@ -1,0 +1,28 @@
+"""How many segments came in, by the kernel's count."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.kit.waiting import wait_until
+from waymesh_router.runtime.tcp import data_segments_in
+
+pytestmark = pytest.mark.engine_independent
+
+
+def test_segments_count_before_anybody_reads_them() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            before = data_segments_in(accepted)
+            client.sendall(b"something")
+            wait_until(lambda: data_segments_in(accepted) == before + 1, 10.0, "a segment more")
+
+
+def test_what_is_no_tcp_connection_has_none() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert data_segments_in(one) == 0
+    assert data_segments_in(one) == 0
