@@ -107,7 +107,7 @@ def test_every_definition_is_established(cluster: Cluster, crds: list[str]) -> N
 def test_kubectl_explains_the_fields(namespace: Namespace, crds: list[str]) -> None:
     def explained() -> bool:
         try:
-            return "How many routers there are" in namespace.kubectl("explain", "router.spec.size")
+            return "Number of routers" in namespace.kubectl("explain", "router.spec.size")
         except CommandError:
             return False  # the API server publishes the descriptions of a CRD some time after the CRD
 
