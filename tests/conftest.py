@@ -1,4 +1,4 @@
-"""What every test run needs: the engine it runs on, named at its top."""
+"""Shared by all tests: selects the engine and prints it at the start."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ else:
     from waymesh_amqp.wire import WritableOctets, read_u32
 
 IDLE_BYTES = 512
-"""Size of the buffer of a connection that has nothing to say."""
+"""Size of the buffer of an idle connection."""
 KEEP_BYTES = cython.declare(cython.Py_ssize_t, 2097152)
 """A larger drained buffer shrinks at once; smaller ones when the connection has been quiet for a while (`trim`)."""
 
@@ -25,19 +25,14 @@ HEADER_START = cython.declare(cython.uint, 0x414D5150)
 
 
 class OutputBuffer:
-    """Bytes [off:end] of `mem` wait to be sent.
-
-    `express`: the channel of ours whose frames `hasten` puts before all others, -1 for none. `edge`: where a frame
-    begins, at or before the first one of which nothing was sent; -1: that is not known before the buffer is empty.
-    `fixed`: bytes before this position stay where they are, since the transport may have taken them already.
-    """
+    """Bytes [off:end] of `mem` wait to be sent."""
 
     def __init__(self) -> None:
         self.off = 0
         self.end = 0
-        self.express = -1
-        self.edge = 0
-        self.fixed = 0
+        self.express = -1  # the channel of ours whose frames `hasten` puts before all others, -1 for none
+        self.edge = 0  # where a frame begins, not behind the first unsent frame; -1: unknown until the buffer is empty
+        self.fixed = 0  # bytes before this position stay in place: the transport may have taken them already
         self.mem = memoryview(b"")
         self.allocate(IDLE_BYTES)
 

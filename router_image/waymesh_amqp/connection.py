@@ -6,138 +6,108 @@ Spec: 2.2 to 2.4, 5.3.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_amqp import states
 from waymesh_amqp.buffer import OutputBuffer
-from waymesh_amqp.errors import (
-    CONNECTION_FORCED,
-    FRAMING_ERROR,
-    ILLEGAL_STATE,
-    NOT_ALLOWED,
-    RESOURCE_LIMIT_EXCEEDED,
-    AmqpError,
-    DecodeError,
-    FramingError,
-)
+from waymesh_amqp.errors import CONNECTION_FORCED, FRAMING_ERROR, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
+from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.link import Link
-from waymesh_amqp.negotiation import AMQP_HEADER, SASL_HEADER, SaslClientExchange
-from waymesh_amqp.performatives import (
-    Attach,
-    Begin,
-    Close,
-    Detach,
-    Disposition,
-    End,
-    ErrorInfo,
-    Flow,
-    Open,
-    Transfer,
-    decode_performative,
-    encode_frame,
-)
-from waymesh_amqp.preamble import MIN_MAX_FRAME
-from waymesh_amqp.sasl import SaslClient
+from waymesh_amqp.performatives import Close, ErrorInfo, Open, encode_frame
 from waymesh_amqp.session import Session
+from waymesh_amqp.states import CONNECTION, Event, advance, may
+from waymesh_amqp.time_outs import TimeOuts
 from waymesh_amqp.transfer import IncomingTransfer
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.dispositions import read_disposition
-    from cython.cimports.waymesh_amqp.flows import read_flow
-    from cython.cimports.waymesh_amqp.link_frames import take_attach, take_detach
-    from cython.cimports.waymesh_amqp.preamble import DEAD, FRAMES, HEADER, SASL, WAITING, take_preamble
-    from cython.cimports.waymesh_amqp.transfer import take_transfer
-    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32
+    from cython.cimports.waymesh_amqp.frame_reader import take_frames
+    from cython.cimports.waymesh_amqp.preamble import (
+        DEAD,
+        FRAMES,
+        HEADER,
+        SASL,
+        WAITING,
+        end_sasl_step,
+        start_client,
+        take_preamble,
+    )
+    from cython.cimports.waymesh_amqp.states import CLOSE_RCVD, CLOSE_SENT, END, HDR_EXCH, OPEN_RCVD, OPENED, START
+    from cython.cimports.waymesh_amqp.wire import Octets
 else:
-    from waymesh_amqp.dispositions import read_disposition
-    from waymesh_amqp.flows import read_flow
-    from waymesh_amqp.link_frames import take_attach, take_detach
-    from waymesh_amqp.preamble import DEAD, FRAMES, HEADER, SASL, WAITING, take_preamble
-    from waymesh_amqp.transfer import take_transfer
-    from waymesh_amqp.wire import Octets, octets, read_u32
+    from waymesh_amqp.frame_reader import take_frames
+    from waymesh_amqp.preamble import DEAD, FRAMES, HEADER, SASL, WAITING, end_sasl_step, start_client, take_preamble
+    from waymesh_amqp.states import CLOSE_RCVD, CLOSE_SENT, END, HDR_EXCH, OPEN_RCVD, OPENED, START
+    from waymesh_amqp.wire import Octets
 
 if TYPE_CHECKING:
     from waymesh_amqp.handler import Handler
+    from waymesh_amqp.negotiation import SaslClientExchange, SaslServerExchange
     from waymesh_amqp.settings import ConnectionSettings
 
 HIGH_WATER = cython.declare(cython.Py_ssize_t, 1048576)
 """Bytes of unsent output from which links of the connection take no new deliveries."""
 LOW_WATER = cython.declare(cython.Py_ssize_t, 262144)
-MAX_FRAME = cython.declare(cython.Py_ssize_t, 1048576)
-"""Larger frames than this are never sent, whatever the peer would take, so that buffers stay small."""
-PROGRESS = cython.declare(cython.Py_ssize_t, 16384)
-"""Octets of an unfinished frame that count like a whole frame for the idle time-out, which may be slow."""
 NO_BUDGET = cython.declare(cython.longlong, 1 << 62)
-COLD_FRAME = cython.declare(cython.longlong, 1000)
-"""What attach, detach, begin, end cost of a budget in which a transfer, flow or disposition costs 1: about as the time
-that they take."""
 EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
 class Connection(OutputBuffer):
-    """`remote`: the peer's open, once it came. `user`: the authenticated identity, None if anonymous.
+    """One AMQP connection over a transport that its owner reads and writes.
 
-    `octets_in`, `octets_out`: bytes so far; `unfinished`: those of an incomplete frame, which came behind `octets_in`.
-    `hurry`: there is something new of the `express` session. `done`: nothing more will be read; write what is pending,
-    then close the transport. `error`: why it ended, if not orderly.
-    `budget`: work that `receive` may still do before it stops behind a frame, for an owner with other connections to
-    serve; it sets the budget before each call. A handler may take from it what an event cost.
+    The owner gives input to `receive`, writes `pending()` and reports it by `sent`, and calls `tick` when it is due.
+    When `done`, nothing more is read: the owner writes what is pending, then closes the transport.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
         OutputBuffer.__init__(self)
         self.settings = settings
         self.handler = handler
-        self.phase = HEADER
-        self.state = "START"
-        self.receiving = False
+        self.phase = HEADER  # what is read next, see preamble.py
+        self.state = START
         self.transfer = IncomingTransfer()
-        self.frame_end = 0
+        self.frame_end = 0  # of the frame that is being handled
+        # Work until `receive` stops behind a frame. The owner sets it before each call; events take what they cost.
         self.budget = NO_BUDGET
-        self.octets_in = 0
+        self.octets_in = 0  # of whole frames
+        self.unfinished = 0  # octets of an incomplete frame behind them
         self.octets_out = 0
         self.done = False
-        self.over = False
-        self.error: ErrorInfo | None = None
-        self.remote: Open | None = None
-        self.user: str | None = None
+        self.over = False  # the handler was told, or will be by `end_links`
+        self.error: ErrorInfo | None = None  # why it ended, if not orderly
+        self.remote: Open | None = None  # the peer's open
+        self.user: str | None = None  # the authenticated identity, None if anonymous
         self.mechanism: str | None = None
-        self.sasl: Any = None  # a SaslClientExchange or a SaslServerExchange
+        self.sasl: SaslClientExchange | SaslServerExchange | None = None
         self.peer_max = MIN_MAX_FRAME
         self.max_frame = settings.max_frame_size
         self.channel_max = settings.channel_max
-        self.sessions: dict[int, Session] = {}
-        self.remote_sessions: dict[int, Session] = {}
+        self.sessions: dict[int, Session] = {}  # by our channel
+        self.remote_sessions: dict[int, Session] = {}  # by the peer's channel
         self.channels = FreeNumbers()
         self.links = 0  # handles of ours that are in use
-        self.lost_links: list[Link] = []  # of a connection that is over: those that are still to be ended, last first
+        self.lost_links: list[Link] = []  # of a connection that is over: those that `end_links` has to end, last first
         self.last_channel = -1
-        self.last_session: Any = None  # the Session at `last_channel`
-        self.names: dict[tuple[str, bool], Any] = {}
+        self.last_session: Session | None = None  # the one at `last_channel`
+        self.names: dict[tuple[str, bool], Link] = {}
         self.flush_sessions: list[Session] = []
-        self.dirty = False
-        self.congested = False
-        self.held: list[Link] = []
-        self.owing = 0
-        self.unfinished = 0
-        self.counted_in = -1
-        self.counted_part = 0
-        self.spoke = False
-        self.hurry = False
-        self.last_heard = now
-        self.last_spoke = now
-        self.last_tick = now
-        self.deadline = now + settings.handshake_timeout_s
-        self.send_every = math.inf
+        self.dirty = False  # it is in `handler.dirty`
+        self.congested = False  # `backed_up` said so; `on_writable` is still to be called
+        self.held: list[Link] = []  # links that hold another session because of unsent output here
+        self.owing = 0  # links whose end is not answered yet
+        self.hurry = False  # the `express` session has something new
+        self.times = TimeOuts(now, now + settings.handshake_timeout_s)
         if settings.client:
-            self.start_client()
+            start_client(self)
 
     # ---- transport side
-    def receive(self, b: cython.const[cython.uchar][::1], n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def receive(
+        self,
+        b: cython.const[cython.uchar][::1],  # type: ignore[valid-type] # a memory view, which only Cython can name
+        n: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
         """Take whole frames from b[:n] within the budget; the count of bytes used.
 
         The rest is to be presented again, with more behind unless the budget is used up.
@@ -159,15 +129,15 @@ class Connection(OutputBuffer):
                         self.octets_in += pos
                         return pos
                     pos += used
-                used = self.take_frames(data, pos, n)
+                used = take_frames(self, data, pos, n)
                 self.octets_in += used
                 self.unfinished = n - used
                 return used
             except AmqpError as e:
-                if e.concerns is None or e.concerns.connection is self:
+                if e.ends is None or e.ends.connection is self:
                     self.fail(e.condition, e.description)
                     return n
-                e.concerns.end(e.condition, e.description)  # what this peer sent was right: go on behind its frame
+                e.ends.end(e.condition, e.description)  # what this peer sent was right: go on behind its frame
                 pos = self.frame_end
                 self.budget -= 1
                 if self.budget <= 0:
@@ -175,56 +145,11 @@ class Connection(OutputBuffer):
                     self.unfinished = n - pos
                     return pos
 
-    def take_frames(self, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Take the frames from b[pos:n]; the position behind the last whole one."""
-        transfer: IncomingTransfer = self.transfer
-        transfer.data = b
-        size: cython.Py_ssize_t
-        p: cython.Py_ssize_t
-        code: cython.int
-        session: Session
-        while n - pos >= 8:
-            size = read_u32(b, pos)
-            if size < 8 or size > self.max_frame or b[pos + 4] < 2 or b[pos + 4] * 4 > size:
-                self.bad_frame_header(size, b[pos + 4])
-            if n - pos < size:
-                break
-            self.frame_end = pos + size
-            p = pos + b[pos + 4] * 4
-            if b[pos + 5] != 0:
-                raise FramingError(f"frame type {b[pos + 5]} on an AMQP connection")
-            if size - (p - pos) > 3 and b[p] == 0 and b[p + 1] == 0x53 and self.receiving:
-                code = b[p + 2]
-                if code == 0x14:
-                    session = self.session_at(b[pos + 6] << 8 | b[pos + 7])
-                    take_transfer(session, transfer, p + 3, pos + size)
-                elif code == 0x15:
-                    read_disposition(self.session_at(b[pos + 6] << 8 | b[pos + 7]), b, p + 3, pos + size)
-                elif code == 0x13:
-                    read_flow(self.session_at(b[pos + 6] << 8 | b[pos + 7]), b, p + 3, pos + size)
-                else:
-                    self.on_other(bytes(b[p : pos + size]), b[pos + 6] << 8 | b[pos + 7])
-            elif p < pos + size:
-                self.on_other(bytes(b[p : pos + size]), b[pos + 6] << 8 | b[pos + 7])
-            pos += size
-            if self.phase == DEAD:
-                return n
-            self.budget -= 1
-            if self.budget <= 0:
-                break
-        return pos
-
-    def bad_frame_header(self, size: cython.Py_ssize_t, doff: cython.int) -> None:
-        """Raise FramingError. Spec: 2.3.1."""
-        if size > self.max_frame:
-            raise FramingError(f"a frame of {size} octets, over max-frame-size {self.max_frame}")
-        raise FramingError(f"frame size {size}, data offset {doff}")
-
     def sent(self, n: cython.Py_ssize_t) -> None:
         """The transport took n bytes of `pending()`."""
         self.consume(n)
         self.octets_out += n
-        self.spoke = True
+        self.times.spoke = True
         if self.end - self.off < LOW_WATER:
             if self.held:
                 self.release_held()
@@ -261,7 +186,7 @@ class Connection(OutputBuffer):
 
     def eof(self, reason: str) -> None:
         """The transport is gone."""
-        if self.error is None and self.state not in ("END", "START", "CLOSE_RCVD"):
+        if self.error is None and self.state not in (END, START, CLOSE_RCVD):
             self.error = ErrorInfo(CONNECTION_FORCED, reason)
         self.finish()
 
@@ -269,41 +194,27 @@ class Connection(OutputBuffer):
         """Heartbeats, idle time-out, handshake and close time-outs; when to come again (math.inf: never)."""
         if self.done:
             return math.inf
-        if self.octets_in != self.counted_in or self.unfinished - self.counted_part >= PROGRESS:
-            self.counted_in = self.octets_in
-            self.counted_part = self.unfinished
-            self.last_heard = now
-        if self.spoke:
-            self.spoke = False
-            self.last_spoke = self.last_tick  # it was after that; how long after, nobody has measured
-        else:
+        times: TimeOuts = self.times
+        if not times.update(now, self.octets_in, self.unfinished):
             self.trim()
-        self.last_tick = now
-        if not self.receiving:
-            if now >= self.deadline:
+        if self.state != OPENED:
+            if now >= times.deadline:
                 self.eof("handshake not completed in time" if self.remote is None else "no answer to close")
                 return math.inf
-            return self.deadline
-        following: cython.double = math.inf
+            return times.deadline
         idle: cython.double = self.settings.idle_timeout_s
-        if idle > 0:
-            if now - self.last_heard >= idle:
-                self.deadline = now + self.settings.close_timeout_s
-                self.fail(RESOURCE_LIMIT_EXCEEDED, "local-idle-timeout expired")  # Spec: 2.4.5
-                return self.deadline
-            following = self.last_heard + idle
-        if self.send_every < math.inf:
-            if now - self.last_spoke >= self.send_every and self.off == self.end:
-                self.put(EMPTY_FRAME)
-                self.mark_dirty()
-                self.last_spoke = now
-            if self.last_spoke + self.send_every < following:
-                following = self.last_spoke + self.send_every
-        return following if following > now else now + 0.05
+        if idle > 0 and now - times.last_heard >= idle:
+            self.fail(RESOURCE_LIMIT_EXCEEDED, "local-idle-timeout expired")
+            return times.deadline
+        if times.heartbeat_due(now) and self.off == self.end:
+            self.put(EMPTY_FRAME)
+            self.mark_dirty()
+            times.last_spoke = now
+        return times.next_tick(now, idle)
 
     # ---- state
     def mark_dirty(self) -> None:
-        """There is something to flush."""
+        """Have `flush` called and the output written at the end of the turn."""
         if not self.dirty:
             self.dirty = True
             self.handler.dirty.append(self)
@@ -316,7 +227,7 @@ class Connection(OutputBuffer):
         return False
 
     def release_held(self) -> None:
-        """Sessions that were held because of this connection may go on where the reason is gone."""
+        """Release the sessions that links of this connection hold, where the reason is gone."""
         if self.end - self.off >= LOW_WATER and not self.over:
             return
         held = self.held
@@ -330,44 +241,13 @@ class Connection(OutputBuffer):
             else:
                 link.holding.release(link)
 
-    def start_client(self) -> None:
-        if isinstance(self.settings.sasl, SaslClient):
-            self.sasl = SaslClientExchange(self.settings.sasl, self.settings.hostname)
-            self.put(SASL_HEADER)
-        else:
-            self.start_amqp()
-        self.mark_dirty()
-
-    def start_amqp(self) -> None:
-        """Client: our AMQP header and open, without waiting. Spec: 2.4.1 pipelined open."""
-        self.step("header>")
-        self.put(AMQP_HEADER)
-        self.send_open()
-
-    def step(self, event: str) -> None:
-        self.state = states.advance(states.CONNECTION, "connection", self.state, event)
+    def step(self, event: Event) -> None:
+        self.state = advance(CONNECTION, self.state, event)
 
     def send_open(self) -> None:
         """Our open. Spec: 2.7.1."""
-        s = self.settings
-        self.step("open>")
-        self.put(
-            encode_frame(
-                0,
-                Open(
-                    container_id=s.container_id,
-                    hostname=s.hostname,
-                    max_frame_size=s.max_frame_size,
-                    channel_max=s.channel_max,
-                    # half of it, so that a peer that cuts it close is not thrown out. Spec: 2.4.5
-                    idle_time_out=int(s.idle_timeout_s * 500) if s.idle_timeout_s > 0 else None,
-                    offered_capabilities=s.offered_capabilities or None,
-                    desired_capabilities=s.desired_capabilities or None,
-                    properties=s.properties or None,
-                ),
-            )
-        )
-        self.receiving = self.state == "OPENED"
+        self.step(Event.OPEN_OUT)
+        self.put(encode_frame(0, self.settings.open_performative()))
         self.mark_dirty()
 
     def close(self, condition: str = "", description: str = "") -> None:
@@ -375,24 +255,28 @@ class Connection(OutputBuffer):
         self.close_with(ErrorInfo(condition, description) if condition else None)
 
     def close_with(self, error: ErrorInfo | None) -> None:
-        """Orderly close with all of an error. Spec: 2.7.9."""
+        """Orderly close, with the whole of an error. Spec: 2.7.9."""
         if self.error is None:
             self.error = error
-        if self.state in ("HDR_EXCH", "OPEN_RCVD"):
+        if self.state in (HDR_EXCH, OPEN_RCVD):
             self.send_open()
-        if (self.state, "close>") not in states.CONNECTION:
+        if not may(CONNECTION, self.state, Event.CLOSE_OUT):
             self.finish()
             return
         self.flush()
-        self.step("close>")
+        self.step(Event.CLOSE_OUT)
         self.put(fitting_frame(0, Close(error=error), self.peer_max) or b"")
         self.mark_dirty()
-        self.receiving = False
-        self.deadline = self.last_heard + self.settings.idle_timeout_s + self.settings.close_timeout_s
-        if self.state == "END":
+        self.times.deadline = self.times.last_heard + self.settings.idle_timeout_s + self.settings.close_timeout_s
+        if self.state == END:
             self.finish()
         else:
             self.over_now()
+
+    def answer_close(self) -> None:
+        self.step(Event.CLOSE_OUT)
+        self.put(encode_frame(0, Close()))
+        self.finish()
 
     def fail(self, condition: str, description: str) -> None:
         """A protocol error: tell the peer why, ignore what it still sends but its close. Spec: 2.4.6, 2.8.15."""
@@ -401,19 +285,18 @@ class Connection(OutputBuffer):
             self.finish()
             return
         self.close(condition, description)
-        self.phase = DEAD if condition == FRAMING_ERROR or self.state == "CLOSE_SENT" else self.phase
+        self.phase = DEAD if condition == FRAMING_ERROR or self.state == CLOSE_SENT else self.phase
         self.done = True
 
     def finish(self) -> None:
         """Nothing more is read; what is pending may still be written."""
         self.phase = DEAD
         self.done = True
-        self.receiving = False
         self.mark_dirty()
         self.over_now()
 
     def over_now(self) -> None:
-        """Tell the handler that links, sessions and the connection are gone; once. Of many links it hears later."""
+        """Tell the handler, once, that links, sessions and connection are gone. Many links end later, in portions."""
         if self.over:
             return
         self.over = True
@@ -421,7 +304,7 @@ class Connection(OutputBuffer):
         ending = list(self.sessions.values())
         for e in ending:
             session = e
-            session.remote_window = 0  # what is given back while links end must not go out on another of them
+            session.remote_window = 0  # a message that a link gives back as it ends must not go out on the next one
         if self.links > self.settings.links_at_once:
             self.lose_links()
             self.handler.ending.append(self)
@@ -432,7 +315,7 @@ class Connection(OutputBuffer):
         self.gone()
 
     def lose_links(self) -> None:
-        """Have no link carry anything any more, while they still wait for their end."""
+        """Stop all links at once; `end_links` tells the handler of them later."""
         session: Session
         for e in self.sessions.values():
             session = e
@@ -440,7 +323,7 @@ class Connection(OutputBuffer):
         self.lost_links.reverse()
 
     def end_links(self, count: cython.int) -> cython.bint:
-        """Tell the handler of the end of `count` links, and after the last one of that of the connection: then True."""
+        """Tell the handler of the end of up to `count` links; behind the last one, of the connection: then True."""
         link: Link
         while self.lost_links and count > 0:
             count -= 1
@@ -449,7 +332,7 @@ class Connection(OutputBuffer):
         if self.lost_links:
             return False
         self.gone()
-        if self.state == "CLOSE_RCVD" and self.owing == 0 and not self.done:
+        if self.state == CLOSE_RCVD and self.owing == 0 and not self.done:
             self.answer_close()
         return True
 
@@ -468,140 +351,20 @@ class Connection(OutputBuffer):
         """The answer that `settings.offload` was asked for; present the input that was not used again afterwards."""
         if self.phase == WAITING:  # else the connection ended meanwhile
             self.phase = SASL
-            self.answer_sasl(answer)
+            end_sasl_step(self, answer)
 
-    def answer_sasl(self, answer: bytes) -> None:
-        self.put(answer)
-        self.mark_dirty()
-        if self.sasl.failed:
-            self.error = ErrorInfo("amqp:unauthorized-access", self.sasl.failed)
-            self.finish()
-        elif self.sasl.succeeded:
-            self.user = self.sasl.user
-            self.mechanism = self.sasl.mechanism
-            self.phase = HEADER
-            if self.settings.client:
-                self.start_amqp()
 
-    # ---- frames that are not hot
+    # ---- sessions
     def session_at(self, channel: cython.int) -> Session:
-        """The session that the peer talks about. Spec: 2.5."""
+        """The session of the peer's channel. Spec: 2.5."""
         if channel == self.last_channel:
-            return self.last_session
+            return self.last_session  # type: ignore[return-value] # there is one unless last_channel is -1
         session = self.remote_sessions.get(channel)
         if session is None:
             raise AmqpError(NOT_ALLOWED, f"channel {channel} has no session")
         self.last_channel = channel
         self.last_session = session
         return session
-
-    def on_other(self, frame: bytes, channel: cython.int) -> None:
-        performative, payload = decode_performative(frame, 0, len(frame))
-        self.budget -= COLD_FRAME
-        if isinstance(performative, Open):
-            self.on_open(performative)
-        elif isinstance(performative, Close):
-            self.on_close(performative)
-        elif self.state == "CLOSE_SENT":
-            return
-        elif not self.receiving:
-            raise AmqpError(ILLEGAL_STATE, f"{type(performative).__name__.lower()} before open")
-        elif isinstance(performative, Begin):
-            self.on_begin(performative, channel)
-        elif isinstance(performative, End):
-            self.on_end(performative, channel)
-        elif isinstance(performative, Attach):
-            if self.session_at(channel).mapped:
-                take_attach(self.session_at(channel), performative)
-        elif isinstance(performative, Detach):
-            if self.session_at(channel).mapped:
-                take_detach(self.session_at(channel), performative)
-        elif isinstance(performative, (Transfer, Flow, Disposition)):
-            self.on_odd_encoding(performative, frame[payload:], channel)
-        else:
-            raise DecodeError(f"{type(performative).__name__} frame outside of SASL")
-
-    def on_odd_encoding(self, performative: Any, payload: bytes, channel: cython.int) -> None:
-        """A hot performative under a symbolic or long descriptor: write it the usual way and read that."""
-        frame = encode_frame(channel, performative, payload)
-        view: Octets = octets(frame)
-        session: Session = self.session_at(channel)
-        if isinstance(performative, Transfer):
-            transfer: IncomingTransfer = IncomingTransfer()
-            transfer.hold(frame)
-            take_transfer(session, transfer, 11, len(frame))
-        elif isinstance(performative, Flow):
-            read_flow(session, view, 11, len(frame))
-        else:
-            read_disposition(session, view, 11, len(frame))
-
-    def on_open(self, performative: Open) -> None:
-        self.step("open<")
-        if self.state == "CLOSE_SENT":
-            return
-        self.remote = performative
-        size = performative.max_frame_size
-        if size is None:
-            size = MAX_FRAME
-        elif size < MIN_MAX_FRAME:
-            size = MIN_MAX_FRAME
-        self.peer_max = size if size < MAX_FRAME else MAX_FRAME
-        if performative.channel_max is not None and performative.channel_max < self.channel_max:
-            self.channel_max = performative.channel_max
-        if performative.idle_time_out:
-            self.send_every = performative.idle_time_out / 2000.0
-        self.receiving = self.state == "OPENED"
-        self.handler.on_open(self, performative)
-
-    def on_close(self, performative: Close) -> None:
-        if self.error is None and performative.error is not None:
-            self.error = performative.error
-        if self.state != "OPENED":
-            self.step("close<")
-            self.finish()
-            return
-        self.flush()
-        self.step("close<")
-        self.receiving = False
-        self.deadline = math.inf  # whoever has the answer wait sees to it that it comes
-        self.over_now()
-        if self.owing == 0 and not self.lost_links:
-            self.answer_close()
-
-    def answer_close(self) -> None:
-        self.step("close>")
-        self.put(encode_frame(0, Close()))
-        self.finish()
-
-    def on_begin(self, performative: Begin, channel: cython.int) -> None:
-        if channel > self.channel_max:
-            raise AmqpError(FRAMING_ERROR, f"channel {channel} is over channel-max {self.channel_max}")
-        if channel in self.remote_sessions:
-            raise AmqpError(ILLEGAL_STATE, f"begin on channel {channel}, which has a session")
-        answered = performative.remote_channel
-        if answered is None:
-            session = self.new_session()
-            session.on_begin(performative, channel)
-            self.remote_sessions[channel] = session
-            session.begin()
-        else:
-            mine = self.sessions.get(answered)
-            if mine is None:
-                raise AmqpError(ILLEGAL_STATE, f"begin answers channel {answered}, which has no session")
-            mine.on_begin(performative, channel)
-            self.remote_sessions[channel] = mine
-            session = mine
-        if session.mapped:
-            self.handler.on_begin(session)
-
-    def on_end(self, performative: End, channel: cython.int) -> None:
-        session = self.session_at(channel)
-        session.on_end(performative)
-        self.remote_sessions.pop(channel, None)
-        if session.state == "ENDED":
-            self.free_channel(session)
-        self.last_channel = -1
-        self.last_session = None
 
     def new_session(self) -> Session:
         if self.channels.lowest() > self.channel_max:
@@ -612,9 +375,15 @@ class Connection(OutputBuffer):
         return session
 
     def check_links(self) -> None:
-        """Raises AmqpError where the peer attaches one link too many: refused links would cost memory, too."""
+        """Raises AmqpError where the peer attaches one link too many: even refused links cost memory."""
         if self.links >= self.settings.max_links:
             raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"more than {self.settings.max_links} links on a connection")
+
+    def free_remote_channel(self, channel: cython.int) -> None:
+        """The peer does not use the channel for a session any more."""
+        self.remote_sessions.pop(channel, None)
+        self.last_channel = -1
+        self.last_session = None
 
     def free_channel(self, session: Session) -> None:
         """The session is ended on both sides."""

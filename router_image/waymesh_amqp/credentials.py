@@ -1,4 +1,4 @@
-"""What an authenticator knows about a user, and how it answers without telling who exists."""
+"""What an authenticator knows about users, and how it answers without revealing which users exist."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def prepared(text: str) -> str:
 
 
 class Authenticator(ABC):
-    """Looks users up and checks what they present.
+    """Looks up users and checks their credentials.
 
     Unknown users are answered like wrong passwords: same messages, a stable salt of the same shape, the same work.
     `secret` keys their salts and keys; give it a stable value if several processes answer for the same users.
     """
 
     problems: Sequence[Exception] = ()
-    """What is stored of users and cannot be used: these users are unknown here."""
+    """Stored credentials that cannot be used: their users count as unknown."""
 
     def __init__(self, secret: bytes | None = None) -> None:
         self.secret = os.urandom(32) if secret is None else secret
@@ -59,7 +59,7 @@ class Authenticator(ABC):
         """Return what is known about the user, None if unknown."""
 
     def serves(self, mechanism: str) -> bool:
-        """Whether any user can succeed with this SCRAM mechanism: if not, offering it leads clients astray."""
+        """Whether any user can succeed with this SCRAM mechanism: if not, clients would choose it and fail."""
         return True
 
     def shape(self, mechanism: str) -> tuple[int, int]:
@@ -76,7 +76,7 @@ class Authenticator(ABC):
         return mechanism_of_most is not None if mechanism == "PLAIN" else mechanism in SCRAM_MECHANISMS and plain
 
     def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
-        """Do beforehand what PBKDF2 can be done beforehand. To be called in a thread."""
+        """Compute in advance the keys that can be. Call it in a thread: PBKDF2 is slow."""
 
     def verify_plain(self, user: str, password: str) -> bool:
         """Check a password against the user's plain password, or else against the user's strongest stored keys."""
@@ -142,7 +142,7 @@ class Authenticator(ABC):
         return ScramKeys(iterations, salt, noise[:size], noise[size:])
 
     def _noise(self, label: str, size: int) -> bytes:
-        """Bytes that only the holder of the secret can foretell."""
+        """Bytes that only the holder of the secret can predict."""
         parts = b"".join(
             hmac.digest(self.secret, f"{index} {label}".encode(), "sha512") for index in range(-(-size // 64))
         )

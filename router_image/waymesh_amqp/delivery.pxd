@@ -5,8 +5,6 @@ from waymesh_amqp.link cimport Link
 cdef Delivery new_delivery()
 
 @cython.final
-@cython.no_gc
-@cython.freelist(4096)
 cdef class Delivery:
     cdef public Link link
     cdef public Link out
@@ -26,10 +24,11 @@ cdef class DeliveryRing:
     cdef readonly Py_ssize_t count
     cdef dict aside
     cdef dict by_link
-    cpdef put(self, Delivery d)
+    cpdef bint put(self, Delivery d) except -1
     cdef grow(self)
     cdef set_aside(self, unsigned int slot)
     cpdef Delivery find(self, unsigned int i)
+    cdef Delivery take(self, unsigned int i)
     cpdef drop(self, Delivery d)
     cpdef list live(self)
     cpdef list of(self, link)

@@ -10,26 +10,22 @@ import cython
 INITIAL_SLOTS = cython.declare(cython.int, 8)
 
 
+@cython.freelist(4096)  # without effect in the .pxd
+@cython.cclass
 class Delivery:
-    """One unsettled delivery on its way through this router: where it came in and where it went out.
-
-    `link`/`did`: the incoming link and its session's delivery-id (link None: sent by the router itself, or the sender
-    is gone). `out`/`oid`: the outgoing link and delivery-id. `sent`: the last frame has gone out. `state`: the last
-    one reported that did not settle. `group`, `target` and `sample` belong to the router: what joins the branches
-    of a multicast, what is counted down, what is recorded of it.
-    """
+    """One unsettled delivery on its way through this router: where it came in and where it went out."""
 
     def __init__(self) -> None:
-        # Any: None or what the handler works with, a link of its own class and records that only it knows
-        self.link: Any = None
-        self.out: Any = None
-        self.group: Any = None
-        self.target: Any = None
-        self.sample: Any = None
-        self.state = b""
-        self.did = 0
-        self.oid = 0
-        self.sent = True
+        # Any: None or an object of the handler, with its own class of links
+        self.link: Any = None  # the incoming link; None: sent by the router itself, or the sender is gone
+        self.out: Any = None  # the outgoing link
+        self.group: Any = None  # of the router: joins the branches of a multicast
+        self.target: Any = None  # of the router: the remote router whose outstanding deliveries it counts among
+        self.sample: Any = None  # of the router: what is recorded of it
+        self.state = b""  # the last one that was reported and did not settle
+        self.did = 0  # incoming delivery-id
+        self.oid = 0  # outgoing delivery-id
+        self.sent = True  # its last frame has gone out
 
 
 def new_delivery() -> Delivery:
@@ -54,17 +50,17 @@ class DeliveryRing:
     def __init__(self, outgoing: cython.bint) -> None:
         self.outgoing = outgoing
         self.mask = INITIAL_SLOTS - 1
-        self.slots: list[Any] = [None] * INITIAL_SLOTS  # a Delivery or None
+        self.slots: list[Delivery | None] = [None] * INITIAL_SLOTS
         self.count = 0
         self.aside: dict[int, Delivery] | None = None
-        self.by_link: dict[Any, list[Any]] | None = None
+        self.by_link: dict[object, list[Delivery]] | None = None
 
-    def put(self, d: Delivery) -> None:
-        """Remember d under its id. Raises KeyError where a live delivery has the same id."""
+    def put(self, d: Delivery) -> cython.bint:
+        """Remember d under its id. False where a live delivery has the same id."""
         i: cython.uint = d.oid if self.outgoing else d.did
         while self.slots[i & self.mask] is not None:
             if self.find(i) is not None:
-                raise KeyError(i)
+                return False
             if self.count * 4 >= len(self.slots):
                 self.grow()
             else:
@@ -72,6 +68,7 @@ class DeliveryRing:
         self.slots[i & self.mask] = d
         self.count += 1
         self.by_link = None
+        return True
 
     def set_aside(self, slot: cython.uint) -> None:
         """Move the delivery of a slot to the dict."""
@@ -83,9 +80,9 @@ class DeliveryRing:
 
     def grow(self) -> None:
         """Twice as many slots."""
-        old: list[Any] = self.slots
+        old: list[Delivery | None] = self.slots
         n: cython.Py_ssize_t = len(old) * 2
-        new: list[Any] = [None] * n
+        new: list[Delivery | None] = [None] * n
         self.mask = n - 1
         d: Delivery
         for e in old:
@@ -105,6 +102,22 @@ class DeliveryRing:
             return self.aside.get(i)
         return None
 
+    def take(self, i: cython.uint) -> Delivery | None:
+        """The delivery with id i, which is forgotten."""
+        e = self.slots[i & self.mask]
+        if e is not None:
+            d: Delivery = e
+            if (d.oid if self.outgoing else d.did) == i:
+                self.slots[i & self.mask] = None
+                self.count -= 1
+                return d
+        if self.aside is None:
+            return None
+        found = self.aside.get(i)
+        if found is not None:
+            self.drop(found)
+        return found
+
     def drop(self, d: Delivery) -> None:
         """Forget d, if it is here."""
         i: cython.uint = d.oid if self.outgoing else d.did
@@ -117,14 +130,14 @@ class DeliveryRing:
             if not self.aside:
                 self.aside = None
 
-    def live(self) -> list[Any]:
+    def live(self) -> list[Delivery]:
         """All deliveries, in no order."""
-        found: list[Any] = [e for e in self.slots if e is not None]
+        found: list[Delivery] = [e for e in self.slots if e is not None]
         if self.aside is not None:
             found.extend(self.aside.values())
         return found
 
-    def of(self, link: Any) -> list[Any]:
+    def of(self, link: object) -> list[Delivery]:
         """The deliveries of a link that ends, and maybe some that it has no more: all links of a session that end
         together cost one look at each delivery.
         """

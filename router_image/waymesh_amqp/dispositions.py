@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_amqp.errors import NOT_IMPLEMENTED, DecodeError
+from waymesh_amqp.errors import NO_TRANSACTIONS, NOT_IMPLEMENTED, DecodeError
 from waymesh_amqp.types import Described, decode
 
 if cython.compiled:
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 TRANSACTIONAL_STATE = (0x34, "amqp:transactional-state:list")
 """Spec: 4.5.8."""
-NO_TRANSACTIONS = "transactions are only supported on link-routed addresses"
+PLAIN_STATE = cython.declare(cython.Py_ssize_t, 4)
+"""Octets of an outcome without contents."""
 
 
 def read_disposition(
@@ -90,9 +91,14 @@ def read_disposition(
         raise DecodeError("disposition whose last is before its first")
     if count < len(ring.slots):
         did: cython.uint = first
+        plain: cython.bint = settled and len(state) <= PLAIN_STATE
         while True:
-            f = ring.find(did)
-            if f is not None:
+            f = ring.take(did) if plain else ring.find(did)
+            if f is None:
+                pass
+            elif plain:
+                hand_on(session, f, from_receiver, True, state)
+            else:
                 apply_outcome(session, f, from_receiver, settled, state, ring)
             if did == last:
                 break
@@ -119,11 +125,18 @@ def apply_outcome(
 ) -> None:
     """Hand on what a disposition says of one delivery."""
     link: Link | None = d.out if from_receiver else d.link
-    if len(state) > 4 and link is not None and not link.passing and session.state_transactional:
+    if len(state) > PLAIN_STATE and link is not None and not link.passing and session.state_transactional:
         link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
         return
     if settled:
         ring.drop(d)
+    hand_on(session, d, from_receiver, settled, state)
+
+
+def hand_on(
+    session: Session, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes
+) -> None:
+    """Tell the handler."""
     if from_receiver:
         session.handler.on_outcome(d, settled, state)
     else:

@@ -45,20 +45,23 @@ TRANSACTION_UNKNOWN_ID = "amqp:transaction:unknown-id"
 TRANSACTION_ROLLBACK = "amqp:transaction:rollback"
 TRANSACTION_TIMEOUT = "amqp:transaction:timeout"
 
+NO_TRANSACTIONS = "transactions are only supported on link-routed addresses"
+"""Description of the error for a transactional delivery or disposition on any other link."""
+
 
 class AmqpError(Exception):
     """A breach of the protocol or a refusal, with what the peer is to be told.
 
-    `condition` is one of the names above, `description` a sentence for people. `concerns`: the session in which
-    something could not be written; it need not belong to the connection whose input led to that. None: the error is
-    that of the connection that is read.
+    `condition` is one of the names above, `description` a sentence for people. `ends` says what ends: None the
+    connection that is read; a session, in which something could not be written, ends alone where it is one of another
+    connection. Errors that end a link or a message only are not raised: the link is detached, the delivery refused.
     """
 
-    def __init__(self, condition: str, description: str = "", concerns: Session | None = None) -> None:
+    def __init__(self, condition: str, description: str = "", ends: Session | None = None) -> None:
         super().__init__(f"{condition}: {description}" if description else condition)
         self.condition = condition
         self.description = description
-        self.concerns = concerns
+        self.ends = ends
 
 
 class DecodeError(AmqpError):

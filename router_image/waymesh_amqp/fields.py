@@ -103,6 +103,11 @@ def _symbols(value: Symbol | Array) -> list[Symbol]:
     return value.values
 
 
+def _one_or_array(names: Sequence[str]) -> Symbol | Array:
+    """Give the wire value of a multiple field: qdrouterd knows the capability of a mesh link only as a plain symbol."""
+    return Symbol(names[0]) if len(names) == 1 else symbol_array(names)
+
+
 def _symbol_keys(value: Mapping[Any, Any]) -> dict[Any, Any]:
     return {Symbol(key) if type(key) is str else key: item for key, item in value.items()}
 
@@ -119,7 +124,8 @@ SYMBOL = Kind("symbol", (Symbol,), None, Symbol)
 BINARY = Kind("binary", (bytes,), None, bytes)
 MAP = Kind("map", (dict,))
 FIELDS = Kind("fields", (dict,), None, _symbol_keys)
-SYMBOLS = Kind("symbol or array of symbols", (Symbol, Array), _symbols, symbol_array)
+SYMBOLS = Kind("symbol or array of symbols", (Symbol, Array), _symbols, _one_or_array)
+MECHANISMS = Kind("symbol or array of symbols", (Symbol, Array), _symbols, symbol_array)
 DELIVERY_STATE = Kind("delivery state", (Described,))
 
 

@@ -1,4 +1,4 @@
-"""Frames that fit into what a peer takes: errors are shortened for that. Spec: 2.7.1 max-frame-size."""
+"""Frames within the peer's max-frame-size: errors are shortened to fit. Spec: 2.7.1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
 from waymesh_amqp.performatives import Close, Detach, End, ErrorInfo, Performative, encode_frame
 
 OVERHEAD = 24
-"""Octets that a description costs at most besides its own: its constructor, and lists that need long sizes by it."""
+"""Octets that a description adds at most to its own: its constructor, and longer sizes of the lists around it."""
 
 
 def fitting_frame(channel: int, performative: Performative, limit: int) -> bytes | None:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import UNATTACHED_HANDLE, DecodeError
-from waymesh_amqp.link import OUTGOING_WINDOW, Link, told_flow
+from waymesh_amqp.limits import OUTGOING_WINDOW
+from waymesh_amqp.link import Link
+from waymesh_amqp.performatives import Flow
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         WritableOctets,
@@ -23,6 +26,7 @@ if cython.compiled:
         write_u32,
     )
 else:
+    from waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT
     from waymesh_amqp.wire import (
         Octets,
         WritableOctets,
@@ -38,6 +42,9 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.session import Session
+
+PROPERTIES_ROOM = 100
+"""Octets of a flow frame without its properties, at most."""
 
 
 def read_flow(session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
@@ -55,6 +62,7 @@ def read_flow(session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_
     if v < 0:
         raise DecodeError("flow without incoming-window")
     # what the peer can still take is its window less what is on the way. Spec: 2.5.6
+    shut: cython.bint = session.remote_window <= 0
     session.remote_window = v - serial_gap(session.next_outgoing_id, seen)
     p = skip(b, skip(b, skip(b, p, end), end), end)
     handle: cython.longlong = read_uint(b, p, end) if n > 4 else -1
@@ -67,11 +75,13 @@ def read_flow(session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_
         credit_everywhere(session)
         return
     link: Link | None = session.remote_link(handle)
-    if link is None or not (link.attached or link.state == "ATTACH_RCVD"):
-        if link is None or link.state != "DETACH_SENT":
+    if link is None or not (link.attached or link.state == ATTACH_RCVD):
+        if link is None or link.state != DETACH_SENT:
             session.end(UNATTACHED_HANDLE, f"flow for handle {handle}, which is not attached")
         return
     read_link_flow(session, link, b, p, end, n)
+    if shut and session.remote_window > 0:
+        credit_everywhere(session)
 
 
 def read_link_flow(
@@ -182,3 +192,25 @@ def write_flow(session: Session, link: Link | None) -> None:
         o[p + 50] = 0x41 if link.drain else 0x42
         o[p + 51] = 0x40
     conn.end = p + size
+
+
+def told_flow(session: Session, link: Link) -> Flow:
+    """A flow that passes on what the peer of a routed link said beyond credit, once. Spec: 2.7.4."""
+    assert link.told is not None
+    available, echo, properties = link.told
+    link.told = None
+    if properties is not None and len(properties) > link.connection.peer_max - PROPERTIES_ROOM:
+        properties = None  # the credit matters more
+    return Flow(
+        next_incoming_id=session.next_incoming_id,
+        incoming_window=(session.window_end - session.next_incoming_id) & 0xFFFFFFFF,
+        next_outgoing_id=session.next_outgoing_id,
+        outgoing_window=OUTGOING_WINDOW,
+        handle=link.handle,
+        delivery_count=link.delivery_count,
+        link_credit=link.credit if link.credit > 0 else 0,
+        available=available,
+        drain=link.drain,
+        echo=echo,
+        properties=properties,
+    )

@@ -6,7 +6,7 @@ import heapq
 
 
 class FreeNumbers:
-    """Hands out 0, 1, 2 … and takes numbers back; `used`: how many are out.
+    """Gives out 0, 1, 2 … and takes numbers back; `used`: how many are taken.
 
     Low numbers first: sessions keep their links in a list by handle, and peers may do the same.
     """

@@ -1,12 +1,17 @@
-"""What the engine tells its owner. The router's core subclasses `Handler`; compiled, each call is a C virtual call."""
+"""Events of the engine. The router's core subclasses `Handler`; compiled, each call is a C virtual call."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import cython
+import cython
 
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.states import OPEN_RCVD
+else:
+    from waymesh_amqp.states import OPEN_RCVD
+
+if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.link import Link
@@ -16,20 +21,18 @@ if TYPE_CHECKING:
 
 
 class Handler:
-    """Receives the events of many connections. `dirty` collects the connections that have something to flush.
-
-    `ending`: connections that are over and have more links than their `links_at_once`: whoever owns the handler calls
-    `end_links` of each, again and again, until it returns True.
-    """
+    """Receives the events of many connections."""
 
     def __init__(self) -> None:
-        self.dirty: list[Connection] = []
+        self.dirty: list[Connection] = []  # those with something to flush
+        # Connections that are over and had more links than their `links_at_once`: the owner calls `end_links` of each,
+        # as often as needed, until it returns True.
         self.ending: list[Connection] = []
 
     # -- cold events
     def on_open(self, connection: Connection, performative: Open) -> None:
         """The peer's open arrived; answer with `connection.send_open()` or `connection.close(…)`."""
-        if connection.state == "OPEN_RCVD":
+        if connection.state == OPEN_RCVD:
             connection.send_open()
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
@@ -39,11 +42,11 @@ class Handler:
         """A session is mapped."""
 
     def on_held_window(self, session: Session) -> cython.bint:
-        """The window of a session is used up that incoming links hold. True: some frames are to come nevertheless."""
+        """Incoming links hold a session and its window is used up. True: let a few frames in nevertheless."""
         return False
 
     def new_link(self, session: Session) -> Link:
-        """The object for a link that the peer attaches."""
+        """Make the object for a link that the peer attaches."""
         raise NotImplementedError
 
     def on_attach(self, link: Link, performative: Attach) -> None:
@@ -75,12 +78,12 @@ class Handler:
         link.finish_drain()
 
     def on_sender_flow(self, link: Link) -> None:
-        """The sender of a link that is `passing` told its delivery-count: it may have used its credit up."""
+        """The sender of a routed link sent its delivery-count: it may have used up its credit."""
 
     def on_flow_details(self, link: Link, fields: bytes, count: cython.int) -> None:
-        """What a flow for a link that is `passing` says behind link-credit: so many encoded fields. Spec: 2.7.4.
+        """The `count` encoded fields behind link-credit in a flow for a routed link. Spec: 2.7.4.
 
-        Called before all else that follows from the flow."""
+        Called before anything else that follows from the flow."""
 
     def on_writable(self, connection: Connection) -> None:
         """A connection's output backlog fell below the low-water mark after it had been above the high one."""

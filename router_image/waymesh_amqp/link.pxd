@@ -7,11 +7,11 @@ cdef class Link:
     cdef public Session session
     cdef public Connection connection
     cdef public str name
-    cdef public str state
+    cdef readonly int state
     cdef public unsigned int handle
     cdef public unsigned int remote_handle
     cdef public bint is_sender
-    cdef public bint attached
+    cdef readonly bint attached
     cdef public bint over
     cdef public int snd_settle_mode
     cdef public int rcv_settle_mode
@@ -23,6 +23,7 @@ cdef class Link:
     cdef public bint drain
     cdef public bint accepting
     cdef public long long capacity
+    cdef public long long excess
     cdef public long long outstanding
     cdef public long long replenish
     cdef public bint flow_due
@@ -42,6 +43,7 @@ cdef class Link:
     cdef public bint owing
     cdef public Link awaited_by
 
+    cpdef enter(self, int state)
     cpdef accept(self, attach, source, target)
     cpdef refuse(self, str condition, str description)
     cpdef bare_answer(self)
@@ -57,4 +59,4 @@ cdef class Link:
     cpdef give_back(self)
     cpdef flow_soon(self)
     cpdef finish_drain(self)
-    cpdef bint ready(self)
+    cpdef bint ready(self) except -1

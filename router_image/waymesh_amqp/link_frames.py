@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waymesh_amqp import states
+import cython
+
 from waymesh_amqp.errors import (
     FRAMING_ERROR,
     HANDLE_IN_USE,
-    INVALID_FIELD,
     LINK_STOLEN,
     NOT_ALLOWED,
     UNATTACHED_HANDLE,
     AmqpError,
 )
-from waymesh_amqp.link import HANDLE_MAX
+from waymesh_amqp.limits import HANDLE_MAX
+from waymesh_amqp.states import LINK, Event, advance
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.states import ATTACH_RCVD, ATTACH_SENT, DETACH_PIPE, DETACH_RCVD, DETACH_SENT
+else:
+    from waymesh_amqp.states import ATTACH_RCVD, ATTACH_SENT, DETACH_PIPE, DETACH_RCVD, DETACH_SENT
 
 if TYPE_CHECKING:
     from waymesh_amqp.link import Link
@@ -31,7 +37,7 @@ def take_attach(session: Session, attach: Attach) -> None:
         return
     is_sender: bool = bool(attach.role)
     link: Link | None = session.connection.names.get((attach.name, is_sender))
-    if link is not None and link.state not in ("ATTACH_SENT", "DETACH_PIPE"):
+    if link is not None and link.state not in (ATTACH_SENT, DETACH_PIPE):
         steal(session, link)
         link = None
     ours = link is not None
@@ -46,23 +52,17 @@ def take_attach(session: Session, attach: Attach) -> None:
             session.end(NOT_ALLOWED, f"more links than handle-max {session.remote_handle_max} lets us answer")
             return
     link.remote_handle = attach.handle
-    link.state = states.advance(states.LINK, "link", link.state, "attach<", session)
-    link.attached = link.state == "ATTACHED"
+    link.enter(advance(LINK, link.state, Event.ATTACH_IN, session))
     session.remote_links[attach.handle] = link
     if not is_sender:
-        if attach.initial_delivery_count is None:
-            if ours:
-                link.detach(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
-            else:
-                link.refuse(INVALID_FIELD, "a sender's attach needs initial-delivery-count")
-            return
-        link.delivery_count = attach.initial_delivery_count
+        # it is mandatory, but senders that leave it out count from 0
+        link.delivery_count = attach.initial_delivery_count or 0
     if not ours:
         link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
         link.rcv_settle_mode = attach.rcv_settle_mode or 0
     link.source = attach.source
     link.target = attach.target
-    if link.state != "DETACH_SENT":
+    if link.state != DETACH_SENT:
         session.handler.on_attach(link, attach)
 
 
@@ -72,11 +72,10 @@ def take_detach(session: Session, detach: Detach) -> None:
     if link is None:
         session.end(UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
         return
-    unanswered = link.state == "ATTACH_RCVD"
-    link.state = states.advance(states.LINK, "link", link.state, "detach<", session)
-    link.attached = False
+    unanswered = link.state == ATTACH_RCVD
+    link.enter(advance(LINK, link.state, Event.DETACH_IN, session))
     link.closed = detach.closed
-    if link.state == "DETACH_RCVD":
+    if link.state == DETACH_RCVD:
         if unanswered:
             session.send_frame(link.bare_answer())
         session.free_remote_handle(link)  # the peer may use it again
@@ -88,7 +87,7 @@ def take_detach(session: Session, detach: Detach) -> None:
 
 
 def steal(session: Session, link: Link) -> None:
-    """The peer attaches again under the name of a link: the old one is over. Spec: 2.6.1."""
-    if link.state == "ATTACH_RCVD":
+    """The peer attaches again under the name of a link: detach the old one. Spec: 2.6.1."""
+    if link.state == ATTACH_RCVD:
         link.send_attach(link.bare_answer())
     link.detach(LINK_STOLEN, "attached again under the same name")

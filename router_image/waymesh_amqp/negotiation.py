@@ -65,7 +65,7 @@ class SaslServerExchange:
 
 
 class SaslClientExchange:
-    """The client's half, with the same shape."""
+    """The client's half, with the same methods."""
 
     def __init__(self, sasl: SaslClient, hostname: str | None) -> None:
         self.sasl = sasl

@@ -53,19 +53,13 @@ def send_first(
     ann: cython.Py_ssize_t = len(annotations)
     n: cython.Py_ssize_t = head + ann + e1 - s1
     room: cython.Py_ssize_t = conn.peer_max - FIRST_HEADER
-    if n > room and (ann or head):
-        joined: bytes = bytes(b[s0:e0]) + annotations + bytes(b[s1:e1])
-        jb: Octets = octets(joined)
-        write_first(link, oid, settled, True, form, room)
-        conn_put(conn, jb, 0, room)
-        link.busy = True
-        send_more(link, more, jb, room, n)
-        return oid
     if n > room:
         write_first(link, oid, settled, True, form, room)
-        conn_put(conn, b, s1, s1 + room)
-        link.busy = True
-        send_more(link, more, b, s1 + room, e1)
+        if ann or head:
+            joined: bytes = bytes(b[s0:e0]) + annotations + bytes(b[s1:e1])
+            split(link, more, octets(joined), 0, n, room)
+        else:
+            split(link, more, b, s1, e1, room)
         return oid
     write_first(link, oid, settled, more, form, n)
     p: cython.Py_ssize_t = conn.end
@@ -80,13 +74,23 @@ def send_first(
     return oid
 
 
+def split(
+    link: Link, more: cython.bint, b: Octets, start: cython.Py_ssize_t, end: cython.Py_ssize_t, room: cython.Py_ssize_t
+) -> None:
+    """The payload of a delivery that takes several frames; the header of the first is written."""
+    conn_put(link.connection, b, start, start + room)
+    link.busy = True
+    send_more(link, more, b, start + room, end)
+
+
 def write_first(
     link: Link, oid: cython.uint, settled: cython.bint, more: cython.bint, form: cython.uint, payload: cython.Py_ssize_t
 ) -> None:
     """Header of a first transfer frame, with room reserved for its payload."""
     session: Session = link.session
     conn: Connection = link.connection
-    conn.reserve(FIRST_HEADER + payload)
+    if conn.cap - conn.end < FIRST_HEADER + payload:
+        conn.reserve(FIRST_HEADER + payload)
     p: cython.Py_ssize_t = conn.end
     if not cython.compiled:
         flags = 0x4200 - (settled << 8) + (0x41 if more else 0x42)
@@ -101,7 +105,8 @@ def write_first(
     conn.end = p + FIRST_HEADER
     session.next_outgoing_id = serial_add(session.next_outgoing_id, 1)
     session.remote_window -= 1
-    conn.mark_dirty()
+    if not conn.dirty:
+        conn.mark_dirty()
 
 
 def write_first_header(

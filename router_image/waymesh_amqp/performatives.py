@@ -14,6 +14,7 @@ from waymesh_amqp.fields import (
     DELIVERY_STATE,
     FIELDS,
     MAP,
+    MECHANISMS,
     STRING,
     SYMBOL,
     SYMBOLS,
@@ -195,7 +196,7 @@ _TABLES: dict[type, Composite] = {
     End: Composite("end", 0x17, "amqp:end:list", (Field("error", ERROR),)),
     Close: Composite("close", 0x18, "amqp:close:list", (Field("error", ERROR),)),
     SaslMechanisms: Composite(
-        "sasl-mechanisms", 0x40, "amqp:sasl-mechanisms:list", (mandatory("sasl_server_mechanisms", SYMBOLS),)
+        "sasl-mechanisms", 0x40, "amqp:sasl-mechanisms:list", (mandatory("sasl_server_mechanisms", MECHANISMS),)
     ),
     SaslInit: Composite(
         "sasl-init",

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_amqp.errors import NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError, FramingError
-from waymesh_amqp.negotiation import AMQP_HEADER, SASL_HEADER, SaslServerExchange
+from waymesh_amqp.errors import NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS, AmqpError, FramingError
+from waymesh_amqp.limits import MIN_MAX_FRAME
+from waymesh_amqp.negotiation import AMQP_HEADER, SASL_HEADER, SaslClientExchange, SaslServerExchange
 from waymesh_amqp.performatives import ErrorInfo, decode_performative
-from waymesh_amqp.sasl import SaslServer
+from waymesh_amqp.sasl import SaslClient, SaslServer
+from waymesh_amqp.states import Event
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.states import START
     from cython.cimports.waymesh_amqp.wire import Octets, read_u32
 else:
+    from waymesh_amqp.states import START
     from waymesh_amqp.wire import Octets, read_u32
 
     # What a connection reads next. WAITING: the answer to a SASL frame is being worked out elsewhere; input stays with
@@ -24,10 +28,26 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
-MIN_MAX_FRAME = 512
-"""Spec: 2.8.19 MIN-MAX-FRAME-SIZE."""
 MAX_WAITING = cython.declare(cython.Py_ssize_t, 65536)
 """Octets that a peer may send ahead while it waits for an answer in the SASL exchange."""
+
+
+def start_client(connection: Connection) -> None:
+    """Our protocol header, and without SASL our open behind it."""
+    s = connection.settings
+    if isinstance(s.sasl, SaslClient):
+        connection.sasl = SaslClientExchange(s.sasl, s.hostname)
+        connection.put(SASL_HEADER)
+    else:
+        start_amqp(connection)
+    connection.mark_dirty()
+
+
+def start_amqp(connection: Connection) -> None:
+    """Client: our AMQP header and open, without waiting for the peer's. Spec: 2.4.1 pipelined open."""
+    connection.step(Event.HEADER_OUT)
+    connection.put(AMQP_HEADER)
+    connection.send_open()
 
 
 def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -41,7 +61,7 @@ def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: 
         return 8
     if connection.phase == WAITING:
         if n - pos > MAX_WAITING:
-            raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"over {MAX_WAITING} octets before the SASL exchange is over")
+            raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"over {MAX_WAITING} octets before the end of the SASL exchange")
         return 0
     if n - pos < 8:
         return 0
@@ -56,7 +76,7 @@ def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: 
 
 
 def check_header_start(connection: Connection, start: bytes) -> None:
-    """End the connection where what came cannot become a protocol header."""
+    """End the connection where these octets cannot begin a protocol header."""
     if not b"AMQP".startswith(start[:4]):
         turn_away(connection, "not an AMQP protocol header")
 
@@ -72,9 +92,9 @@ def take_header(connection: Connection, header: bytes) -> None:
         connection.phase = SASL
         connection.mark_dirty()
     elif header == AMQP_HEADER and (not s.require_sasl or (connection.sasl is not None and connection.sasl.succeeded)):
-        connection.step("header<")
+        connection.step(Event.HEADER_IN)
         connection.put(AMQP_HEADER)
-        connection.step("header>")
+        connection.step(Event.HEADER_OUT)
         connection.phase = FRAMES
         connection.mark_dirty()
     else:
@@ -85,8 +105,8 @@ def take_answer(connection: Connection, header: bytes) -> None:
     """The server's answer to our protocol header."""
     if header == SASL_HEADER and connection.sasl is not None and not connection.sasl.succeeded:
         connection.phase = SASL
-    elif header == AMQP_HEADER and connection.state != "START":
-        connection.step("header<")
+    elif header == AMQP_HEADER and connection.state != START:
+        connection.step(Event.HEADER_IN)
         connection.phase = FRAMES
     else:
         connection.error = ErrorInfo(NOT_ALLOWED, f"the peer answered with protocol header {header!r}")
@@ -94,7 +114,7 @@ def take_answer(connection: Connection, header: bytes) -> None:
 
 
 def turn_away(connection: Connection, why: str) -> None:
-    """Answer with the header that we speak and close the transport. Spec: 2.2."""
+    """Answer with the protocol header that we support and close the transport. Spec: 2.2."""
     connection.put(SASL_HEADER if connection.settings.require_sasl else AMQP_HEADER)
     connection.error = ErrorInfo(NOT_ALLOWED, why)
     connection.finish()
@@ -102,9 +122,28 @@ def turn_away(connection: Connection, why: str) -> None:
 
 def take_sasl(connection: Connection, frame: Any) -> None:
     """A SASL frame: answered here, or elsewhere where the answer takes long to compute."""
-    if connection.settings.offload is None or not connection.sasl.hashes(frame):
-        connection.answer_sasl(connection.sasl.on_frame(frame))
+    sasl = connection.sasl
+    assert sasl is not None
+    if connection.settings.offload is None or not sasl.hashes(frame):
+        end_sasl_step(connection, sasl.on_frame(frame))
         return
     connection.phase = WAITING
-    if not connection.settings.offload(connection, partial(connection.sasl.on_frame, frame)):
-        connection.resume(connection.sasl.overloaded())
+    if not connection.settings.offload(connection, partial(sasl.on_frame, frame)):
+        connection.resume(sasl.overloaded())
+
+
+def end_sasl_step(connection: Connection, answer: bytes) -> None:
+    """Write the answer to a SASL frame, and go on as the exchange ended, if it did."""
+    connection.put(answer)
+    connection.mark_dirty()
+    sasl = connection.sasl
+    assert sasl is not None
+    if sasl.failed:
+        connection.error = ErrorInfo(UNAUTHORIZED_ACCESS, sasl.failed)
+        connection.finish()
+    elif sasl.succeeded:
+        connection.user = sasl.user
+        connection.mechanism = sasl.mechanism
+        connection.phase = HEADER
+        if connection.settings.client:
+            start_amqp(connection)

@@ -13,8 +13,7 @@ cdef class Session:
     cdef Handler handler
     cdef public int channel
     cdef public int remote_channel
-    cdef public str state
-    cdef public bint mapped
+    cdef public int state
     cdef public list links
     cdef public object handles
     cdef dict remote_links
@@ -68,5 +67,6 @@ cdef class Session:
     cpdef release(self, Link link)
     cdef let_go(self, Link link)
     cdef flush(self)
+    cdef Link link_of_window(self)
     cdef admit_few(self)
     cdef frame_start(self, WritableOctets o, Py_ssize_t p, Py_ssize_t size, int code)

@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_amqp import states
 from waymesh_amqp.delivery import DeliveryRing
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, AmqpError
 from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
-from waymesh_amqp.link import HANDLE_MAX, OUTGOING_WINDOW, Link
+from waymesh_amqp.limits import HANDLE_MAX, OUTGOING_WINDOW
+from waymesh_amqp.link import Link
 from waymesh_amqp.outcome_ranges import OutcomeRanges
 from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo
+from waymesh_amqp.states import SESSION, Event, advance, may
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.dispositions import write_disposition
     from cython.cimports.waymesh_amqp.flows import write_flow
     from cython.cimports.waymesh_amqp.outgoing import flush_backlog
+    from cython.cimports.waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
     from cython.cimports.waymesh_amqp.wire import WritableOctets, serial_add, write_u32
 else:
     from waymesh_amqp.dispositions import write_disposition
     from waymesh_amqp.flows import write_flow
     from waymesh_amqp.outgoing import flush_backlog
+    from waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
     from waymesh_amqp.wire import WritableOctets, serial_add, write_u32
 
 if TYPE_CHECKING:
@@ -37,47 +40,45 @@ FEW_FRAMES = cython.declare(cython.uint, 16)
 
 
 class Session:
-    """`channel` is ours, `remote_channel` the peer's. `window` is the incoming window that we keep open, in frames."""
+    """Our end of a session: its links, windows and unsettled deliveries."""
 
     def __init__(self, connection: Connection, channel: cython.int, window: cython.uint) -> None:
         self.connection = connection
         self.handler = connection.handler
-        self.channel = channel
-        self.remote_channel = -1
-        self.state = "UNMAPPED"
-        self.mapped = False
-        self.links: list[Link | None] = []
+        self.channel = channel  # ours
+        self.remote_channel = -1  # the peer's
+        self.state = UNMAPPED
+        self.links: list[Link | None] = []  # by our handle
         self.handles = FreeNumbers()
-        self.remote_links: dict[int, Link] = {}
+        self.remote_links: dict[int, Link] = {}  # by the peer's handle
         self.last_handle = -1
         self.last_link: Link | None = None  # the Link at `last_handle`
         self.remote_handle_max = 0xFFFFFFFF
-        self.window = window
+        self.window = window  # the incoming window that we keep open, in frames
         self.next_incoming_id = 0
-        self.window_end = 0
+        self.window_end = 0  # the first transfer id that the peer may not use yet
         self.next_outgoing_id = 0
-        self.remote_window = 0
+        self.remote_window = 0  # frames that the peer can still take
         self.next_delivery_id = 0
         self.unsettled_in = DeliveryRing(False)
         self.unsettled_out = DeliveryRing(True)
         self.outcomes = OutcomeRanges()
-        self.outcome_state = b""
-        self.checked_state = b""
-        self.state_transactional = False
-        self.flow_links: list[Link] = []
-        self.window_due = False
-        self.listed = False
-        self.holds = 0
-        self.holds_out = 0  # by outgoing links
-        self.owing = 0
-        self.blocked: list[Link] = []
+        self.outcome_state = b""  # of the collected outcomes
+        self.checked_state = b""  # the last delivery state that was checked, and
+        self.state_transactional = False  # whether it is a transactional one
+        self.flow_links: list[Link] = []  # whose flow is written at the next flush
+        self.window_due = False  # a flow with our window is written at the next flush
+        self.listed = False  # it is in `connection.flush_sessions`
+        self.holds = 0  # links that keep our window closed
+        self.holds_out = 0  # outgoing ones of them
+        self.owing = 0  # links whose end is not answered yet
+        self.blocked: list[Link] = []  # links with a backlog
 
     # ---- begin and end
     def begin(self) -> None:
         """Send our begin, first or answering. Spec: 2.5.1."""
-        answering = self.state == "BEGIN_RCVD"
-        self.state = states.advance(states.SESSION, "session", self.state, "begin>", self)
-        self.mapped = self.state == "MAPPED"
+        answering = self.state == BEGIN_RCVD
+        self.state = advance(SESSION, self.state, Event.BEGIN_OUT, self)
         self.window_end = serial_add(self.next_incoming_id, self.window)
         self.send_frame(
             Begin(
@@ -90,8 +91,7 @@ class Session:
         )
 
     def on_begin(self, begin: Begin, remote_channel: cython.int) -> None:
-        self.state = states.advance(states.SESSION, "session", self.state, "begin<", self)
-        self.mapped = self.state == "MAPPED"
+        self.state = advance(SESSION, self.state, Event.BEGIN_IN, self)
         self.remote_channel = remote_channel
         self.next_incoming_id = begin.next_outgoing_id
         self.window_end = serial_add(self.next_incoming_id, self.window)
@@ -101,30 +101,29 @@ class Session:
 
     def end(self, condition: str = "", description: str = "") -> None:
         """End the session from our side; with a condition, because of an error. Spec: 2.5.4."""
-        if (self.state, "end>") not in states.SESSION:
+        if not may(SESSION, self.state, Event.END_OUT):
             return
-        self.state = states.advance(states.SESSION, "session", self.state, "end>", self)
-        self.mapped = False
+        self.state = advance(SESSION, self.state, Event.END_OUT, self)
         error = ErrorInfo(condition, description) if condition else None
         self.send_frame(End(error=error))
         self.over(error)
 
     def on_end(self, end: End) -> None:
-        self.state = states.advance(states.SESSION, "session", self.state, "end<", self)
-        self.mapped = False
-        if self.state == "END_RCVD":
+        self.state = advance(SESSION, self.state, Event.END_IN, self)
+        if self.state == END_RCVD:
             self.over(end.error)
             if self.owing == 0:
                 self.answer_end()
 
     def answer_end(self) -> None:
-        self.state = states.advance(states.SESSION, "session", self.state, "end>", self)
+        self.state = advance(SESSION, self.state, Event.END_OUT, self)
         self.send_frame(End())
         self.connection.free_channel(self)
 
     def over(self, error: ErrorInfo | None) -> None:
         """Each link of the session is gone."""
-        self.mapped = False
+        if self.connection.over:
+            self.state = ENDED
         self.remote_window = 0
         for link in list(self.links):
             if link is not None:
@@ -134,23 +133,24 @@ class Session:
 
     def stop(self) -> list[Link]:
         """The connection is over: links carry nothing any more, `lose` has still to be called for each of them."""
-        self.mapped = False
+        self.state = ENDED
         self.flow_links.clear()
         self.outcomes.clear()
         found = [link for link in self.links if link is not None]
         for link in found:
-            link.attached = False
+            link.enter(GONE)
         return found
 
     def lose(self, link: Link, error: ErrorInfo | None) -> None:
         """The link is gone with its session."""
+        link.enter(GONE)
         self.link_over(link, error)
         self.forget(link)
 
     def send_frame(self, performative: Performative) -> None:
-        """Write a frame behind what was collected before it; one that does not fit, shorter. Raises AmqpError.
+        """Write a frame behind the outcomes collected before it. Errors are shortened to the peer's frame size.
 
-        A connection that is over has nothing more to say to its links.
+        Raises AmqpError where any other frame is too long. Writes nothing once the connection is over.
         """
         if self.connection.over:
             return
@@ -173,7 +173,7 @@ class Session:
             self.links.append(link)
 
     def free_handle(self, link: Link) -> None:
-        """The link needs its handle no more."""
+        """Our handle of the link is free again."""
         if link.handle < len(self.links) and self.links[link.handle] is link:
             self.links[link.handle] = None
             self.handles.give(link.handle)
@@ -205,12 +205,11 @@ class Session:
             raise
 
     def link_over(self, link: Link, error: ErrorInfo | None) -> None:
-        """The link carries nothing any more; tells the handler, once."""
-        if link.state != "DETACH_PIPE":  # then the peer's attach is still to come, and to be recognised
+        """Tell the handler, once, that the link is gone."""
+        if link.state != DETACH_PIPE:  # then the peer's attach is still to come, and to be recognised
             self.forget_name(link)
         if not link.over:
             link.over = True
-            link.attached = False
             link.backlog = None
             self.handler.on_detach(link, error)
             if link.holding is not None:
@@ -223,7 +222,7 @@ class Session:
             del self.connection.names[key]
 
     def forget(self, link: Link, answer: Detach | None = None) -> None:
-        """Free the link's handles. `answer`: the peer's to our detach."""
+        """Free the link's name and handles. `answer`: the peer's answer to our detach."""
         self.forget_name(link)
         self.free_handle(link)
         self.free_remote_handle(link)
@@ -233,7 +232,7 @@ class Session:
             waiting.answer_now(None if answer is None else answer.error, answer is not None and answer.closed)
 
     def remote_link(self, handle: cython.longlong) -> Link | None:
-        """The link that the peer calls `handle`."""
+        """The link by the peer's handle."""
         if handle == self.last_handle:
             return self.last_link
         link = self.remote_links.get(handle)
@@ -243,7 +242,7 @@ class Session:
         return link
 
     def free_remote_handle(self, link: Link) -> None:
-        """The peer does not call the link by its handle any more."""
+        """The peer's handle of the link is free again."""
         if self.remote_links.get(link.remote_handle) is link:
             del self.remote_links[link.remote_handle]
             self.last_handle = -1
@@ -251,7 +250,7 @@ class Session:
 
     # ---- incoming frames
     def unblock(self) -> None:
-        """The peer's window opened: write what deliveries under way had to keep back."""
+        """The peer's window opened: write the backlogs of deliveries under way."""
         links = self.blocked
         self.blocked = []
         for link in links:
@@ -300,13 +299,13 @@ class Session:
 
     # ---- flow out
     def window_soon(self) -> None:
-        """Tell the peer of our window at the next flush."""
+        """Send a flow with our window at the next flush."""
         if not self.window_due:
             self.window_due = True
             self.list_for_flush()
 
     def hold(self, link: Link) -> None:
-        """Keep the incoming window closed while `link` cannot get rid of what it was given, or of what it brings.
+        """Keep the incoming window closed while `link` cannot pass on what it was given or what it brings.
 
         Any number of links may hold a session; an outgoing link lets go when its connection has caught up. A session
         that only incoming links hold gets a few frames at a time while the handler needs them: see `admit_few`.
@@ -323,22 +322,22 @@ class Session:
             link.connection.held.append(link)
 
     def release(self, link: Link) -> None:
-        """`link` is no reason any more."""
+        """`link` does not hold the session any more."""
         if link.holding is self:
             link.holding = None
             self.let_go(link)
 
     def let_go(self, link: Link) -> None:
-        """One reason less to keep the window closed."""
+        """One link less keeps the window closed."""
         self.holds -= 1
         self.holds_out -= link.is_sender
-        if self.holds_out == 0 and self.mapped:
+        if self.holds_out == 0 and self.state == MAPPED:
             self.window_soon()
 
     def flush(self) -> None:
         """Write what was collected: outcomes first, since they free the peer's memory, then credit."""
         self.listed = False
-        if not self.mapped:
+        if self.state != MAPPED:
             return
         self.put_outcomes()
         if self.window_due and self.holds:
@@ -355,10 +354,17 @@ class Session:
                     link.replenish = 0
                     write_flow(self, link)
         if self.window_due:
-            write_flow(self, None)
+            write_flow(self, self.link_of_window())
+
+    def link_of_window(self) -> Link | None:
+        """The link that used the window up last: some clients take a flow without link state for one that has none."""
+        link = self.last_link
+        if link is None or link.is_sender or link.drain or not link.attached or link.told is not None:
+            return None
+        return link
 
     def admit_few(self) -> None:
-        """Let some frames in although the session is held, if the window is used up and the handler needs them."""
+        """Open the window of a held session for a few frames, if it is used up and the handler needs them."""
         used_up: cython.bint = self.window_end == self.next_incoming_id
         if used_up and self.holds_out == 0 and self.handler.on_held_window(self):
             self.window_end = serial_add(self.next_incoming_id, min(self.window, FEW_FRAMES))

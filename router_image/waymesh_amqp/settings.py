@@ -1,4 +1,4 @@
-"""What a connection says of itself in its open, and how it behaves."""
+"""Settings of a connection: what its open says, limits and time-outs."""
 
 from __future__ import annotations
 
@@ -6,36 +6,46 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from waymesh_amqp.performatives import Open
 from waymesh_amqp.sasl import SaslClient, SaslServer
 
 
 @dataclass(slots=True)
 class ConnectionSettings:
-    """`client`: we opened the transport, so we speak first.
-
-    `sasl`: our side of the SASL exchange, None for plain AMQP. `require_sasl` (servers): a peer that skips SASL is
-    turned away. `max_links`: links of all sessions together; a peer that attaches more loses the connection.
-    `links_at_once`: when a connection with more links is over, its handler ends them bit by bit, see `Handler.ending`.
-    `window`: session incoming window in frames. Times in seconds; `idle_timeout_s` 0 means none.
-
-    `offload(connection, work)` has `work` done elsewhere and then `connection.resume` called with what it returned;
-    False: there is no room for it now. Without it, what is slow is done at once.
-    """
+    """Settings of one connection. Times are in seconds."""
 
     container_id: str
-    client: bool = False
+    client: bool = False  # we opened the transport, so we send the first protocol header
     hostname: str | None = None
     max_frame_size: int = 16384
     channel_max: int = 32767
-    max_links: int = 32768
-    links_at_once: int = 0x7FFFFFFF
-    idle_timeout_s: float = 16.0
+    max_links: int = 32768  # of all sessions together; a peer that attaches more loses the connection
+    links_at_once: int = 0x7FFFFFFF  # a connection with more links ends them in portions, see `Handler.ending`
+    idle_timeout_s: float = 16.0  # 0: none
     handshake_timeout_s: float = 15.0
     close_timeout_s: float = 2.0
-    window: int = 256
+    window: int = 256  # incoming window of a session, in frames
     offered_capabilities: list[str] = field(default_factory=list)
     desired_capabilities: list[str] = field(default_factory=list)
     properties: dict[str, Any] = field(default_factory=dict)
-    sasl: SaslServer | SaslClient | None = None
-    require_sasl: bool = False
+    sasl: SaslServer | SaslClient | None = None  # our side of the SASL exchange, None for plain AMQP
+    require_sasl: bool = False  # servers: refuse peers that skip SASL
     offload: Callable[[Any, Callable[[], bytes]], bool] | None = None
+    """`offload(connection, work)` runs `work` elsewhere and then calls `connection.resume` with its result.
+
+    It returns False where there is no room for it now. Without it, slow work is done at once.
+    """
+
+    def open_performative(self) -> Open:
+        """The open that says all this to the peer. Spec: 2.7.1."""
+        return Open(
+            container_id=self.container_id,
+            hostname=self.hostname,
+            max_frame_size=self.max_frame_size,
+            channel_max=self.channel_max,
+            # half of it: peers may send heartbeats only just in time. Spec: 2.4.5
+            idle_time_out=int(self.idle_timeout_s * 500) if self.idle_timeout_s > 0 else None,
+            offered_capabilities=self.offered_capabilities or None,
+            desired_capabilities=self.desired_capabilities or None,
+            properties=self.properties or None,
+        )

@@ -20,6 +20,7 @@ cdef class IncomingTransfer:
     cdef public bint more
     cdef public bint resume
     cdef public bint aborted
+    cdef public bint stateful
     cdef public bint transactional
     cdef unsigned char layout[64]
     cdef Py_ssize_t layout_bytes
@@ -27,6 +28,7 @@ cdef class IncomingTransfer:
     cdef Py_ssize_t tag_at
     cdef Py_ssize_t rest_at
     cpdef bytes payload(self)
+    cpdef bytes state(self)
     cpdef hold(self, bytes data)
     cpdef read(self, Py_ssize_t p, Py_ssize_t end)
     cdef bint like_last(self, Py_ssize_t p, Py_ssize_t end) noexcept

@@ -98,7 +98,7 @@ class UserFile(Authenticator):
         return self._has_plain or mechanism in self._shapes
 
     def prepare(self) -> None:
-        """Derive the keys of all plain passwords: from then on no SCRAM exchange takes PBKDF2, for nobody.
+        """Derive the keys of all plain passwords, so that no SCRAM exchange needs PBKDF2 any more.
 
         It takes milliseconds for each user and mechanism, so it belongs into a thread; exchanges may go on meanwhile.
         """
@@ -110,7 +110,7 @@ class UserFile(Authenticator):
         }
 
     def hashes(self, mechanism: str) -> bool:
-        """As for any authenticator; not for SCRAM once all is prepared."""
+        """Whether a check takes PBKDF2: for SCRAM not once the keys are prepared."""
         return super().hashes(mechanism) and (mechanism == "PLAIN" or self._derived is None)
 
     def derived(self, user: str, mechanism: str) -> ScramKeys | None:
@@ -118,7 +118,7 @@ class UserFile(Authenticator):
         return None if self._derived is None else self._derived.get((prepared(user), mechanism))
 
     def verify_plain(self, user: str, password: str) -> bool:
-        """As any authenticator; PBKDF2 is saved for who logged in with the same password before.
+        """Check a password, without PBKDF2 if the same one succeeded before.
 
         Passwords that failed are not remembered, so nobody who has to guess meets a difference.
         """

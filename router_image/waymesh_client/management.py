@@ -66,15 +66,25 @@ class ManagementClient:
         return other
 
     def query(
-        self, entity_type: str | None = None, attributes: Sequence[str] = (), *, limit: int | None = None
+        self,
+        entity_type: str | None = None,
+        attributes: Sequence[str] = (),
+        *,
+        limit: int | None = None,
+        where: str | None = None,
+        order_by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Entities of a type (all entities for None) with the named attributes (all for none), in pages."""
+        """Entities of a type (all entities for None) with the named attributes (all for none), in pages.
+
+        `where` and `order_by` are sent as the properties `where` and `orderBy` of the QUERY (docs/management.md).
+        """
+        more = {name: text for name, text in (("where", where), ("orderBy", order_by)) if text}
         rows: list[dict[str, Any]] = []
         previous: list[Any] = []
         added = ["identity"] if attributes and "identity" not in attributes else []  # tells equal pages apart
         while limit is None or len(rows) < limit:
             count = PAGE if limit is None else min(PAGE, limit - len(rows))
-            names, page = self._page(entity_type, [*attributes, *added], len(rows), count)
+            names, page = self._page(entity_type, [*attributes, *added], len(rows), count, more)
             if page == previous:  # a router that does not page gives the same again
                 break
             rows.extend({k: v for k, v in zip(names, values) if k not in added} for values in page)
@@ -129,7 +139,7 @@ class ManagementClient:
         return _body(self._channel.call(self._address, message))
 
     def _page(
-        self, entity_type: str | None, attributes: Sequence[str], offset: int, count: int
+        self, entity_type: str | None, attributes: Sequence[str], offset: int, count: int, more: Mapping[str, str]
     ) -> tuple[list[str], list[list[Any]]]:
         reply = self.operation(
             "QUERY",
@@ -138,6 +148,7 @@ class ManagementClient:
             entityType=long_type(entity_type),
             offset=offset,
             count=count,
+            **more,
         )
         names, results = _map(reply).get("attributeNames"), reply.get("results")
         if not isinstance(names, list) or not isinstance(results, list):

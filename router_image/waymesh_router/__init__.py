@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-# Imported first, so that the choice of engine is in force before any hot module of this package loads.
+# Imported first: it selects the engine before any hot module of this package is loaded.
 import waymesh_amqp as waymesh_amqp

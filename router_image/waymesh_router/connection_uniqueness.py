@@ -1,8 +1,8 @@
-"""Clients that want to be the only one with their container-id, as JMS clients with a client-id do.
+"""Clients that request to be the only one with their container-id, as JMS clients with a client-id do.
 
-A broker cannot see to that: to it all clients behind a router are one. So a router that passes the offer on
-(`routeAddress`, `openCapabilities`) sees to it among its own clients. Source: the AMQP extension "Enforcing Connection
-Uniqueness".
+A broker cannot enforce that, because it sees all clients behind a router as one. So a router that offers the capability
+to clients (`routeAddress`, `openCapabilities`) enforces it among its own clients. Source: the AMQP extension "Enforcing
+Connection Uniqueness".
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ CAPABILITY = "sole-connection-for-container"
 POLICY = "sole-connection-enforcement-policy"
 CLOSE_EXISTING = 1
 FAILED = Symbol("amqp:connection-establishment-failed")
-"""Property of an open that is followed by a close at once."""
+"""Property of an open that is followed by a close."""
 
 _TAKEN = {Symbol("invalid-field"): Symbol("container-id")}
 _REPLACED = {Symbol("sole-connection-enforcement"): True}
 
 
 class UniqueConnections:
-    """The connections of such clients, by container-id."""
+    """Connections of clients that request uniqueness, by container-id."""
 
     def __init__(self) -> None:
         self._by_container: dict[str, RouterConnection] = {}
 
     def opened(self, conn: RouterConnection) -> None:
-        """A client's open is there, ours was not sent yet: where it wants to be the only one, one of two has to go."""
+        """A client's open has arrived, without an answer yet: if it requests uniqueness, close it or the older one."""
         remote = conn.remote
         if remote is None or CAPABILITY not in conn.settings.offered_capabilities or not _asked(remote):
             return
@@ -37,13 +37,13 @@ class UniqueConnections:
         if before is not None and not before.over:
             if _policy(remote) != CLOSE_EXISTING:
                 conn.settings.properties[FAILED] = True
-                conn.close_with(ErrorInfo(INVALID_FIELD, "the container has a connection here", _TAKEN))
+                conn.close_with(ErrorInfo(INVALID_FIELD, "the container already has a connection", _TAKEN))
                 return
-            before.close_with(ErrorInfo(RESOURCE_LOCKED, "the container has a newer connection here", _REPLACED))
+            before.close_with(ErrorInfo(RESOURCE_LOCKED, "the container has a newer connection", _REPLACED))
         self._by_container[remote.container_id] = conn
 
     def gone(self, conn: RouterConnection) -> None:
-        """A transport ended."""
+        """The transport has ended."""
         container = "" if conn.remote is None else conn.remote.container_id
         if self._by_container.get(container) is conn:
             del self._by_container[container]

@@ -1,8 +1,8 @@
-"""Draining: a router hands its clients over to others before it ends, and loses nothing.
+"""Draining: a router moves its clients to other routers before it stops, without losing deliveries.
 
-Once asked, a router takes no new clients, links and messages, withdraws its addresses from the mesh and has transit go
-elsewhere. When nothing passes through it any more, or time is up, it closes its clients' connections, so that they
-connect elsewhere, and tells the mesh that no path leads over it. Source: docs/architecture.md, issue of the operator.
+A draining router accepts no new clients, links and messages, withdraws its addresses from the mesh and redirects
+transit traffic. When no delivery is in progress, or at the time limit, it closes the connections of its clients, which
+reconnect elsewhere, and announces to the mesh that no path uses it. Source: docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from waymesh_router.mesh import Mesh
 
 NONE, DRAINING, DRAINED = "none", "draining", "drained"
 QUIET_S = 0.4
-"""Nothing may have passed for so long: other routers need some milliseconds to learn that we take no more."""
+"""Idle time before the drain ends: other routers need some milliseconds to learn about it."""
 REPLY_S = 3.0
-"""Senders that have no address of their own, or one of a single client, keep their credit at most so long: servers
-reply on them to the requests that they still have."""
+"""Limit for the credit of anonymous senders and of senders to the address of a single client: servers use them to
+reply to open requests."""
 CREDIT_S = 0.5
-"""Senders get this long to give their credit back. One that keeps it, as those of python-qpid-proton do, has its
-connection ended as soon as nothing of it is unsettled: otherwise it would go on sending, and being refused, and all
-would wait for it. It may lose pre-settled messages."""
+"""Time for senders to return their credit. Those of python-qpid-proton do not return it; their connection is closed as
+soon as it has no unsettled delivery. Otherwise the sender would continue to send and be refused, and the drain would
+wait for it. Pre-settled messages may be lost."""
 
 
 class Drain:
-    """Drains one router. `status`: NONE, DRAINING, DRAINED; `timeout_s`: how long deliveries may take."""
+    """Drains one router. `status`: NONE, DRAINING, DRAINED; `timeout_s`: time limit for deliveries."""
 
     def __init__(self, core: Core, mesh: Mesh | None) -> None:
         self.status = NONE
@@ -51,7 +51,7 @@ class Drain:
         self._traffic = 0
 
     def start(self) -> None:
-        """Begin. Harmless when it has begun."""
+        """Start to drain. No effect if it has started."""
         if self.status != NONE:
             return
         core = self._core
@@ -67,7 +67,7 @@ class Drain:
             self._mesh.stand_aside()
 
     def cancel(self) -> None:
-        """Serve as before. Clients whose connections were closed come by themselves."""
+        """Return to normal service. Clients whose connections were closed reconnect by themselves."""
         if self.status == NONE:
             return
         self.status = NONE
@@ -78,10 +78,10 @@ class Drain:
                 link.grant()
         if self._mesh is not None:
             self._mesh.come_back()
-        self._log("notice", "not draining any more")
+        self._log("notice", "drain cancelled")
 
     def tick(self, now: float) -> None:
-        """See whether it is done; to be called several times a second."""
+        """Check whether the drain is complete; to be called several times a second."""
         core = self._core
         self._hang_up(core.endpoint_links.turned_away)
         core.endpoint_links.turned_away = []
@@ -101,13 +101,13 @@ class Drain:
         if not self._credit_is_out(now):
             self._hang_up(self._keepers())
         if now - self._busy_at >= QUIET_S:
-            self._finish("all is settled")
+            self._finish("all deliveries are settled")
         elif now - self._since >= self.timeout_s:
             what = f"{left.clients} deliveries of clients and {left.transit} in transit are unsettled"
             self._finish(f"time is up, {what}", "warning")
 
     def unsettled(self) -> Unsettled:
-        """What still passes through the router."""
+        """Deliveries in progress."""
         core = self._core
         return count_unsettled(core.connections.values(), core.links.values(), core.addresses.values())
 
@@ -115,18 +115,18 @@ class Drain:
         return client_senders(self._core.links.values())
 
     def _credit_is_out(self, now: float) -> bool:
-        """Whether a sender that was asked for its credit may still give it back."""
+        """Whether a sender may still return the credit that was withdrawn."""
         since = self._since if self._withdrawn_at == math.inf else self._withdrawn_at
         return now - since < CREDIT_S and any(link.credit and not link.accepting for link in self._senders())
 
     def _keepers(self) -> list[RouterConnection]:
-        """Connections of clients that keep the credit that they were asked for, and have nothing under way."""
+        """Connections of clients that do not return withdrawn credit and have no delivery in progress."""
         keeping = [link for link in self._senders() if link.credit and not link.accepting]
         keepers: dict[int, RouterConnection] = {link.connection.id: link.connection for link in keeping}  # type: ignore[attr-defined,misc]
         return [connection for connection in keepers.values() if not connection.settings.client and at_rest(connection)]
 
     def _finish(self, why: str, level: str = "notice") -> None:
-        """Close the clients' connections; those that only manage the router, and those that it opened itself, stay."""
+        """Close the clients' connections; management connections and those that the router opened stay."""
         self.status = DRAINED
         clients = [
             connection

@@ -1,4 +1,4 @@
-"""Alternatives to a server, which it names to its clients in the open: `failover-server-list`.
+"""Failover servers that a server announces to its clients in the open: `failover-server-list`.
 
 Source: protocol/inter-router.md "Connection".
 """
@@ -19,7 +19,7 @@ Target = tuple[str, int]
 
 
 def server_list(urls: str) -> list[dict[Symbol, Any]]:
-    """What we tell clients: the property of the URLs (by comma) of `failoverUrls`. Raises ValueError."""
+    """The connection property for `failoverUrls` (URLs separated by commas). Raises ValueError."""
     found = []
     for text in filter(None, (part.strip() for part in urls.split(","))):
         parts = urlsplit(text if "://" in text else f"amqp://{text}")
@@ -32,7 +32,7 @@ def server_list(urls: str) -> list[dict[Symbol, Any]]:
 
 
 def targets_of(properties: object) -> list[Target]:
-    """Where a peer says that we may go instead; entries that make no sense are left out."""
+    """The failover targets that a peer announced; invalid entries are ignored."""
     listed = properties.get(PROPERTY) if isinstance(properties, Mapping) else None
     found: list[Target] = []
     for entry in listed if isinstance(listed, list) else ():

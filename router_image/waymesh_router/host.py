@@ -1,4 +1,4 @@
-"""The world around a router: who is at the other end of a transport, and what the router asks for."""
+"""The interface between a router and its host: peers of transports, and the services that the router needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a transport. `host`: address and port as text; `tls_ssf`: strength in bits."""
+    """The peer of a transport. `host`: address and port as text; `tls_ssf`: strength in bits."""
 
     host: str
     tls: bool = False
@@ -27,30 +27,31 @@ class Peer:
 
 
 class Host(Protocol):
-    """What a router wants of the world. Methods raise OSError where they cannot do what they are asked.
+    """The services that a router needs. Methods raise OSError if they fail.
 
-    `errors`: bugs of our own that showed so far, each one logged.
+    `errors`: number of internal errors so far, each one logged. `host_name`: the name of the machine.
     """
 
     errors: int
+    host_name: str
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""
 
     def unlisten(self, name: str) -> None:
-        """Stop a listener; the connections that it accepted go on."""
+        """Stop a listener; connections that it accepted stay open."""
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Keep a connection up."""
 
     def set_failover(self, name: str, targets: list[Target]) -> None:
-        """Where else a connector may go when its peer is away."""
+        """Set alternative targets for a connector whose peer is unreachable."""
 
     def retry(self) -> None:
-        """The mesh has changed: connectors that wait to try again do so now."""
+        """The mesh has changed: waiting connectors retry now."""
 
     def segments_in(self, conn: Connection) -> int:
-        """Segments that brought data from the peer so far, also those that wait for a lost one; 0 where not known."""
+        """TCP data segments received so far, including those behind a lost one; 0 if unknown."""
 
     def disconnect(self, name: str) -> None:
         """Stop a connector and close its connection."""
@@ -59,34 +60,34 @@ class Host(Protocol):
         """Add an sslProfile."""
 
     def remove_ssl_profile(self, name: str) -> None:
-        """Forget an sslProfile."""
+        """Remove an sslProfile."""
 
     def certificate_ends(self) -> Mapping[str, float]:
-        """When the certificates of sslProfiles end, in seconds since 1970, by name."""
+        """Expiry times of the certificates of sslProfiles, in seconds since 1970, by name."""
 
     def password(self, entity: str, text: str) -> str:
-        """The password that an attribute gives or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
+        """The password that an attribute contains or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
 
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
-        """Have `work` done where it holds nothing up, then give what it returns to `conn.resume`; False: no room."""
+        """Run `work` outside the event loop, then pass its result to `conn.resume`; False: the queue is full."""
 
     def ports(self, name: str) -> list[int]:
-        """The ports that a listener is bound to."""
+        """The ports on which a listener listens."""
 
     def log(self, module: str, level: str, text: str) -> None:
         """Write a log line."""
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
-        """A `log` entity."""
+        """Apply a `log` entity."""
 
     def log_stats(self, module: str) -> Mapping[str, int]:
-        """Lines a level of a module."""
+        """Number of lines of a module by level."""
 
     def recent_log(self, limit: int) -> Sequence[Any]:
-        """The last lines."""
+        """The most recent lines."""
 
     def check_telemetry(self, attrs: Mapping[str, Any]) -> None:
-        """Raises OSError where records could not be written now as a `telemetry` entity says."""
+        """Raises OSError if records of this `telemetry` entity could not be written now."""
 
     def exporter(self, attrs: Mapping[str, Any], router_id: str) -> Exporter:
         """A way out for records as a `telemetry` entity says."""

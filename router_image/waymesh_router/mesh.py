@@ -1,15 +1,16 @@
-"""Between the core and the control plane: control messages as bytes, effects as changes of the core."""
+"""Connects core and control plane: encodes control messages, applies effects to the core."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.transfer import whole_transfer
-from waymesh_amqp.types import Symbol, decode
+from waymesh_amqp.types import Symbol, decode, encode
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
@@ -24,15 +25,20 @@ if TYPE_CHECKING:
 
 HELLO_ADDRESS = "amqp:/_local/qdhello"
 LISTEN_S = 0.25
-"""So often it is looked whether neighbours have sent anything."""
+"""Interval at which neighbours are checked for incoming data."""
 CHANGES_A_TURN = 200
-"""So many changes of other routers' addresses are made at once, a millisecond of work; the rest in later turns."""
+"""Changes of other routers' addresses applied in one turn, about a millisecond of work; the rest follows later."""
+PROPERTIES = b"\x00\x53\x73"
+NULL = b"\x40"
+CONTENT_CACHE_BYTES = 1000
+"""Control messages up to this size are cached decoded: each neighbour sends the same link state."""
+CONTENTS_KEPT = 2048
 DRAIN_SURCHARGE = 1_000_000
-"""Added to the costs of a draining router's links: dearer than any way round, and far from overflowing 32 bits."""
+"""Added to the link costs of a draining router: more than any detour, and far from overflowing 32 bits."""
 
 
 class Mesh(ControlPlaneHooks):
-    """Runs the control plane of an interior router. `engine` is pure; what it wants is done here, at once."""
+    """Runs the control plane of an interior router. `engine` is pure; this class applies its effects at once."""
 
     def __init__(self, core: Core, engine: RoutingEngine, host: Host) -> None:
         self.core = core
@@ -47,6 +53,8 @@ class Mesh(ControlPlaneHooks):
         self.deadline = engine.deadline()
         self._arrived: dict[RouterConnection, int] = {}
         self._listen_at = 0.0
+        self._last_body: fx.Body | None = None
+        self._last_encoded = b""
         self._apply: dict[type, Callable[[Any], None]] = {
             fx.SendHello: self._send_hello,
             fx.SendAll: self._send_all,
@@ -89,34 +97,32 @@ class Mesh(ControlPlaneHooks):
         self.run(self.engine.link_lost(connection.id, self.core.now))
 
     def control_message(self, connection: RouterConnection, message: bytes) -> None:
-        """Take a message from a control link, or pass it on, or both, as its `to` says."""
+        """Handle a message from a control link, forward it, or both, depending on its `to`."""
         try:
-            parts = bare_address(self._destination(message)).split("/", 3)
+            to = self._destination(message)
+            parts = bare_address(to).split("/", 3)
             topological = parts[0] == "_topo" and len(parts) == 4
             if topological and parts[2] not in ("all", self.core.router_id):
                 self._forward(parts[2], message)
                 return
-            decoded = decode_message(message)
+            opcode, body = self._content(message)
+            annotations = self._annotations(message) if topological and parts[2] == "all" else None
         except DecodeError as e:
-            self.core.log("ROUTER", "warning", f"control message that cannot be read: {e.description}")
+            self.core.log("ROUTER", "warning", f"invalid control message: {e.description}")
             return
-        if topological:
-            if parts[2] == "all":
-                annotations = decoded.message_annotations or {}
-                ingress = _bare_id(annotations.get(INGRESS, ""))
-                trace = tuple(_bare_id(r) for r in annotations.get(TRACE, ()))
-                self._flood(message, ingress, trace)
-        elif parts[0] != "_local":
-            self.core.log("ROUTER", "warning", f"control message to {decoded.to!r} is not understood")
+        if annotations is not None:
+            trace = tuple(_bare_id(r) for r in annotations.get(TRACE, ()))
+            self._flood(message, _bare_id(annotations.get(INGRESS, "")), trace)
+        elif not topological and parts[0] != "_local":
+            self.core.log("ROUTER", "warning", f"unsupported control message to {to!r}")
             return
-        opcode = (decoded.application_properties or {}).get("opcode")
-        if isinstance(opcode, str) and isinstance(decoded.body, Mapping):
-            self.run(self.engine.on_control(connection.id, opcode, decoded.body, self.core.now))
+        if isinstance(opcode, str) and isinstance(body, Mapping):
+            self.run(self.engine.on_control(connection.id, opcode, body, self.core.now))
 
     def _destination(self, message: bytes) -> str:
-        """properties.to, "" where there is none. Raises DecodeError.
+        """properties.to, "" if there is none. Raises DecodeError.
 
-        In a large mesh most control messages are for other routers: only this is read of them.
+        In a large mesh most control messages are for other routers: only this property of them is decoded.
         """
         sections = self._sections
         transfer = whole_transfer(message, False)
@@ -124,9 +130,25 @@ class Mesh(ControlPlaneHooks):
         to = decode(message, at)[0] if at >= 0 else None
         return to if isinstance(to, str) else ""
 
+    def _annotations(self, message: bytes) -> Mapping[Any, Any]:
+        """Message annotations of the message whose destination was read last. Raises DecodeError."""
+        sections = self._sections
+        return decode_message(message[sections.head : sections.rest]).message_annotations or {}
+
+    def _content(self, message: bytes) -> tuple[object, object]:
+        """Opcode and body of the message whose destination was read last. Raises DecodeError.
+
+        The bytes before them differ at each router on the path of the message.
+        """
+        start = self._sections.rest
+        if message[start : start + 3] == PROPERTIES:
+            start = decode(message, start)[1]
+        content = message[start:]
+        return _kept_content(content) if len(content) <= CONTENT_CACHE_BYTES else _decode_content(content)
+
     # ---- draining
     def stand_aside(self) -> None:
-        """Withdraw all addresses from the mesh and have transit go elsewhere."""
+        """Withdraw all addresses from the mesh and redirect transit traffic."""
         self._aside = True
         for address in self.core.addresses.values():
             if address.consumers and address.key.startswith(MOBILE):
@@ -136,11 +158,11 @@ class Mesh(ControlPlaneHooks):
         self.run(self.engine.advertise(DRAIN_SURCHARGE, self.core.now))
 
     def leave(self) -> None:
-        """Tell the mesh that no path leads over us."""
+        """Announce that no path uses this router."""
         self.run(self.engine.advertise(None, self.core.now))
 
     def come_back(self) -> None:
-        """Take part again as before."""
+        """Take part in the mesh again."""
         self._aside = False
         self.run(self.engine.advertise(0, self.core.now))
         for address in self.core.addresses.values():
@@ -151,7 +173,7 @@ class Mesh(ControlPlaneHooks):
 
     # ---- time
     def tick(self, now: float) -> float:
-        """Timers of the control plane, and changes of addresses that wait; when it wants to be called again."""
+        """Timers of the control plane, and deferred changes of addresses; returns the time of the next call."""
         for _ in range(min(len(self._later), CHANGES_A_TURN)):
             effect = self._later.popleft()
             self._apply[type(effect)](effect)
@@ -164,9 +186,9 @@ class Mesh(ControlPlaneHooks):
         return now if self._later else self.deadline
 
     def _listen(self, now: float) -> None:
-        """Which neighbours have sent anything since the last look.
-
-        Segments count, too: while TCP repeats a lost one, which takes seconds on a slow link, those behind it come in.
+        """Find the neighbours that have sent anything since the last check.
+         TCP segments count, too: while TCP repeats a lost segment, which takes seconds on a slow link, later ones
+        arrive.
         """
         for conn, before in self._arrived.items():
             arrived = conn.octets_in + conn.unfinished + self._host.segments_in(conn)
@@ -183,7 +205,7 @@ class Mesh(ControlPlaneHooks):
             else:
                 self._apply[type(effect)](effect)
         if self._moved:
-            # Once, with all in place: an address must not seem out of reach between a lost link and the next hop.
+            # Once, after all effects: an address must not seem unreachable between a lost link and the next hop.
             self._moved = False
             self.core.remote_routers.repath()
         self.deadline = self.engine.deadline()
@@ -198,8 +220,10 @@ class Mesh(ControlPlaneHooks):
         self._flood(message, self.core.router_id, ())
 
     def _send_to(self, e: fx.SendTo) -> None:
+        if e.body is not self._last_body:  # a link state is sent to all neighbours in sequence
+            self._last_body, self._last_encoded = e.body, encode_body(e.body)
         to = f"amqp:/_topo/0/{e.router_id}/{e.suffix}"
-        self._forward(e.router_id, control_message(to, e.opcode, e.body, self.core.router_id))
+        self._forward(e.router_id, before_body(to, e.opcode, self.core.router_id) + self._last_encoded)
 
     def _forward(self, router_id: str, message: bytes) -> None:
         node = self.core.nodes.get(router_id)
@@ -208,7 +232,7 @@ class Mesh(ControlPlaneHooks):
             self._send_control(neighbour.connection, message)
 
     def _flood(self, message: bytes, ingress: str, trace: tuple[str, ...]) -> None:
-        """Send a message on, along the tree of the router where it came in. Source: inter-router.md Paths."""
+        """Forward a message along the tree of its ingress router. Source: inter-router.md Paths."""
         tree = self._trees.get(ingress)
         if tree is None:
             tree = self._trees[ingress] = self._tree(ingress)
@@ -217,17 +241,17 @@ class Mesh(ControlPlaneHooks):
                 self._send_control(neighbour.connection, message)
 
     def _tree(self, ingress: str) -> list[Node]:
-        """The neighbours behind us on the tree of a router."""
-        found: dict[str, Node] = {}
-        for node in self.core.nodes.values():
-            if ingress == self.core.router_id or ingress in node.valid_origins:
-                neighbour = node.neighbour()
-                if neighbour is not None:
-                    found[neighbour.id] = neighbour
-        return list(found.values())
+        """The neighbours behind this router on the tree of a router.
+
+        Every router behind this one is reached through a neighbour that is also behind it.
+        """
+        own = ingress == self.core.router_id
+        nodes = (connection.node for connection in self._arrived)
+        neighbours = [node for node in nodes if node is not None and node.neighbour() is node]
+        return [node for node in neighbours if own or ingress in node.valid_origins]
 
     def _send_control(self, conn: RouterConnection, message: bytes) -> None:
-        """Send a whole message, annotations included, on a control link."""
+        """Send a complete message, with its annotations, on a control link."""
         if conn.control_out is None or not conn.control_out.attached:
             return
         self.core.own_messages.send_on(conn.control_out, self.core.mesh_links.control_address, message)
@@ -247,7 +271,7 @@ class Mesh(ControlPlaneHooks):
         self.core.remote_routers.flush_consumers(e.router_id)
 
     def _forget_later(self, router_id: str) -> None:
-        """What waits of a router that is gone, or whose addresses are all to be forgotten, counts no more."""
+        """Drop deferred changes of a router that is gone, or whose addresses are all flushed."""
         if self._later:
             self._later = deque(effect for effect in self._later if effect.router_id != router_id)
 
@@ -284,19 +308,33 @@ class Mesh(ControlPlaneHooks):
 
 
 def control_message(to: str, opcode: str, body: Mapping[str, object], ingress: str | None) -> bytes:
-    """A control message as bytes; `ingress`: our id, None for one that never travels further than one hop."""
+    """An encoded control message; `ingress`: the id of this router, None for a message of one hop."""
+    return before_body(to, opcode, ingress) + encode_body(body)
+
+
+def encode_body(body: Mapping[str, object]) -> bytes:
+    """The encoded body value of a control message."""
+    return encode({Symbol(key): value for key, value in body.items()})
+
+
+@lru_cache(maxsize=1024)
+def before_body(to: str, opcode: str, ingress: str | None) -> bytes:
+    """The bytes of a control message before the value of its body."""
     annotations = None
     if ingress is not None:
         annotations = {TRACE: ["0/" + ingress], INGRESS: "0/" + ingress}
-    return encode_message(
-        Message(
-            message_annotations=annotations,
-            to=to,
-            application_properties={"opcode": opcode},
-            body={Symbol(key): value for key, value in body.items()},
-            body_kind="value",
-        )
-    )
+    properties = {"opcode": opcode}
+    message = Message(message_annotations=annotations, to=to, application_properties=properties, body_kind="value")
+    return encode_message(message).removesuffix(NULL)
+
+
+def _decode_content(content: bytes) -> tuple[object, object]:
+    """Opcode and body of a message without its properties. Raises DecodeError."""
+    decoded = decode_message(content)
+    return (decoded.application_properties or {}).get("opcode"), decoded.body
+
+
+_kept_content = lru_cache(maxsize=CONTENTS_KEPT)(_decode_content)
 
 
 def _bare_id(text: object) -> str:

@@ -1,4 +1,4 @@
-"""What a router says over HTTP: whether it lives, whether it is ready, its metrics. Pure; the runtime serves it."""
+"""HTTP pages of a router: liveness, readiness, metrics. Pure; the runtime serves them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNAVAILABLE = 503
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer."""
+    """An HTTP response."""
 
     status: int
     text: str
@@ -25,7 +25,7 @@ class Page:
 
 
 def page(router: Router, listener: Mapping[str, Any], path: str, now: float) -> Page:
-    """The page of a path, as far as the attributes of the listener allow it."""
+    """The page for a path, if the attributes of the listener enable it."""
     if path == "/healthz" and listener.get("healthz") is not False:
         return Page(OK, "OK\n")
     if path == "/readyz" and listener.get("healthz") is not False:
@@ -33,4 +33,4 @@ def page(router: Router, listener: Mapping[str, Any], path: str, now: float) -> 
         return Page(UNAVAILABLE, f"{reason}\n") if reason else Page(OK, "OK\n")
     if path == "/metrics" and listener.get("metrics") is not False:
         return Page(OK, metrics_page(router, now), CONTENT_TYPE)
-    return Page(NOT_FOUND, "there is no such page\n")
+    return Page(NOT_FOUND, "page not found\n")

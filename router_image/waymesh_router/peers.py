@@ -1,4 +1,4 @@
-"""How peers may authenticate themselves: the SASL mechanisms of a listener or connector. Pure."""
+"""Authentication of peers: the SASL mechanisms of a listener or connector. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NOBODY_ADMITTED = (
 
 
 def mechanisms_of(attrs: Mapping[str, Any]) -> list[str]:
-    """What `saslMechanisms` of a listener or connector says; all unless it says anything."""
+    """The `saslMechanisms` of a listener or connector; all if not set."""
     return str(attrs.get("saslMechanisms") or "").split() or list(MECHANISMS)
 
 
 def server_sasl(
     attrs: Mapping[str, Any], authenticator: Authenticator | None, external_user: str | None
 ) -> SaslServer:
-    """The listener's side of a SASL exchange. With authenticatePeer no client gets in as ANONYMOUS."""
+    """The listener's side of a SASL exchange. With authenticatePeer, ANONYMOUS is not accepted."""
     anonymous = not attrs.get("authenticatePeer")
     mechanisms = [name for name in mechanisms_of(attrs) if anonymous or name != "ANONYMOUS"]
     return SaslServer(mechanisms, authenticator, external_user)
@@ -30,14 +30,20 @@ def server_sasl(
 def admits_anybody(
     attrs: Mapping[str, Any], profile: Mapping[str, Any] | None, authenticator: Authenticator | None
 ) -> bool:
-    """Whether there could be a client that a listener takes. `profile`: the listener's sslProfile, if it has one."""
+    """Whether any client could authenticate at a listener. `profile`: the listener's sslProfile, if it has one."""
     certified = profile is not None and bool(attrs.get("trustedCertsFile") or profile.get("caCertFile"))
     user = "of a certificate" if certified else None
     return bool(attrs.get("http") or server_sasl(attrs, authenticator, user).offer())
 
 
 def check_mechanisms(attrs: Mapping[str, Any]) -> None:
-    """Raises ValueError for mechanisms that are not known here."""
+    """Raises ValueError for unknown mechanisms."""
     unknown = [name for name in mechanisms_of(attrs) if name not in MECHANISMS]
     if unknown:
-        raise ValueError(f"saslMechanisms: {' '.join(unknown)}: this router knows {' '.join(MECHANISMS)}")
+        raise ValueError(f"saslMechanisms: {' '.join(unknown)}: supported are {' '.join(MECHANISMS)}")
+
+
+def check_role(attrs: Mapping[str, Any], mode: str) -> None:
+    """Raises ValueError if the role of a listener or connector does not fit the mode of the router."""
+    if attrs["role"] == "inter-router" and mode == "standalone":
+        raise ValueError(f"{attrs['name']}: a standalone router takes no role inter-router; set mode: interior")

@@ -1,4 +1,4 @@
-"""When a router is ready for clients: it is configured, its connectors to other routers are up, it knows the mesh."""
+"""Readiness for clients: configured, connected to other routers, and complete knowledge of the mesh."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from waymesh_router.core.model import RouterConnection
 from waymesh_router.routing.engine import RoutingEngine
 
 PATIENCE_S = 20.0
-"""A router whose neighbours are all away serves its clients after this time: waiting longer would help nobody."""
+"""A router without any neighbour becomes ready after this time: waiting longer would help nobody."""
 SOME_S = 5.0
-"""One that has a neighbour and knows all routes waits no longer than this for those that are away."""
+"""A router with a neighbour and complete routes waits at most this long for missing neighbours."""
 
 
 class Readiness:
-    """Ready once, ready for good: a mesh in trouble later is no reason to take clients away from their router."""
+    """Once ready, always ready: problems in the mesh are no reason to take clients away from their router."""
 
     def __init__(self, now: float) -> None:
         self._started_at = now
@@ -27,7 +27,7 @@ class Readiness:
         connections: Iterable[RouterConnection],
         now: float,
     ) -> str:
-        """What is still awaited, "" for nothing. `connectors`: names of those to other routers."""
+        """The reason why the router is not ready, "" if it is. `connectors`: names of those to other routers."""
         if not self._reached:
             if routing is not None and connectors:
                 waited = now - self._started_at
@@ -42,7 +42,7 @@ class Readiness:
 
 
 def _connected(connections: Iterable[RouterConnection], neighbours: Container[str]) -> set[str]:
-    """The connectors that lead to neighbours. Of several to one neighbour only one is its `node`'s."""
+    """The connectors that lead to neighbours. Of several to one neighbour, only one belongs to its `node`."""
     return {
         conn.origin
         for conn in connections

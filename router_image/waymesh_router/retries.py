@@ -1,4 +1,4 @@
-"""When a connector tries again: soon at first, and the later the longer its peer has been away. Pure."""
+"""Retry delays of a connector: short at first, longer the longer the peer is unreachable. Pure."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 FIRST_S = 0.05
 SHARE = 0.1
-"""Of the time that the peer has been away: a peer that was away for 5 s is found again within 0.5 s."""
+"""Fraction of the peer's downtime: after a downtime of 5 s, the next try comes within 0.5 s."""
 LAST_S = 2.0
-"""A peer that is there again is noticed, and its links are, within 5 s, even if it refuses one try while it starts."""
+"""Maximum delay: a peer that is back has its links within 5 s, even if it refuses one try while it starts."""
 STABLE_S = 1.0
-"""A connection that lived this long was a success. A peer that refuses us ends it sooner."""
+"""A connection that lasted this long was a success. A peer that refuses the router ends it sooner."""
 
 
 class Retries:
-    """The delays of one connector. Times are seconds of one clock that never goes back."""
+    """The delays of one connector. Times are in seconds of a monotonic clock."""
 
     def __init__(self, rng: Callable[[], float], now: float) -> None:
-        """`rng()` gives a float in [0, 1): delays spread, so that connectors of many routers do not come in step."""
+        """`rng()` returns a float in [0, 1): jitter keeps the connectors of many routers out of step."""
         self._rng = rng
         self._away_since = now
         self._connected_at = now
 
     def connected(self, now: float) -> None:
-        """The transport is up."""
+        """The transport is connected."""
         self._connected_at = now
 
     def lost(self, now: float) -> None:

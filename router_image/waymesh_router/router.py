@@ -1,4 +1,4 @@
-"""One router: configuration, core, control plane and management put together. Pure: the host does the I/O."""
+"""A router: configuration, core, control plane and management. Pure: the host does the I/O."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
+from waymesh_router.boot import configure
 from waymesh_router.connection_uniqueness import UniqueConnections
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import names_management
@@ -23,32 +24,36 @@ from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import much_to_count
 from waymesh_router.drain import DRAINING, NONE, Drain
+from waymesh_router.event_log import EventLog
 from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
 from waymesh_router.management.assembly import build_agent
-from waymesh_router.management.errors import ManagementError
+from waymesh_router.management.errors import conflict
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
-from waymesh_router.peers import NOBODY_ADMITTED, admits_anybody, check_mechanisms, mechanisms_of, server_sasl
+from waymesh_router.peers import (
+    NOBODY_ADMITTED,
+    admits_anybody,
+    check_mechanisms,
+    check_role,
+    mechanisms_of,
+    server_sasl,
+)
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.telemetry.collector import Collector, Pace
 from waymesh_router.ticks import Part, Ticks, end_links
-from waymesh_router.transports import new_connection, settings_of
+from waymesh_router.transports import new_connection, opened_text, settings_of
 from waymesh_schema.config import ConfigEntry
 
 TICK_S = 0.25
-"""Heartbeats and time-outs of connections are looked at this often; none of them needs to be more exact."""
-OPERATOR_PREFIX = "k8s/"
-"""Names of entities that an operator made of resources: `k8s/<namespace>/<kind>/<name>`."""
-INDISPENSABLE = ("router", "listener")
-"""Types without whose entities a router could not be reached any more to be set right: it had better not start."""
+"""Interval of heartbeats and time-outs of connections; none of them needs a finer one."""
 
 
 @dataclass(slots=True)
 class ConnectorState:
-    """A connector as management shows it."""
+    """The state of a connector for management."""
 
     attrs: Mapping[str, Any]
     status: str = "CONNECTING"
@@ -57,9 +62,9 @@ class ConnectorState:
 
 
 class Router:
-    """A router made of a configuration. The host calls `accepted`, `connected`, `lost` and `tick`.
+    """A router, built from a configuration. The host calls `accepted`, `connected`, `lost` and `tick`.
 
-    `dirty`: what to flush. `authenticator`: who may log in with a password; may be replaced at any time.
+    `dirty`: connections to flush. `authenticator`: checks passwords; may be replaced at any time.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Router:
         router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
         self.attrs["id"] = router_id
         self.core = Core(router_id, now, rng, host.log)
+        self.core.context.telemetry = self._events = EventLog(host.log, TelemetryHooks())
         self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
         self.core.routed_attaches.resumable = self.attrs["allowResumableLinkRoute"]
         self.authenticator: Authenticator | None = None
@@ -105,33 +111,19 @@ class Router:
             self.core.address_table.subscribe(key, self._management.on_request)
 
     def start(self) -> None:
-        """Create what the configuration says, in its order, as CREATE requests would.
-
-        Raises ManagementError. What an operator configured (OPERATOR_PREFIX) and is refused is logged and left out: one
-        resource must not keep the routers of a mesh from starting, and the operator sees that it is missing.
-        """
-        for entry in self.config:
-            # line 0: a default of a type that may not exist yet
-            if not entry.line and entry.type.name not in self.agent.adapters:
-                continue
-            try:
-                self.agent.configure(entry.type.name, entry.attributes)
-            except ManagementError as error:
-                name = str(entry.attributes.get("name") or "")
-                if not name.startswith(OPERATOR_PREFIX) or entry.type.name in INDISPENSABLE:
-                    raise
-                self.host.log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
+        """Create the configured entities. Raises ConfigError."""
+        configure(self.agent, self.config, self.host.log)
         self._started = True
         self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
 
     @property
     def dirty(self) -> list[Connection]:
-        """Connections that have something to flush or write."""
+        """Connections with data to flush or write."""
         return self.core.dirty
 
     # ---- transports
     def accepted(self, listener_name: str, peer: Peer) -> Connection:
-        """A client's transport is there."""
+        """A client's transport was accepted."""
         attrs = self.listeners[listener_name]
         settings = settings_of(attrs, self.core, self.version)
         settings.sasl = server_sasl(attrs, self.authenticator, peer.external_user)
@@ -142,7 +134,7 @@ class Router:
         return new_connection(settings, attrs, peer, self.core)
 
     def connected(self, connector_name: str, peer: Peer) -> Connection:
-        """Our transport is there."""
+        """A connector's transport is connected."""
         attrs = self.connectors[connector_name].attrs
         settings = settings_of(attrs, self.core, self.version)
         settings.client = True
@@ -155,7 +147,7 @@ class Router:
         return new_connection(settings, attrs, peer, self.core)
 
     def _on_open(self, conn: RouterConnection) -> None:
-        """The peer's open is there: a client may not be wanted, a server may name alternatives to itself."""
+        """The peer's open has arrived: refuse unwanted clients, take the failover list of a server."""
         if not conn.settings.client:
             self._sole.opened(conn)
             return
@@ -168,7 +160,7 @@ class Router:
             self.host.set_failover(conn.origin, targets)
 
     def connect_failed(self, connector_name: str, reason: str) -> None:
-        """A connector's try failed."""
+        """An attempt of a connector failed."""
         state = self.connectors.get(connector_name)
         if state is not None:
             state.status, state.text = "FAILED", reason
@@ -186,7 +178,7 @@ class Router:
 
     # ---- time
     def _timed(self) -> dict[str, Callable[[float], None]]:
-        """What acts by time, by name."""
+        """The parts that need timers, by name."""
         return {
             "draining": self.drain.tick,
             "autolinks": self.core.autolinks.tick,
@@ -198,7 +190,7 @@ class Router:
         }
 
     def tick(self, now: float) -> float:
-        """Timers; called each turn of the loop. Returns when it wants to be called again at the latest."""
+        """Run timers; called each turn of the loop. Returns the latest time of the next call."""
         self.core.now = now
         following = math.inf if self._mesh_part is None else self._mesh_part.run(now)
         if now >= self.next_tick:
@@ -213,18 +205,19 @@ class Router:
         return min(following, self.next_tick) if busy else following
 
     def not_ready(self, now: float) -> str:
-        """Why no client should be sent here, "" when clients are welcome."""
+        """The reason why this router should not get clients, "" if it is ready."""
         if self.drain.status != NONE:
             return attaching.DRAINING
         if not self._started:
-            return "the configuration is not in place yet"
+            return "the configuration is not complete yet"
         connectors = [name for name, state in self.connectors.items() if state.attrs["role"] == "inter-router"]
         return self._readiness.missing(self.routing, connectors, self.core.connections.values(), now)
 
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
-        server_list(str(attrs.get("failoverUrls") or ""))  # says now what would be wrong with it at each client
+        server_list(str(attrs.get("failoverUrls") or ""))  # reports errors now instead of at each client
         check_mechanisms(attrs)
+        check_role(attrs, self.mode)
         self.host.listen(attrs)
         profile = self.agent.adapters["sslProfile"].find("name", attrs.get("sslProfile") or "", self.core.now)
         if not admits_anybody(attrs, profile, self.authenticator):
@@ -237,6 +230,7 @@ class Router:
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
         check_mechanisms(attrs)
+        check_role(attrs, self.mode)
         if attrs["name"] in self._parting:
             self._part(attrs["name"])
         self.connectors[attrs["name"]] = ConnectorState(attrs)
@@ -251,7 +245,7 @@ class Router:
         self._part_at_rest()
 
     def _part_at_rest(self) -> None:
-        """Close the connections of removed connectors whose quiescing autolinks, if any, have come to rest."""
+        """Close the connections of removed connectors once their quiescing autolinks, if any, are at rest."""
         for name in [name for name in self._parting if not self.core.autolinks.quiescing_at(("connection", name))]:
             self._part(name)
 
@@ -297,14 +291,14 @@ class Router:
         try:
             self.core.address_table.add_pattern(dict(attrs))
         except KeyError:
-            raise ValueError(f"{attrs.get('pattern') or attrs.get('prefix')} is configured already") from None
+            raise conflict(f"{attrs.get('pattern') or attrs.get('prefix')} is already configured") from None
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
         self.core.address_table.remove_pattern(dict(attrs))
 
     def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
-        if names_management(attrs["address"]):  # the container would manage the router by what it sends
-            raise ValueError("router.config.autoLink address: is that of the routers' own management")
+        if names_management(attrs["address"]):  # the container's messages would be management requests
+            raise ValueError("router.config.autoLink address: must not be the address of the routers' own management")
         self.core.autolinks.add(attrs)
 
     def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
@@ -323,7 +317,7 @@ class Router:
         self.core.linkroutes.remove(attrs["identity"])
 
     def configure_telemetry(self, attrs: Mapping[str, Any]) -> None:
-        if attrs["path"] and self._started:  # at the start, messages are worth more than records of them
+        if attrs["path"] and self._started:  # at the start, failing telemetry must not stop the router
             self.host.check_telemetry(attrs)
         exporter = self.host.exporter(attrs, self.core.router_id) if attrs["path"] else None
         self.end_telemetry()
@@ -331,21 +325,21 @@ class Router:
             return
         pace = Pace(float(attrs["intervalSeconds"]), float(attrs["rotateSeconds"]))
         self.collector = self._last_collector = Collector(self, exporter, pace, self._last_collector)
-        self.core.context.telemetry = self.collector
+        self._events.records = self.collector
         if attrs["sampleOneIn"]:
             often = SamplePace(attrs["sampleOneIn"], float(attrs["samplesPerSecond"]))
             self.core.sampling.start(often, exporter.clock_ns, self.collector.delivery)
 
     def ending(self) -> None:
-        """The connections will be closed now, because the router is stopped."""
+        """The router is being stopped: its connections will be closed."""
         if self.collector is not None:
             self.collector.ending = True
 
     def end_telemetry(self) -> None:
-        """Publish the records so far; make no more."""
+        """Publish the records so far and create no more."""
         if self.collector is not None:
             self.collector.finish()
-        self.collector, self.core.context.telemetry = None, TelemetryHooks()
+        self.collector, self._events.records = None, TelemetryHooks()
         self.core.sampling.stop()
 
     def _tick_telemetry(self, now: float) -> None:
@@ -354,7 +348,7 @@ class Router:
             self.core.sampling.tick(now)
 
     def logged(self, module: str, level: str, text: str) -> None:
-        """A warning or worse was written to the log."""
+        """A line of level warning or worse was logged."""
         severity = "warning" if level == "warning" else "error"
         self.core.context.telemetry.event(f"log.{level}", severity, module, {"text": text})
 
@@ -365,7 +359,7 @@ class Router:
             return "FAILED", ""
         for conn in self.core.connections.values():
             if conn.settings.client and conn.origin == name and conn.remote is not None:
-                return "SUCCESS", f"[C{conn.id}] Connection opened: container-id={conn.remote.container_id}"
+                return "SUCCESS", opened_text(conn)
         return state.status, state.text
 
     def listener_ports(self, name: str) -> list[int]:
@@ -382,6 +376,10 @@ class Router:
 
     def users_refused(self) -> int:
         return len(self.authenticator.problems) if self.authenticator is not None else 0
+
+    @property
+    def host_name(self) -> str:
+        return self.host.host_name
 
     def memory_usage(self) -> int | None:
         return self.host.memory_usage()

@@ -1,4 +1,4 @@
-"""What a router does by time, part by part: a bug in one part, or about one connection, costs that part only."""
+"""Calls the parts of a router regularly. An error in one part, or about one connection, affects only that part."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 60.0
-"""A part that raised is left alone for a while, which doubles each time: its next try may well fail as the first."""
+"""Pause of a part after an error; it doubles with each error, because the next call may fail as well."""
 
 LINKS_A_TURN = 64
-"""So many links of a connection that is over are ended in a turn of the loop: less than a millisecond of work."""
+"""Links of a closed connection that are ended in one turn of the loop: less than a millisecond of work."""
 
 
 class Part:
-    """One part of the router; `call(now)` lets it act, and may say when it wants to be called again."""
+    """One part of the router; `call(now)` runs it, and may return the time of the next call."""
 
     def __init__(self, name: str, call: Callable[[float], float | None], host: Host) -> None:
         self._name = name
@@ -30,7 +30,7 @@ class Part:
         self._resume = -math.inf
 
     def run(self, now: float) -> float:
-        """Let the part act unless it is paused. When it wants to be called again; math.inf where it does not say."""
+        """Run the part unless it is paused. Returns the time of the next call; math.inf if the part has none."""
         if now < self._resume:
             return self._resume
         try:
@@ -45,7 +45,7 @@ class Part:
 
 
 class Ticks:
-    """All parts that are looked at several times a second, and the time-outs of connections."""
+    """All parts that are called several times a second, and the time-outs of connections."""
 
     def __init__(self, core: Core, host: Host, parts: Iterable[Part]) -> None:
         self._core = core
@@ -53,7 +53,7 @@ class Ticks:
         self._parts = list(parts)
 
     def run(self, now: float) -> None:
-        """Let all of them act."""
+        """Run all of them."""
         for part in self._parts:
             part.run(now)
         core = self._core
@@ -75,7 +75,7 @@ class Ticks:
 
 
 def end_links(core: Core, host: Host, now: float) -> float:
-    """End some links of one of the connections that are over. When it wants to be called again."""
+    """End some links of one of the closed connections. Returns the time of the next call."""
     conn: Any = core.ending.pop(0)
     try:
         finished = conn.end_links(LINKS_A_TURN)

@@ -1,4 +1,4 @@
-"""A connection for a transport that is there: what a listener or connector says becomes its settings. Pure."""
+"""Creates the connection for a transport, with the settings of its listener or connector. Pure."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
 UNLIMITED = 0x7FFFFFFF
 LINKS_AT_ONCE = 256
-"""A client's connection that ends with more links than this is cleared away bit by bit."""
+"""A client connection with more links than this is cleaned up in several turns."""
 CONTAINER_IDLE_S = 4.0
-"""Brokers are asked for heartbeats at half of this, 2 s, at the soonest: some refuse or miss shorter ones."""
+"""Minimum idle time-out toward brokers, which then get heartbeats every 2 s: some refuse or miss shorter intervals."""
 
 
 HANDSHAKE_S = 15.0
 
 
 def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> ConnectionSettings:
-    """What both listeners and connectors say about a connection; SASL is theirs to add."""
+    """The settings that listeners and connectors have in common; the callers add SASL."""
     capacity = attrs.get("linkCapacity") or 250
     frames = attrs.get("maxSessionFrames")
     settings = ConnectionSettings(
@@ -44,7 +44,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         desired_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
     )
     if attrs.get("role") in ("inter-router", ROUTE_CONTAINER):
-        settings.max_links = UNLIMITED  # these carry the links of many clients
+        settings.max_links = UNLIMITED  # these connections carry the links of many clients
     else:
         settings.max_links = attrs.get("maxLinks") or settings.max_links
         settings.links_at_once = LINKS_AT_ONCE
@@ -64,7 +64,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
 
 
 def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer: Peer, core: Core) -> RouterConnection:
-    """The connection of a listener's or connector's transport; the core knows it from now on."""
+    """Create the connection for a transport of a listener or connector, and add it to the core."""
     conn = RouterConnection(settings, core, core.now)
     conn.role = attrs.get("role") or "normal"
     conn.origin = attrs["name"]
@@ -82,12 +82,26 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
 
 
 def handshake_timeout_s(attrs: Mapping[str, Any]) -> float:
-    """How long the peer may take until its open is there; inf for as long as it likes."""
+    """Time limit for the peer's open; inf without a limit."""
     seconds = attrs.get("initialHandshakeTimeoutSeconds")
     return HANDSHAKE_S if seconds is None else float(seconds) or math.inf
 
 
 def _idle_timeout_s(attrs: Mapping[str, Any]) -> float:
-    """Of a listener's or connector's connections; 0 for none."""
+    """Idle time-out for connections of a listener or connector; 0 for none."""
     seconds = float(attrs.get("idleTimeoutSeconds") or 0)
     return max(seconds, CONTAINER_IDLE_S) if seconds and attrs.get("role") == ROUTE_CONTAINER else seconds
+
+
+def opened_text(conn: RouterConnection) -> str:
+    """`connectionMsg` of an open connection, in the format of Dispatch."""
+    facts = {
+        "dir": "out" if conn.settings.client else "in",
+        "host": conn.peer.host,
+        "vhost": conn.settings.hostname or "",
+        "encrypted": conn.peer.tls_proto or "no",
+        "auth": conn.mechanism or "no",
+        "user": conn.user,
+        "container_id": None if conn.remote is None else conn.remote.container_id,
+    }
+    return f"[C{conn.id}] Connection Opened: " + " ".join(f"{name}={value}" for name, value in facts.items())

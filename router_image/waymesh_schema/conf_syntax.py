@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import json_text
-from .errors import ConfigError
+from .errors import ConfigError, Problem
 from .model import camel_case
 
 HASH_BELONGS = frozenset(("pattern", "bindingKey", "hostname"))
@@ -38,9 +38,9 @@ class Section:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def parse(text: str, filename: str) -> list[Section]:
-    """The sections of the text in order; raises ConfigError."""
-    return _Parser(text, filename).sections()
+def parse(text: str, filename: str, problems: list[Problem]) -> list[Section]:
+    """The sections of the text in order, up to what cannot be read. Errors are appended to `problems`."""
+    return _Parser(text, filename, problems).sections()
 
 
 def _uncommented(line: str) -> str:
@@ -53,28 +53,32 @@ def _uncommented(line: str) -> str:
 class _Parser:
     """Reads lines one after the other; `_next` is the index of the line to read next."""
 
-    def __init__(self, text: str, filename: str) -> None:
+    def __init__(self, text: str, filename: str, problems: list[Problem]) -> None:
         self._lines = text.removeprefix("\ufeff").split("\n")
         self._filename = filename
+        self._problems = problems
         self._next = 0
 
     def sections(self) -> list[Section]:
         found: list[Section] = []
-        while (line := self._content()) is not None:
-            opening = _OPEN.fullmatch(line)
-            if opening is None:
-                raise self._error(f"expected `name {{`, not {line[:60]!r}")
-            found.append(self._section(opening[1]))
+        try:
+            while (line := self._content()) is not None:
+                opening = _OPEN.fullmatch(line)
+                if opening is None:
+                    raise self._error(f"expected `name {{`, not {line[:60]!r}")
+                found.append(self._section(opening[1]))
+        except ConfigError as error:  # where the next section begins is not known
+            self._problems += error.problems
         return found
 
     def _section(self, name: str) -> Section:
         section = Section(name, self._next)
         while (line := self._content()) != "}":
             if line is None:
-                raise ConfigError(self._filename, section.line, f"{name}: is not closed by `}}`")
+                raise ConfigError.at(self._filename, section.line, f"{name}: is not closed by `}}`")
             key, value = self._attribute(line, name)
             if key in section.attributes:
-                raise self._error(f"{name} {key}: is given twice")
+                self._problems += self._error(f"{name} {key}: is given twice").problems
             section.lines[key] = self._next
             section.attributes[key] = self._value(key, value, name)
         return section
@@ -92,11 +96,11 @@ class _Parser:
         while stack:
             line = self._content()
             if line is None:
-                raise ConfigError(self._filename, first, f"{section} {key}: is not closed by `}}`")
-            if line == "}":
+                raise ConfigError.at(self._filename, first, f"{section} {key}: is not closed by `}}`")
+            if line.removesuffix(",") == "}":
                 last = stack.pop()
                 continue
-            name, value = self._attribute(line, section)
+            name, value = self._attribute(line.removesuffix(","), section)
             if name in stack[-1]:
                 raise self._error(f"{section} {key}: {name} is given twice")
             stack[-1][name] = {} if value == "{" else value
@@ -123,15 +127,15 @@ class _Parser:
         start = rest.index("{", rest.index(":"))
         text, end = self._balanced(rest, start)
         if text is None:
-            raise ConfigError(self._filename, first, f"{section} {key}: is not closed by `}}`")
+            raise ConfigError.at(self._filename, first, f"{section} {key}: is not closed by `}}`")
         self._next = first + rest.count("\n", 0, end)
         tail = rest[end:].partition("\n")[0].partition("#")[0].strip()
         if tail:
             raise self._error(f"{section} {key}: {tail[:60]!r} follows the closing brace")
         try:
-            return json_text.load(text)
+            return json_text.load(json_text.without_trailing_commas(text))
         except json_text.JsonError as error:
-            raise ConfigError(self._filename, first + error.line - 1, f"{section} {key}: {error.reason}") from None
+            raise ConfigError.at(self._filename, first + error.line - 1, f"{section} {key}: {error.reason}") from None
 
     @staticmethod
     def _balanced(text: str, start: int) -> tuple[str | None, int]:
@@ -162,4 +166,4 @@ class _Parser:
         return None
 
     def _error(self, reason: str) -> ConfigError:
-        return ConfigError(self._filename, self._next, reason)
+        return ConfigError.at(self._filename, self._next, reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 from . import conf_syntax, json_text
 from .conf_syntax import Section
 from .entities import ENTITY_TYPES, entity_type
-from .errors import ConfigError, SchemaError
+from .errors import ConfigError, Problem, SchemaError
 from .loglevels import LOG_MODULES
 from .model import EntityType
-from .validate import validate_create
+from .validate import clamped, examine, validate_create
 
 __all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "read_config"]
 
@@ -30,38 +30,98 @@ _REFERENCES = {"sslProfile": "sslProfile"}
 class ConfigEntry:
     """One entity to create: its type, all its attributes (see validate_create), and where it stands.
 
-    `line` is 0 for an entity that the file does not hold and that has its defaults.
+    `line` is 0 for an entity that the file does not hold and that has its defaults. `warnings`: what was written and is
+    not done as written.
     """
 
     type: EntityType
     attributes: dict[str, Any]
     line: int = 0
     filename: str = field(default="", compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
 def read_config(path: str | Path, *more: str | Path) -> list[ConfigEntry]:
     """The entities of files read as one, and of the policyDir they name, in processing order.
 
     A file is JSON when its name ends in `.json`; with `.gz` behind that, or behind `.conf`, it is compressed.
-    Raises ConfigError, also for a file that cannot be read.
+    Raises ConfigError with everything that is wrong, also for files that cannot be read.
     """
-    entries: list[ConfigEntry] = []
+    reader = _Reader()
     for filename in map(str, (path, *more)):
-        sections = _json_sections if filename.removesuffix(".gz").endswith(".json") else conf_syntax.parse
-        entries += [_entry(section, filename) for section in sections(_read(filename), filename)]
-    for entry in [entry for entry in entries if entry.type.name == "policy"]:
-        entries += _policy_folder(entry)
-    return _complete(entries, str(path))
+        reader.read(filename)
+    for entry in [entry for entry in reader.entries if entry.type.name == "policy"]:
+        reader.read_policy_folder(entry)
+    return reader.complete(str(path))
 
 
 def parse_conf(text: str, filename: str) -> list[ConfigEntry]:
     """The entities of the text of a *.conf file in processing order, missing singletons added; raises ConfigError."""
-    return _complete([_entry(section, filename) for section in conf_syntax.parse(text, filename)], filename)
+    reader = _Reader()
+    reader.take(conf_syntax.parse(text, filename, reader.problems), filename)
+    return reader.complete(filename)
 
 
 def parse_json(text: str, filename: str) -> list[ConfigEntry]:
     """The same of the text of a JSON file, a list of `[entityName, {attributes}]`; raises ConfigError."""
-    return _complete([_entry(section, filename) for section in _json_sections(text, filename)], filename)
+    reader = _Reader()
+    reader.take(_json_sections(text, filename, reader.problems), filename)
+    return reader.complete(filename)
+
+
+class _Reader:
+    """Collects the entities of several files and all that is wrong with them."""
+
+    def __init__(self) -> None:
+        self.entries: list[ConfigEntry] = []
+        self.problems: list[Problem] = []
+
+    def read(self, filename: str) -> None:
+        """Take the entities of a file."""
+        sections = _json_sections if filename.removesuffix(".gz").endswith(".json") else conf_syntax.parse
+        try:
+            text = _read(filename)
+        except ConfigError as error:
+            self.problems += error.problems
+        else:
+            self.take(sections(text, filename, self.problems), filename)
+
+    def take(self, sections: Iterable[Section], filename: str) -> None:
+        """Take the entities of sections."""
+        for section in sections:
+            try:
+                self.entries.append(_entry(section, filename))
+            except ConfigError as error:
+                self.problems += error.problems
+
+    def read_policy_folder(self, policy: ConfigEntry) -> None:
+        """Take the vhosts of the files in policyDir."""
+        folder = policy.attributes["policyDir"]
+        if not folder:
+            return
+        if not Path(folder).is_dir():
+            reason = f"policy policyDir: {folder} is not a folder"
+            self.problems.append(Problem(policy.filename, policy.line, reason))
+        for path in map(str, sorted(Path(folder).glob("*.json"))):
+            try:
+                sections = _json_sections(_read(path), path, self.problems)
+            except ConfigError as error:
+                self.problems += error.problems
+                continue
+            for section in sections:
+                if section.name != "vhost":
+                    reason = f"{section.name}: a policy folder may only contain vhosts"
+                    self.problems.append(Problem(path, section.line, reason))
+            self.take([section for section in sections if section.name == "vhost"], path)
+
+    def complete(self, filename: str) -> list[ConfigEntry]:
+        """All entities in processing order, missing singletons added. Raises ConfigError."""
+        self.problems += _repeated(self.entries)
+        if not self.problems:  # what seems to be missing may be among what could not be read
+            self.problems += _without_target(self.entries)
+        if self.problems:
+            raise ConfigError(*self.problems)
+        return _complete(self.entries, filename)
 
 
 def _read(filename: str) -> str:
@@ -69,9 +129,9 @@ def _read(filename: str) -> str:
         data = Path(filename).read_bytes()
         return (_uncompressed(filename, data) if filename.endswith(".gz") else data).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(filename, 0, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise ConfigError.at(filename, 0, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except OSError as error:
-        raise ConfigError(filename, 0, f"cannot be read: {error.strerror}") from None
+        raise ConfigError.at(filename, 0, f"cannot be read: {error.strerror}") from None
 
 
 def _uncompressed(filename: str, data: bytes) -> bytes:
@@ -81,10 +141,11 @@ def _uncompressed(filename: str, data: bytes) -> bytes:
     try:
         return gzip.decompress(data)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ConfigError(filename, 0, f"is not a gzip file: {error}") from None
+        raise ConfigError.at(filename, 0, f"is not a gzip file: {error}") from None
 
 
-def _json_sections(text: str, filename: str) -> list[Section]:
+def _json_sections(text: str, filename: str, problems: list[Problem]) -> list[Section]:
+    """The sections of the text. Errors are appended to `problems`."""
     lines = text.removeprefix("\ufeff").split("\n")
     bare = "\n".join("" if line.lstrip().startswith("#") else line for line in lines)
     found: list[Section] = []
@@ -94,9 +155,9 @@ def _json_sections(text: str, filename: str) -> list[Section]:
                 case [str(name), dict(attributes)]:
                     found.append(Section(name, line, attributes))
                 case _:
-                    raise ConfigError(filename, line, "expected `[entityName, {attributes}]`")
+                    problems.append(Problem(filename, line, "expected `[entityName, {attributes}]`"))
     except json_text.JsonError as error:
-        raise ConfigError(filename, error.line, error.reason) from None
+        problems.append(Problem(filename, error.line, error.reason))
     return found
 
 
@@ -104,14 +165,16 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
     try:
         entity = entity_type(section.name)
     except SchemaError as error:
-        raise ConfigError(filename, section.line, str(error)) from None
+        raise ConfigError.at(filename, section.line, str(error)) from None
     if not entity.configurable:
-        raise ConfigError(filename, section.line, f"{section.name}: cannot be in a configuration file")
-    try:
-        attributes = validate_create(entity, section.attributes)
-    except SchemaError as error:
-        raise ConfigError(filename, _line_of(error.attribute, entity, section), str(error)) from None
-    return ConfigEntry(entity, attributes, section.line, filename)
+        raise ConfigError.at(filename, section.line, f"{section.name}: cannot be in a configuration file")
+    attributes, errors = examine(entity, section.attributes)
+    if errors:
+        places = [(_line_of(error.attribute, entity, section), error) for error in errors]
+        raise ConfigError(*(Problem(filename, line, str(error)) for line, error in places))
+    return ConfigEntry(
+        entity, attributes, section.line, filename, tuple(clamped(entity, section.attributes, attributes))
+    )
 
 
 def _line_of(attribute: str, entity: EntityType, section: Section) -> int:
@@ -121,24 +184,7 @@ def _line_of(attribute: str, entity: EntityType, section: Section) -> int:
     return lines[-1] if lines else section.line
 
 
-def _policy_folder(policy: ConfigEntry) -> list[ConfigEntry]:
-    folder = policy.attributes["policyDir"]
-    if not folder:
-        return []
-    if not Path(folder).is_dir():
-        raise ConfigError(policy.filename, policy.line, f"policy policyDir: {folder} is not a folder")
-    found: list[ConfigEntry] = []
-    for path in sorted(Path(folder).glob("*.json")):
-        for section in _json_sections(_read(str(path)), str(path)):
-            if section.name != "vhost":
-                raise ConfigError(str(path), section.line, f"{section.name}: a policy folder may only contain vhosts")
-            found.append(_entry(section, str(path)))
-    return found
-
-
 def _complete(entries: list[ConfigEntry], filename: str) -> list[ConfigEntry]:
-    _check_unique(entries)
-    _check_references(entries)
     present = {entry.type.name for entry in entries}
     for name in PROCESSING_ORDER:
         if ENTITY_TYPES[name].singleton and name not in present:
@@ -150,7 +196,7 @@ def _complete(entries: list[ConfigEntry], filename: str) -> list[ConfigEntry]:
     return sorted(entries, key=lambda entry: PROCESSING_ORDER.index(entry.type.name))
 
 
-def _check_unique(entries: Sequence[ConfigEntry]) -> None:
+def _repeated(entries: Iterable[ConfigEntry]) -> Iterator[Problem]:
     seen: dict[tuple[str, str, Any], ConfigEntry] = {}
     for entry in entries:
         keys = [(name, entry.attributes.get(name)) for name, a in entry.type.attributes.items() if a.unique]
@@ -163,14 +209,14 @@ def _check_unique(entries: Sequence[ConfigEntry]) -> None:
             if first is not entry:
                 what = f"{entry.type.name} {name}: {value!r}" if name else f"{entry.type.name}:"
                 where = f"line {first.line}" + (f" of {first.filename}" if first.filename != entry.filename else "")
-                raise ConfigError(entry.filename, entry.line, f"{what} already exists at {where}")
+                yield Problem(entry.filename, entry.line, f"{what} already exists at {where}")
 
 
-def _check_references(entries: Sequence[ConfigEntry]) -> None:
+def _without_target(entries: Sequence[ConfigEntry]) -> Iterator[Problem]:
     names = {(entry.type.name, entry.attributes["name"]) for entry in entries}
     for entry in entries:
         for attribute, target in _REFERENCES.items():
             value = entry.attributes.get(attribute)
             if value is not None and (target, value) not in names:
                 reason = f"{entry.type.name} {attribute}: there is no {target} named {value!r}"
-                raise ConfigError(entry.filename, entry.line, reason)
+                yield Problem(entry.filename, entry.line, reason)

@@ -47,12 +47,22 @@ def _integer(attribute: Attribute, value: Any) -> int:
         number = int(value)
     if number is None:
         raise ValueError(f"must be a whole number, not {_show(value)}")
+    number = clamp(attribute, number)
     low = _LONG_MIN if attribute.minimum is None else attribute.minimum
     high = _LONG_MAX if attribute.maximum is None else attribute.maximum
     if number < low:
         raise ValueError(f"must be at least {low}, not {number}")
     if number > high:
         raise ValueError(f"must be at most {high}, not {_show(number)}")
+    return number
+
+
+def clamp(attribute: Attribute, number: int) -> int:
+    """The number, or the bound in its place if it is beyond the one that is to be used then."""
+    if attribute.clamped == "minimum" and attribute.minimum is not None:
+        return max(number, attribute.minimum)
+    if attribute.clamped == "maximum" and attribute.maximum is not None:
+        return min(number, attribute.maximum)
     return number
 
 

@@ -95,27 +95,38 @@ def _section(entity: EntityType) -> str:
 
 
 def _row(attribute: Attribute) -> str:
+    on_host = attribute.type == PATH or attribute.on_host is not None
+    flags = ("C" if attribute.create else "") + ("U" if attribute.update else "") + ("H" if on_host else "")
+    meaning = meaning_text(attribute).replace("|", "\\|")
+    cells = (f"`{attribute.name}`", type_text(attribute), default_text(attribute), flags, meaning)
+    return f"| {' | '.join(cells)} |"
+
+
+def type_text(attribute: Attribute) -> str:
+    """The type of an attribute with its values or bounds: `integer 0…65535`."""
     kind = ", ".join(attribute.values or ()) if attribute.type == ENUM else attribute.type
     if attribute.minimum is not None or attribute.maximum is not None:
         low, high = ("" if bound is None else bound for bound in (attribute.minimum, attribute.maximum))
         kind += f" {low}…{high}"
-    default = "required" if attribute.required else _default(attribute)
-    flags = ("C" if attribute.create else "") + ("U" if attribute.update else "") + ("H" if _on_host(attribute) else "")
-    meaning = attribute.description.replace("|", "\\|")
+    return kind
+
+
+def meaning_text(attribute: Attribute) -> str:
+    """The description of an attribute, with its restrictions and its former name."""
+    meaning = attribute.description
     if attribute.only_default:
         meaning += f" Only the default is accepted: {attribute.only_default}."
     if attribute.deprecated:
         meaning += " Deprecated."
     if attribute.deprecated_name:
         meaning += f" Formerly `{attribute.deprecated_name}`."
-    return f"| `{attribute.name}` | {kind} | {default} | {flags} | {meaning} |"
+    return meaning
 
 
-def _on_host(attribute: Attribute) -> bool:
-    return attribute.type == PATH or attribute.on_host is not None
-
-
-def _default(attribute: Attribute) -> str:
+def default_text(attribute: Attribute) -> str:
+    """The default of an attribute as it is written in a configuration; "required" if there is none to fall back on."""
+    if attribute.required:
+        return "required"
     value = attribute.default
     if value is None:
         return ""

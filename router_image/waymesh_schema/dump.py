@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .entities import ENTITY_TYPES
@@ -10,13 +11,13 @@ from .model import LONG_PREFIX, NAMES, PORT, STRING, Attribute, EntityType
 _WIRE_TYPES = {PORT: STRING, NAMES: STRING}
 
 
-def schema_dump() -> dict[str, Any]:
+def schema_dump(kinds: Iterable[EntityType] = ENTITY_TYPES.values()) -> dict[str, Any]:
     """`prefix`, `annotations` (there are none) and `entityTypes` by short name; only maps, lists, text and numbers."""
     return {
         "prefix": LONG_PREFIX.rstrip("."),
         "description": "Management schema of the router.",
         "annotations": {},
-        "entityTypes": {name: _entity(entity) for name, entity in ENTITY_TYPES.items()},
+        "entityTypes": {kind.name: _entity(kind) for kind in kinds},
     }
 
 

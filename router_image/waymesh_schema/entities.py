@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -29,4 +30,5 @@ def entity_type(name: str) -> EntityType:
         found = _NAMES.get(candidate)
         if found is not None:
             return found
-    raise SchemaError(name, "", "no such entity type")
+    near = difflib.get_close_matches(name, (n for n, e in ENTITY_TYPES.items() if e.configurable), n=1)
+    raise SchemaError(name, "", "no such entity type" + (f"; did you mean {near[0]}?" if near else ""))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .text import one_line
 
 
@@ -18,14 +20,29 @@ class SchemaError(Exception):
         super().__init__(one_line(f"{' '.join(part for part in (entity, attribute) if part)}: {reason}"))
 
 
-class ConfigError(Exception):
-    """A configuration file that stops the start; its text is `file:line: entity attribute: reason`.
+class Problem(NamedTuple):
+    """One error in a configuration file.
 
-    `line` counts from 1; 0 means that the error belongs to the file and not to a line (it cannot be read, say).
+    `line` counts from 1; 0: the error belongs to the file and not to a line (it cannot be read).
     """
 
-    def __init__(self, filename: str, line: int, reason: str) -> None:
-        self.filename = filename
-        self.line = line
-        self.reason = reason
-        super().__init__(one_line(f"{filename}:{line}: {reason}" if line else f"{filename}: {reason}"))
+    filename: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        place = f"{self.filename}:{self.line}" if self.line else self.filename
+        return one_line(f"{place}: {self.reason}")
+
+
+class ConfigError(Exception):
+    """Errors in configuration files, which stop the start. The text has one line for each of `problems`."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+    @classmethod
+    def at(cls, filename: str, line: int, reason: str) -> ConfigError:
+        """One error; see Problem."""
+        return cls(Problem(filename, line, reason))

@@ -7,6 +7,7 @@ import re
 from typing import Any, NoReturn
 
 MAX_DEPTH = 32
+_LAST_COMMA = re.compile(r'"(?:\\.|[^"\\])*"?|,(\s*[}\]])', re.DOTALL)
 _MARK = re.compile(r'"(?:\\.|[^"\\])*"?|[\[{\]}]', re.DOTALL)
 
 
@@ -28,6 +29,11 @@ def load(text: str) -> Any:
         raise JsonError(error.lineno, f"invalid JSON: {error.msg} at column {error.colno}") from None
     except ValueError as error:
         raise JsonError(1, f"invalid JSON: {error}") from None
+
+
+def without_trailing_commas(text: str) -> str:
+    """The text with a blank in place of each comma that stands before a closing bracket."""
+    return _LAST_COMMA.sub(lambda found: found[0] if found[1] is None else " " + found[1], text)
 
 
 def elements(text: str) -> list[tuple[int, Any]]:

@@ -28,7 +28,8 @@ class Attribute:
 
     `type` is one of the kinds above; `values` holds what an enum may be. `create` and `update` say whether a request or
     a configuration file may set it at creation and afterwards; with neither it is reported only. `graph` marks numbers
-    that are worth a curve over time. `minimum` and `maximum` bound integers, both included.
+    that are worth a curve over time. `minimum` and `maximum` bound integers, both included; a number beyond them is
+    refused, or replaced by the bound that `clamped` names ("minimum" or "maximum"), with a warning.
 
     `only_default`: why a value other than the default is refused; "" for an attribute that acts. `on_host` says of a
     value whether it names a file or an environment variable of the machine that the router runs on; only the
@@ -50,6 +51,7 @@ class Attribute:
     deprecated: bool = False
     minimum: int | None = None
     maximum: int | None = None
+    clamped: str = ""
     only_default: str = ""
     on_host: Callable[[Any], bool] | None = None
 

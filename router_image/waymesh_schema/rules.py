@@ -10,6 +10,8 @@ from .errors import SchemaError
 from .loglevels import parse_levels
 
 Values = dict[str, Any]
+MAX_ID_BYTES = 127
+"""Of a router id."""
 
 
 def apply_rules(entity: str, values: Values) -> None:
@@ -38,6 +40,8 @@ def _router_id(entity: str, values: Values) -> None:
             raise SchemaError(entity, "id", f"is required in mode {values['mode']}")
     elif not identity or re.search(r"\s", identity) or not identity.isprintable():
         raise SchemaError(entity, "id", f"must be printable text without blanks, not {identity!r}")
+    elif len(identity.encode()) > MAX_ID_BYTES:
+        raise SchemaError(entity, "id", f"must be of at most {MAX_ID_BYTES} octets")
 
 
 def _levels(entity: str, values: Values) -> None:

@@ -97,7 +97,8 @@ _SHARED: tuple[Attribute, ...] = (
     ),
     setting("sslProfile", STRING, "Name of the sslProfile; without it, the connection does not use TLS."),
     setting("saslMechanisms", STRING, "SASL mechanisms, separated by blanks. Default: all that are possible."),
-    setting("maxFrameSize", INTEGER, "Maximum size of received frames.", default=16384, minimum=512, maximum=MAX_UINT),
+    setting("maxFrameSize", INTEGER, "Maximum size of received frames.", default=16384, minimum=512, maximum=MAX_UINT,
+            clamped="minimum"),
     setting(
         "maxSessions",
         INTEGER,
@@ -105,6 +106,7 @@ _SHARED: tuple[Attribute, ...] = (
         default=32768,
         minimum=0,
         maximum=65536,
+        clamped="maximum",
     ),
     setting(
         "maxSessionFrames", INTEGER, "Session window in frames; 0 or not set: no limit.", minimum=0, maximum=MAX_UINT
@@ -235,7 +237,8 @@ LISTENER = configuration(
         default=False,
         only_default="multi-tenancy is not supported; run a mesh for each tenant",
     ),
-    setting("failoverUrls", STRING, "Alternative URLs, separated by commas, that clients get in the open."),
+    setting("failoverUrls", STRING, "Alternative URLs, separated by commas, that clients get in the open.",
+            deprecated_name="failoverList"),
     setting(
         "routeAddress",
         STRING,

@@ -57,9 +57,9 @@ CONNECTION = operational(
     reported("sslProto", STRING, "TLS version."),
     reported("sslCipher", STRING, "TLS cipher."),
     reported("sslSsf", INTEGER, "Strength of the cipher in bits."),
-    reported("tenant", STRING, "Tenant of the connection, on a listener with multiTenant."),
+    reported("tenant", STRING, "Tenant of the connection; null: there are no multi-tenant listeners."),
     reported("properties", MAP, "Properties of the peer's open."),
-    reported("active", BOOLEAN, "On an edge router: whether this uplink is in use."),
+    reported("active", BOOLEAN, "On an edge router: whether this uplink is in use; null elsewhere."),
     count("uptimeSeconds", "Seconds since the connection was opened."),
     count("lastDlvSeconds", "Seconds since the last delivery; null if there was none."),
     operations=("UPDATE",),
@@ -68,7 +68,12 @@ CONNECTION = operational(
 LINK = operational(
     "router.link",
     "One link of the router, to a client, a broker or another router.",
-    changeable("adminStatus", ("enabled", "disabled"), "Whether the link may be used.", default="enabled"),
+    changeable(
+        "adminStatus",
+        ("enabled", "disabled"),
+        "Set it to disabled to detach the link. Links between routers cannot be disabled; an autolink attaches again.",
+        default="enabled",
+    ),
     reported("operStatus", ("up", "down", "quiescing", "idle"), "State of the link."),
     reported("linkName", STRING, "Name of the link in the attach."),
     reported("linkType", ("endpoint", "router-control", "inter-router", "edge-downlink"), "What the link carries."),
@@ -92,7 +97,6 @@ LINK = operational(
     count("creditAvailable", "Credit of the link now."),
     reported("zeroCreditSeconds", INTEGER, "Seconds that the link has been without credit."),
     count("settleRate", "Settlements a second, over the last five seconds."),
-    reported("ingressHistogram", LIST, "Settled deliveries by ingress router."),
     reported("priority", INTEGER, "Priority that the link carries, for inter-router links."),
     operations=("UPDATE",),
 )
@@ -137,7 +141,7 @@ NODE = operational(
     reported("routerLink", ENTITY_ID, "Link to it, for neighbours."),
     reported("cost", INTEGER, "Total cost of the path to it."),
     reported("lastTopoChange", INTEGER, "When its neighbourhood last changed, in seconds since 1970."),
-    reported("index", INTEGER, "Its place in ingressHistogram."),
+    reported("index", INTEGER, "Number of the router in the tables of this router."),
 )
 
 ALLOCATOR = operational(

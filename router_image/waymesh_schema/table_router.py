@@ -112,6 +112,14 @@ ROUTER = configuration(
     setting("timestampsInUTC", BOOLEAN, "Write log times in UTC instead of local time.", default=False),
     setting("timestampFormat", STRING, "strftime format of log times."),
     setting(
+        "logBufferLines",
+        INTEGER,
+        "Number of recent log lines that GET-LOG can return.",
+        default=4096,
+        minimum=0,
+        maximum=1_000_000,
+    ),
+    setting(
         "defaultDistribution",
         DISTRIBUTIONS,
         "Distribution of addresses that no address entity matches.",

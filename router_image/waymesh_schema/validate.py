@@ -27,22 +27,49 @@ def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, A
     An attribute without value and default is None. Deprecated and hyphenated names are understood, null means absent,
     and `type` is checked and left out. Raises SchemaError(entity, attribute, reason) for the first thing wrong.
     """
-    given = _present(entity, attrs)
+    values, errors = examine(entity, attrs)
+    if errors:
+        raise errors[0]
+    return values
+
+
+def examine(entity: EntityType, attrs: Mapping[str, Any]) -> tuple[dict[str, Any], list[SchemaError]]:
+    """What `validate_create` returns, and everything that is wrong; the values are complete if nothing is."""
+    errors: list[SchemaError] = []
+    given = _present(entity, attrs, errors)
     if entity.name == "vhost" and "hostname" not in given and "name" in given:
         given["hostname"] = given["name"]  # Dispatch book 3.6.5: its examples give a vhost only a name
     values: dict[str, Any] = {}
     for attribute in entity.attributes.values():
-        if attribute.name in given:
-            if not attribute.create:
-                raise SchemaError(entity.name, attribute.name, "is read-only")
-            values[attribute.name] = _convert(entity, attribute, given[attribute.name])
-        elif attribute.create and attribute.name != "type":
-            if attribute.required:
-                raise SchemaError(entity.name, attribute.name, "is required")
-            values[attribute.name] = copy.copy(attribute.default)
-    _refuse_unsupported(entity, values)
-    apply_rules(entity.name, values)
-    return values
+        try:
+            if attribute.name in given:
+                if not attribute.create:
+                    raise SchemaError(entity.name, attribute.name, "is read-only")
+                value = _convert(entity, attribute, given[attribute.name])
+                _refuse_unsupported(entity, attribute, value)
+                values[attribute.name] = value
+            elif attribute.create and attribute.name != "type":
+                if attribute.required:
+                    raise SchemaError(entity.name, attribute.name, "is required")
+                values[attribute.name] = copy.copy(attribute.default)
+        except SchemaError as error:
+            errors.append(error)
+    if not errors:
+        try:
+            apply_rules(entity.name, values)
+        except SchemaError as error:
+            errors.append(error)
+    return values, errors
+
+
+def clamped(entity: EntityType, attrs: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    """A text for each number of `attrs` that has another one in `values`, because it is beyond the bound."""
+    found = []
+    for written, value in attrs.items():
+        name = entity.attribute_name(str(written))
+        if name is not None and entity.attributes[name].clamped and value is not None and int(value) != values[name]:
+            found.append(f"{entity.name} {name}: {value} is beyond the limit; {values[name]} is used")
+    return found
 
 
 def refuse_host_values(entity: EntityType, values: Mapping[str, Any]) -> None:
@@ -65,36 +92,46 @@ def validate_update(
     """
     current = current or {}
     values: dict[str, Any] = {}
-    for name, value in _present(entity, attrs, keep_null=True).items():
+    errors: list[SchemaError] = []
+    given = _present(entity, attrs, errors, keep_null=True)
+    if errors:
+        raise errors[0]
+    for name, value in given.items():
         attribute = entity.attributes[name]
         if attribute.update:
             values[name] = copy.copy(attribute.default) if value is None else _convert(entity, attribute, value)
+            _refuse_unsupported(entity, attribute, values[name])
         elif name not in current or current[name] != value:
             raise SchemaError(entity.name, name, "cannot be updated")
-    _refuse_unsupported(entity, values)
     apply_rules(entity.name, {**_defaults(entity), **current, **values})
     return values
 
 
-def _refuse_unsupported(entity: EntityType, values: Mapping[str, Any]) -> None:
-    """Refuse settings without support instead of ignoring them."""
-    for name, value in values.items():
-        attribute = entity.attributes[name]
-        if attribute.only_default and value != attribute.default and value != "":
-            raise SchemaError(entity.name, name, attribute.only_default)
+def _refuse_unsupported(entity: EntityType, attribute: Attribute, value: Any) -> None:
+    """Refuse a setting without support instead of ignoring it."""
+    if attribute.only_default and value != attribute.default and value != "":
+        raise SchemaError(entity.name, attribute.name, attribute.only_default)
 
 
-def _present(entity: EntityType, attrs: Mapping[str, Any], keep_null: bool = False) -> dict[str, Any]:
-    """What was given, by present attribute names, without `type` and, unless kept, without nulls."""
+def _present(
+    entity: EntityType, attrs: Mapping[str, Any], errors: list[SchemaError], keep_null: bool = False
+) -> dict[str, Any]:
+    """What was given, by present attribute names, without `type` and, unless kept, without nulls.
+
+    An attribute may be given twice, by its deprecated name too, if the values are equal.
+    """
     given: dict[str, Any] = {}
     for written, value in attrs.items():
-        name = _attribute_name(entity, str(written))
-        if name == "type":
-            _check_type(entity, value)
-        elif name in given:
-            raise SchemaError(entity.name, name, f"is given twice, also as {str(written)!r}")
-        elif value is not None or keep_null:
-            given[name] = value
+        try:
+            name = _attribute_name(entity, str(written))
+            if name == "type":
+                _check_type(entity, value)
+            elif name in given and given[name] != value:
+                raise SchemaError(entity.name, name, f"is given twice, also as {str(written)!r}")
+            elif value is not None or keep_null:
+                given[name] = value
+        except SchemaError as error:
+            errors.append(error)
     return given
 
 

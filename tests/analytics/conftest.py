@@ -1,4 +1,4 @@
-"""One Spark for the whole session, and the report on the world that is known."""
+"""One Spark session for all tests, and the report on the known mesh of world.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes what routers would have exported, with the names and lines of waymesh_schema."""
+"""Writes exports as routers would, with the names and lines of waymesh_schema."""
 
 from __future__ import annotations
 

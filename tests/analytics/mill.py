@@ -1,4 +1,4 @@
-"""A store in memory, without Spark: the files, a runner of the steps that a run takes, and what breaks them off."""
+"""An in-memory store without Spark: its files, a runner for the steps of a run, and interruptions of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job with its input and its output in S3, by the command, with a server that refuses now and then."""
+"""The job with input and output in S3, as a command, with a server that fails now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store's commits, without Spark: wherever a run is broken off, nothing is lost and nothing is there twice."""
+"""Commits of the store, without Spark: an interrupted run loses nothing and duplicates nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One writer at a time: who claims a store, who is refused, who takes over, and what a run does that was held up."""
+"""One writer at a time: claiming a store, refusals, takeover, and a run that was delayed."""
 
 from __future__ import annotations
 

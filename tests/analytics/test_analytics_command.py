@@ -1,4 +1,4 @@
-"""The command: its options, what it says when it can't, its exit codes."""
+"""The command: options, error messages, exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands out and what is foretold, from series that are made here."""
+"""Anomalies and forecasts, from generated series."""
 
 from __future__ import annotations
 

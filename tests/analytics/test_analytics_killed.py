@@ -1,4 +1,4 @@
-"""Processes that are killed while the job runs: the run goes on, or the next one does, and the report is the same."""
+"""Processes that are killed during a run: that run or the next one completes, with the same report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of the report: complete, equal for machines and people, the same each time."""
+"""The files of the report: complete, equal in all formats, reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real routers under a known workload: the report says what was sent, finds each fault, and invents none."""
+"""Real routers under a known workload: the report has all messages and exactly the known faults."""
 
 from __future__ import annotations
 

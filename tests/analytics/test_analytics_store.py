@@ -1,4 +1,4 @@
-"""The store: the same whatever the way there, and right when files are not as they should be."""
+"""The store: the same result for every order of imports, and correct with damaged files."""
 
 from __future__ import annotations
 

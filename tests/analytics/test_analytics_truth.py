@@ -1,4 +1,4 @@
-"""Every number of the report equals what was exported; each fault is found and none is invented."""
+"""Every number of the report equals the export; exactly the known faults are reported."""
 
 from __future__ import annotations
 

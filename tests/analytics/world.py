@@ -1,4 +1,4 @@
-"""A mesh of three routers over three hours of which everything is known, with a fault of each sort."""
+"""A mesh of three routers over three hours with known traffic and one fault of each kind."""
 
 from __future__ import annotations
 

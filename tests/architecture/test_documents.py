@@ -1,4 +1,4 @@
-"""What the documents say can be done: their links lead somewhere, their commands exist."""
+"""Documents are correct: links have targets, and commands exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools/build_engine.py on a small tree of its own: builds what changed, only that, and says clearly what it cannot."""
+"""tools/build_engine.py on a small source tree: builds what changed, only that, and reports errors clearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WAYMESH_ENGINE: which of a hot module's two forms is loaded, and what happens when the wished one is not there."""
+"""WAYMESH_ENGINE: selects the form of hot modules; behaviour if that form is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing in the tree ties it to one machine, and the names in it are kept in order."""
+"""The tree does not depend on one machine, and its names follow the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the tree look at: the files that git knows, by path relative to the repository's root."""
+"""The files of the repository for the tests of the tree, by relative path."""
 
 from __future__ import annotations
 

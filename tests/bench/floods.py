@@ -1,4 +1,4 @@
-"""Scenario of fairness: what one client does at its worst, and by how much others then wait longer."""
+"""Scenario of fairness: the worst that one client can do, and the delay of others meanwhile."""
 
 from __future__ import annotations
 

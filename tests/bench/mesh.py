@@ -1,4 +1,4 @@
-"""Scenarios of a mesh: how long it takes to come together, to tell of a consumer, to go round a dead router."""
+"""Scenarios of a mesh: time to converge, to announce a consumer, to route around a dead router."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees: the table on the terminal, the tables of docs/performance.md."""
+"""The output of benchmarks: the table on the terminal, the tables of docs/performance.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A raw AMQP connection of the benchmark: frames made in advance go out as they are, answers are counted."""
+"""A raw AMQP connection for benchmarks: sends prepared frames unchanged, counts answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that go on through losses: a producer and a consumer that remember what they were told about each message."""
+"""Clients that continue after losses: a producer and a consumer that record the outcome of each message."""
 
 from __future__ import annotations
 

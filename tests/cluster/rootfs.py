@@ -1,4 +1,4 @@
-"""Root folders for images, made from what this environment runs: its interpreter, its packages, the checkout.
+"""Root folders for images, copied from this environment: its interpreter, its packages, the checkout.
 
 So an image holds exactly the versions that the tests run with, and making it asks no registry.
 """

@@ -1,4 +1,4 @@
-"""The README's commands and examples, run as they stand there, and the manifests under examples/."""
+"""Runs the commands and examples of the README, and the manifests under examples/."""
 
 from __future__ import annotations
 

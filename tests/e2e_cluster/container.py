@@ -1,4 +1,4 @@
-"""An AMQP container that lives in a pod: it takes every link that somebody attaches, but no message."""
+"""An AMQP container in a pod: accepts every link, but gives no credit and sends no messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator in the test's own process, for one namespace of the test cluster: to look inside it, and to kill it."""
+"""The operator in the process of the test, for one namespace: to inspect it, and to kill it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests on a real Kubernetes play with: a mesh, and clients in pods that send and receive all the while."""
+"""A mesh with clients in pods that send and receive continuously, for tests on a real Kubernetes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From routers that export to the report of the Spark job, by the chart: in one pod, and with executors in pods."""
+"""From exporting routers to the report of the Spark job, with the chart: in one pod, and with executor pods."""
 
 from __future__ import annotations
 

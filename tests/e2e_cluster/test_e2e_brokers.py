@@ -1,4 +1,4 @@
-"""Broker, AutoLink and LinkRoute with a real Broker-J, which runs beside the cluster as brokers often do."""
+"""Broker, AutoLink and LinkRoute with a real Broker-J outside the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart: what helm makes of it, and its life in a cluster."""
+"""The chart: its manifests, and its life in a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`waymesh` and `kubectl waymesh` on a cluster, as a person types it."""
+"""`waymesh` and `kubectl waymesh` on a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods, nodes, the API server and the operator go away under load; what was accepted still arrives."""
+"""Pods, nodes, the API server and the operator fail under load; accepted messages still arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many resources: how long until they are programmed, what they cost at rest, and how fast they go."""
+"""Many resources: time until they are active, cost at rest, and time to delete them."""
 
 from __future__ import annotations
 

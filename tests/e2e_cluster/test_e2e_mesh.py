@@ -1,4 +1,4 @@
-"""A mesh from nothing: applied, converged, used by clients in pods, and alive without its operator."""
+"""A new mesh: applied, converged, used by clients in pods, and running without its operator."""
 
 from __future__ import annotations
 

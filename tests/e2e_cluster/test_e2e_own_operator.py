@@ -1,4 +1,4 @@
-"""The operator looked at from inside, on a real API server and with real router pods."""
+"""The operator observed from inside, on a real API server and with real router pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's commands for a cluster, as they stand there."""
+"""The README's commands for a cluster, run literally."""
 
 from __future__ import annotations
 

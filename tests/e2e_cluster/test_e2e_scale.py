@@ -1,4 +1,4 @@
-"""Growing and shrinking, to zero and back, and a roll of all pods, while clients send and receive."""
+"""Scaling up and down, to zero and back, and a rolling restart, while clients send and receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ground that all other tests here stand on: nodes, pods, names, the CRDs, and what the API server refuses."""
+"""Preconditions of the other tests here: nodes, pods, names, the CRDs, and refusals of the API server."""
 
 from __future__ import annotations
 

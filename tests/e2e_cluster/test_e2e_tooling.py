@@ -1,4 +1,4 @@
-"""The test cluster itself: a second one beside the first, taken up again after a broken run, gone without a trace."""
+"""The test cluster itself: a second one in parallel, recovery after a broken run, complete removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator says about resources that cannot be, or cannot be yet."""
+"""Status of resources that are invalid, or not possible yet."""
 
 from __future__ import annotations
 

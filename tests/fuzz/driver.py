@@ -1,4 +1,4 @@
-"""Runs a target on mutated inputs for a while; keeps, shrinks and saves what breaks it."""
+"""Runs a target on mutated inputs for a while; shrinks and saves failing inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations that know a little of frames: sizes and counts are the interesting places."""
+"""Mutations that know the structure of frames: sizes and counts are the interesting places."""
 
 from __future__ import annotations
 

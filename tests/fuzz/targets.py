@@ -1,4 +1,4 @@
-"""What one input is run against. A target raises for a finding and returns for everything else.
+"""The targets of fuzzing. A target raises for a finding and returns otherwise.
 
 An engine input is a byte that chooses how far the connection has got before, then what the peer sends.
 """

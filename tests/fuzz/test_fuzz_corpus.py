@@ -1,4 +1,4 @@
-"""Every input that ever broke something, and the seeds they came from, run again."""
+"""Runs every input that ever failed, and the seeds, again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of what is shipped: the chart and the image files."""
+"""Tests of the chart and the image files."""

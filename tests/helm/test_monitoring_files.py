@@ -1,4 +1,4 @@
-"""Alerts and dashboards of the chart ask for what routers and the operator tell."""
+"""Alerts and dashboards of the chart use metrics that routers and the operator export."""
 
 from __future__ import annotations
 

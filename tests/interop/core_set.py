@@ -1,4 +1,4 @@
-"""What every foreign client library must be able to do: run by test_core_set.py.
+"""The checks that every client library must pass, run by test_core_set.py.
 
 Each check takes a `Program` and the URLs of the routers that its sender and its receivers connect to.
 """
@@ -10,6 +10,8 @@ from collections import Counter
 from typing import Any
 
 from tests.interop.programs import Program
+from tests.kit.waiting import wait_until
+from waymesh_client.management import ManagementClient
 
 MEBIBYTE = 1024 * 1024
 
@@ -22,6 +24,18 @@ def digest(number: int, size: int) -> str:
 def numbers(result: dict[str, Any]) -> list[int]:
     """The numbers of the messages that were received."""
     return [message["number"] for message in result["messages"]]
+
+
+def wait_known(send_to: str, address: str, receive_at: list[str]) -> None:
+    """Wait until the router of the sender knows of all receivers; other routers tell it of theirs a little later."""
+    known = (receive_at.count(send_to), len(set(receive_at) - {send_to}))
+
+    def counts() -> list[tuple[int, int]]:
+        rows = client.query("router.address", ["key", "subscriberCount", "remoteCount"])
+        return [(row["subscriberCount"], row["remoteCount"]) for row in rows if row["key"] == f"M0{address}"]
+
+    with ManagementClient(send_to) as client:
+        wait_until(lambda: counts() == [known], what=f"{known} receivers and other routers of {address}")
 
 
 def check_one_to_one(program: Program, address: str, send_to: str, receive_at: str, presettled: bool = False) -> None:
@@ -38,6 +52,7 @@ def check_one_to_one(program: Program, address: str, send_to: str, receive_at: s
 def check_shared(program: Program, address: str, send_to: str, receive_at: list[str]) -> None:
     """Balanced, or closest at equal cost: each receiver takes what it has credit for, together all of them once."""
     receivers = [program("receive", url=url, address=address, count=20).wait_ready() for url in receive_at]
+    wait_known(send_to, address, receive_at)
     total = 20 * len(receivers)
     sender = program("send", url=send_to, address=address, count=total)
     assert sender.result()["outcomes"] == {"accepted": total}
@@ -48,6 +63,7 @@ def check_shared(program: Program, address: str, send_to: str, receive_at: list[
 def check_multicast(program: Program, address: str, send_to: str, receive_at: list[str]) -> None:
     """Each receiver gets each message once, in order."""
     receivers = [program("receive", url=url, address=address, count=20).wait_ready() for url in receive_at]
+    wait_known(send_to, address, receive_at)
     sender = program("send", url=send_to, address=address, count=20)
     assert sender.result()["outcomes"] == {"accepted": 20}
     for receiver in receivers:

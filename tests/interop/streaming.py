@@ -1,4 +1,4 @@
-"""Messages too large to hold: sent and received piece by piece, and compared by their digest."""
+"""Messages too large for memory: sent and received in pieces, compared by their digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client programs themselves, against a small proton peer: what fails here is no fault of the router."""
+"""The client programs against a small proton peer: a failure here is no fault of the router."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a message goes: links, `to`, dynamic, prefixes and patterns, local and topological ones. Dispatch book 2.3."""
+"""Destination of messages: links, `to`, dynamic, prefixes and patterns, local and topological. Dispatch book 2.3."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_refused_links_say_why_and_leave_the_connection_alone(router1: RouterPro
     assert (client.receiver("_topo/0/OTHER/x").wait_detached() or "").startswith("amqp:")
     coordinator = client.call(lambda: _coordinator(client))
     wait_until(lambda: client.call(lambda: coordinator.remote_condition), what="refusal of transactions")
-    assert client.call(lambda: coordinator.remote_condition.name) == "amqp:not-implemented"
+    assert client.call(lambda: coordinator.remote_condition.name) == "amqp:precondition-failed"
     address = fresh()
     receiver = client.receiver(address, 1)
     client.sender(address).send("still here")

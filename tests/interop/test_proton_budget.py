@@ -1,4 +1,4 @@
-"""Messages that wait whole for a consumer: clients bring no more than the budget, and all arrive in the end."""
+"""Complete messages that wait for a consumer: clients are held at the budget, and all messages arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alternatives named in the open: routers tell them to clients, and follow those that peers tell."""
+"""Failover lists in the open: routers announce them to clients, and follow those of their peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients and routers that die: every unsettled delivery gets one outcome, nothing is duplicated, traffic goes on."""
+"""Clients and routers that die: each unsettled delivery gets one outcome, no duplicates, traffic continues."""
 
 from __future__ import annotations
 

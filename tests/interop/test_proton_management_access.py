@@ -1,4 +1,4 @@
-"""What a client may ask of a router's management, and that it reads and writes no files of the machine by it."""
+"""Management access of clients, and no access to files of the machine."""
 
 from __future__ import annotations
 

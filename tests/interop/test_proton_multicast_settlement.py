@@ -1,4 +1,4 @@
-"""What the producer of a multicast hears: the table of the routing chapter, "Message Settlement and Reliability"."""
+"""Outcomes for the producer of a multicast: routing chapter, "Message Settlement and Reliability"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may connect, and how: SASL ANONYMOUS, PLAIN, SCRAM and EXTERNAL, TLS with and without client certificates."""
+"""Authentication: SASL ANONYMOUS, PLAIN, SCRAM and EXTERNAL, TLS with and without client certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients and brokers of small frames at the ends of link routes: what is too long for one disturbs nobody else."""
+"""Clients and brokers with small frames at the ends of link routes: too long frames affect no other link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What qdstat and qdmanage send, sent as they send it, to a running router."""
+"""The exact requests of qdstat and qdmanage, to a running router."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ def test_requests_to_the_node(ask: Ask, shape: Shape) -> None:
     ask(shape)
 
 
+def test_query_with_conditions_and_order(ask: Ask) -> None:
+    properties = {"operation": "QUERY", "type": "org.amqp.management", "name": "self", "entityType": PREFIX + "log"}
+    properties |= {"where": "module LIKE 'ROUTER%' AND NOT module = 'ROUTER'", "orderBy": "module DESC", "count": 3}
+    body = ask(Shape("beyond the tools", properties, {"attributeNames": ["module"]}))
+    assert [module for (module,) in body["results"]] == ["ROUTER_MA", "ROUTER_LS", "ROUTER_HELLO"]
+
+
 def test_query_of_everything(ask: Ask) -> None:
     rows = check_rows(EVERYTHING, ask(EVERYTHING))
     assert PREFIX + "router" in {row["type"] for row in rows}
@@ -64,7 +71,7 @@ def test_create_read_update_delete(ask: Ask) -> None:
     [
         (404, {"operation": "READ", "type": PREFIX + "listener", "name": "nobody"}),
         (400, {"operation": "CREATE", "type": PREFIX + "nonsense"}),
-        (403, {"operation": "CREATE", "type": PREFIX + "connection"}),
+        (405, {"operation": "CREATE", "type": PREFIX + "connection"}),
         (501, {"operation": "DANCE"}),
     ],
 )

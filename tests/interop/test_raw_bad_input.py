@@ -1,4 +1,4 @@
-"""Bad input gets the right error on its connection, session or link, and disturbs nobody else. Sections of AMQP 1.0."""
+"""Invalid input gets the right error on its connection, session or link, and affects no other. Sections of AMQP 1.0."""
 
 from __future__ import annotations
 
@@ -236,10 +236,13 @@ def link_error(raw: RawClient) -> str:
     return str(error.condition)
 
 
-def test_transfer_without_credit(raw: RawClient) -> None:
+def test_transfers_without_credit(raw: RawClient) -> None:
+    """As many as the capacity of the link (250) are tolerated."""
     raw.open()
     raw.begin()
-    raw.transfer(raw.attach_sender(fresh(), wait_credit=False), b"\x00\x53\x77\x40")
+    handle = raw.attach_sender(fresh(), wait_credit=False)
+    for _ in range(251):
+        raw.transfer(handle, b"\x00\x53\x77\x40")
     assert link_error(raw) == "amqp:link:transfer-limit-exceeded"
 
 

@@ -1,4 +1,4 @@
-"""A router that is told to stop while a client floods it stops, and does not work the flood off first."""
+"""A router that is stopped while a client floods it stops before it has processed the flood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every broker must be able to do behind routers: run by the `test_…_core.py` of each."""
+"""The checks that every broker must pass behind routers, run by `test_…_core.py` of each."""
 
 from __future__ import annotations
 

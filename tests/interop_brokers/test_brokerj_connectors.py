@@ -1,4 +1,4 @@
-"""Connectors to Broker-J: who we are, which virtual host we mean, where else to go, and what the broker forbids."""
+"""Connectors to Broker-J: container-id, virtual host, failover, and what the broker forbids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broker-J alone: what fails here is no fault of the router."""
+"""Broker-J without a router: a failure here is no fault of the router."""
 
 from __future__ import annotations
 

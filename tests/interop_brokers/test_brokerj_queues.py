@@ -1,4 +1,4 @@
-"""What queues of Broker-J do for their clients, seen through a router. Broker-J manual 4.7."""
+"""Features of Broker-J's queues, used through a router. Broker-J manual 4.7."""
 
 from __future__ import annotations
 
@@ -149,8 +149,10 @@ def test_a_full_queue_that_rejects(scene: Scene, way: str) -> None:
 def stalled(scene: Scene, queue: str) -> bool:
     """Whether the broker takes no messages for the queue any more: the router's link there has no credit."""
     with ManagementClient(scene.far.url) as client:
-        rows = client.query("router.link", ["linkDir", "linkName", "creditAvailable"])
-    (credit,) = [row["creditAvailable"] for row in rows if row["linkDir"] == "out" and queue in row["linkName"]]
+        rows = client.query("router.link", ["linkDir", "linkName", "owningAddr", "creditAvailable"])
+    # an autolink's link is known by its address, a routed link by its name
+    mine = [row for row in rows if queue in row["linkName"] or queue in str(row["owningAddr"])]
+    (credit,) = [row["creditAvailable"] for row in mine if row["linkDir"] == "out"]
     return not credit
 
 

@@ -1,4 +1,4 @@
-"""`waymesh up` with a real Broker-J behind it: the example, as a person changes it."""
+"""`waymesh up` with a real Broker-J: the example, with a user's changes."""
 
 from __future__ import annotations
 

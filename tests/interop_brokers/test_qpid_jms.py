@@ -1,4 +1,4 @@
-"""What people do with JMS works through link routes as if Broker-J were there: the checks of tests/interop/qpid_jms.
+"""JMS through link routes works as with Broker-J itself: the checks of tests/interop/qpid_jms.
 
 Each check runs against the broker itself, through one router, and with client and broker at the two ends of three.
 Those of topics (subscriptions outlive links and connections) run also with two routers that both are beside the broker.

@@ -1,4 +1,4 @@
-"""RabbitMQ behind autolinks: a peer that knows less of AMQP 1.0 than others."""
+"""RabbitMQ behind autolinks: a peer with fewer features of AMQP 1.0."""
 
 from __future__ import annotations
 

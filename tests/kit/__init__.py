@@ -1,1 +1,1 @@
-"""What tests share: router processes, meshes, proton clients, certificates, ports, waiting."""
+"""Shared by tests: router processes, meshes, proton clients, certificates, ports, waiting."""

@@ -1,4 +1,4 @@
-"""Processes that tests start end with the process that runs the tests, even when that is killed.
+"""Processes that tests start end with the test process, even if it is killed.
 
 The kernel sees to it (PR_SET_PDEATHSIG), so nothing has to be remembered and no process has to watch. It goes by the
 thread that starts them: start them in one that stays.

@@ -1,4 +1,4 @@
-"""When Python may collect garbage beside proton's threads."""
+"""Controls garbage collection while proton runs in other threads."""
 
 from __future__ import annotations
 

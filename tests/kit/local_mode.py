@@ -80,7 +80,11 @@ class Up:
         return self._url(router, "listener/amqp")
 
     def _url(self, router: str, purpose: str) -> str:
-        return f"amqp://127.0.0.1:{self.remembered()['ports'][router][purpose][1]}"
+        for path in self.state.glob("*/state.json"):
+            ports = json.loads(path.read_text())["ports"]
+            if router in ports:
+                return f"amqp://127.0.0.1:{ports[router][purpose][1]}"
+        raise KeyError(router)
 
     def client(self, router: str) -> ManagementClient:
         """For management requests to a router."""

@@ -1,4 +1,4 @@
-"""What becomes of messages that a client sends."""
+"""Outcomes of messages that a client sends."""
 
 from __future__ import annotations
 

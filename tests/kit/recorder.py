@@ -1,4 +1,4 @@
-"""A handler that writes down what the engine tells it, and answers like a patient server."""
+"""A handler that records the engine's events, and answers like a server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.link import Link
+from waymesh_amqp.states import ATTACH_RCVD
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -46,7 +47,7 @@ class Recorder(Handler):
     def on_attach(self, link: Link, performative: Attach) -> None:
         self.events.append(("attach", link.name, link.is_sender))
         self.links.append(link)
-        if link.state != "ATTACH_RCVD" or self.defer:
+        if link.state != ATTACH_RCVD or self.defer:
             return
         link.max_message_size = self.max_message_size
         link.accept(performative, performative.source, performative.target)

@@ -1,4 +1,4 @@
-"""An event loop whose time goes on only when nothing else is to be done: waiting costs nothing, and nothing is late."""
+"""An event loop with virtual time, which advances only when the loop is idle: waiting costs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that keeps to the protocol and writes down what it sent and got, for the model of the core."""
+"""A client for the model of the core that follows the protocol and records what it sent and received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small budgets for the bytes that wait: whatever clients do, all is counted, and consumers with credit get all."""
+"""Small byte budgets with random clients: all bytes are counted, and consumers with credit get all messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A core under clients that come, send, settle and go at random: nothing lost, nothing twice, nothing left over."""
+"""A core with clients that attach, send, settle and leave at random: no loss, no duplicates, no leaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When jobs of analytics last succeeded, as the operator's metrics tell it."""
+"""Metrics about the last successful jobs of analytics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is referred to and missing is noticed soon after it comes, and looked for in moderation meanwhile."""
+"""Missing references: noticed soon after they appear, with few requests meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which words of `waymesh stat` and `manage` are about a cluster, and which router they reach."""
+"""Arguments of `waymesh stat` and `manage` that select a cluster, and the router that they reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several replicas one acts; time is the test's."""
+"""Only one of several replicas acts; with virtual time."""
 
 from __future__ import annotations
 

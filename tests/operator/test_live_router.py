@@ -1,4 +1,4 @@
-"""One router behind its connection: what is asked anew, what a refusal does, and threads that are left behind."""
+"""A router behind its management connection: what is read again, refused requests, and abandoned threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue: turns soon after a change, shared by changes that come together, with back-off, for each mesh alone."""
+"""The work queue: reconcile soon after a change, once for simultaneous changes, with back-off, per mesh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator ends, with a reason, when kopf's watches end or cannot be found."""
+"""The operator exits with a reason if kopf's watches end or cannot be found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes through watches: kopf, the inventory, audits, the heartbeat. The traps of operator.md, each by name."""
+"""Watch events: kopf, the inventory, audits, the heartbeat; the pitfalls of operator.md, each by name."""
 
 from __future__ import annotations
 

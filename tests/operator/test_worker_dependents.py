@@ -1,4 +1,4 @@
-"""What refers to a mesh's Router, put on its routers and looked after there, against fakes."""
+"""Resources that refer to a Router: applied to its routers and monitored there, against fakes."""
 
 from __future__ import annotations
 

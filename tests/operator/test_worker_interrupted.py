@@ -1,4 +1,4 @@
-"""The operator is killed in the middle of each request that it makes, once each; its successor finishes the work."""
+"""The operator is killed at each of its requests, once each; its successor finishes the work."""
 
 from __future__ import annotations
 

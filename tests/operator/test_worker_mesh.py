@@ -1,4 +1,4 @@
-"""One mesh through its life, against fakes: created, kept, grown, shrunk, taken over."""
+"""The life of a mesh, against fakes: created, kept, scaled up and down, taken over."""
 
 from __future__ import annotations
 

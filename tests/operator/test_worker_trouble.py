@@ -1,4 +1,4 @@
-"""A worker tells why routers do not run, what it does about sizes, and calls no drift what nobody has changed."""
+"""Why routers do not run, events about scaling, and no drift without a change."""
 
 from __future__ import annotations
 

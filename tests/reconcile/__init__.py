@@ -1,1 +1,1 @@
-"""Reconciling: the plan, and what carries it out, against models of routers."""
+"""Reconciling: plans and their execution, against models of routers."""

@@ -1,4 +1,4 @@
-"""A cluster in memory that carries out plans: API server, StatefulSet controller and routers, as plans see them."""
+"""An in-memory cluster that executes plans: API server, StatefulSet controller and routers."""
 
 from __future__ import annotations
 

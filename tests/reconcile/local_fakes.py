@@ -1,4 +1,4 @@
-"""A world for local mode without processes or sockets: routers that hold entities, see each other, die and hang."""
+"""Local mode without processes or sockets: routers that have entities, see each other, die and hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mesh in memory that carries out plans: it refuses what a real router would refuse."""
+"""An in-memory mesh that executes plans and refuses what a real router would refuse."""
 
 from __future__ import annotations
 

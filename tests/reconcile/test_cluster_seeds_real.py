@@ -1,4 +1,4 @@
-"""Real routers boot from the seeds of a cluster, form a mesh over mutual TLS, and hold just what plans expect."""
+"""Real routers start from the seeds of a cluster, form a mesh with mutual TLS, and have the planned entities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local mode's reconcile loop in a fake world: start, edits, faults, repair, drain."""
+"""Local mode's reconcile loop with fakes: start, edits, faults, repair, drain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`waymesh up` from start to end in a fake world, and what it shows."""
+"""`waymesh up` from start to end with fakes, and its output."""
 
 from __future__ import annotations
 
@@ -86,6 +86,26 @@ def test_once_comes_up_shows_the_routers_and_stops_them(stage: Stage) -> None:
     ):
         assert expected in text
     assert stage.network.alive() == []
+
+
+BROKER = """
+---
+apiVersion: waymesh.io/v1alpha1
+kind: Broker
+metadata: {name: store}
+spec:
+  routerRef: {name: mesh}
+  endpoints: [{host: 127.0.0.1, port: 5772}]
+  auth: {mechanism: SCRAM-SHA-256, secretRef: {name: login}}
+"""
+
+
+def test_once_fails_while_a_secret_is_missing(tmp_path: Path) -> None:
+    made = Stage(tmp_path, MANIFEST + BROKER)
+    command, output = up(made, once=True)
+    assert command.run() == 1
+    assert "Broker/store: SecretMissing: " in output.getvalue()
+    assert made.network.alive() == []
 
 
 def test_not_ready_in_time_is_a_failure(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Plans for a mesh that shrinks: who drains with whom, who goes when, and who comes back."""
+"""Plans for a mesh that is scaled down: order of drains, removal, and return."""
 
 from __future__ import annotations
 

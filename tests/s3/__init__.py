@@ -1,4 +1,4 @@
-"""An S3 server on this machine (moto), which can be told to refuse.
+"""A local S3 server (moto) that can be made to fail.
 
 It has a Python environment of its own, in the cache outside the checkout: what it needs does not go together with ours.
 """

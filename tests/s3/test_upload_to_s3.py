@@ -1,4 +1,4 @@
-"""`waymesh-upload` with an S3 server: what was in the spool is there once, whatever happens on the way."""
+"""`waymesh-upload` with an S3 server: everything in the spool arrives once, whatever fails on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels and handles: the lowest free number is found without a search, and a high handle costs no memory."""
+"""Channels and handles: the lowest free number is found without a search; a high handle costs no memory."""
 
 from __future__ import annotations
 

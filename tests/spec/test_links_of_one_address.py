@@ -1,4 +1,4 @@
-"""Links of one address that end one after the other: only the last one changes anything for others."""
+"""Links of one address that end one after the other: only the last one affects other links."""
 
 from __future__ import annotations
 

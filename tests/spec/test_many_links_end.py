@@ -1,4 +1,4 @@
-"""A connection with many links ends: they are told of in portions, and the close is answered behind the last one."""
+"""A connection with many links ends: they are detached in portions, and the close is answered after the last one."""
 
 from __future__ import annotations
 

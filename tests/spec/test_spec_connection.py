@@ -12,6 +12,7 @@ from tests.kit.pump import Hub, Peer, couple
 from tests.kit.recorder import Recorder
 from waymesh_amqp.performatives import Begin, Close, End, ErrorInfo, Open
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.states import CLOSE_SENT, MAPPED, OC_PIPE, OPEN_PIPE, OPEN_SENT, OPENED
 
 
 def refused(answers: list[object]) -> str:
@@ -32,17 +33,17 @@ def test_2_4_1_open_is_answered_with_our_open(fresh: Peer) -> None:
     assert isinstance(answer, Open)
     assert answer.container_id == "engine"
     assert fresh.conn.remote.container_id == "abc"
-    assert fresh.conn.state == "OPENED"
+    assert fresh.conn.state == OPENED
 
 
 def test_2_4_1_client_pipelines_header_and_open(chunk: int) -> None:
     peer = client(chunk)
     assert [type(a) for a in peer.take()] == [bytes, Open]
-    assert peer.conn.state == "OPEN_PIPE"
+    assert peer.conn.state == OPEN_PIPE
     peer.send(AMQP)
-    assert peer.conn.state == "OPEN_SENT"
+    assert peer.conn.state == OPEN_SENT
     peer.send(frames.open_())
-    assert peer.conn.state == "OPENED"
+    assert peer.conn.state == OPENED
 
 
 def test_2_4_1_frames_before_the_peers_open_are_an_error(chunk: int) -> None:
@@ -120,9 +121,9 @@ def test_2_4_6_pipelined_close_of_a_client_waits_for_the_servers_open(chunk: int
     peer = client(chunk)
     peer.conn.close()
     assert [type(a) for a in peer.take()] == [bytes, Open, Close]
-    assert peer.conn.state == "OC_PIPE"
+    assert peer.conn.state == OC_PIPE
     peer.send(AMQP)
-    assert peer.conn.state == "CLOSE_SENT"
+    assert peer.conn.state == CLOSE_SENT
     peer.send(frames.open_())
     assert not peer.conn.done
     peer.send(frames.close())
@@ -293,10 +294,10 @@ def test_two_engines_open_begin_and_close(chunk: int) -> None:
     caller = hub.peer(ConnectionSettings("c", client=True)).end
     couple(server, caller)
     hub.turn()
-    assert (server.conn.state, caller.conn.state) == ("OPENED", "OPENED")
+    assert (server.conn.state, caller.conn.state) == (OPENED, OPENED)
     session = caller.conn.open_session()
     hub.turn()
-    assert session.mapped
+    assert session.state == MAPPED
     caller.conn.close("amqp:connection:forced", "enough")
     hub.turn()
     assert server.conn.done

@@ -66,15 +66,28 @@ def test_2_6_7_credit_comes_back_when_deliveries_are_done_with(mapped: Peer) -> 
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_2_8_18_transfer_without_credit_detaches_the_link_alone(mapped: Peer, settled: bool) -> None:
+def test_2_8_18_transfers_beyond_a_window_of_excess_detach_the_link_alone(mapped: Peer, settled: bool) -> None:
+    """The credit is 10; as many again are tolerated and counted."""
     mapped.send(frames.attach_sender("other", 1), frames.attach_sender("l", 0))
-    for i in range(10):
+    for i in range(20):
         mapped.send(frames.transfer(i, settled=settled))
-    (detach,) = mapped.send(frames.transfer(10, settled=settled))
+    assert mapped.handler.links[1].excess == 10
+    (detach,) = mapped.send(frames.transfer(20, settled=settled))
     assert detach.error.condition == "amqp:link:transfer-limit-exceeded"
-    assert len(mapped.handler.named("transfer")) == 10
-    mapped.send(frames.transfer(11, handle=1))
-    assert len(mapped.handler.named("transfer")) == 11
+    assert len(mapped.handler.named("transfer")) == 20
+    mapped.send(frames.transfer(21, handle=1))
+    assert len(mapped.handler.named("transfer")) == 21
+
+
+def test_2_6_7_excess_deliveries_use_up_the_credit_that_follows(mapped: Peer) -> None:
+    mapped.send(frames.attach_sender())
+    for i in range(13):
+        mapped.send(frames.transfer(i))
+    link = mapped.handler.links[0]
+    assert (link.credit, link.excess) == (-3, 3)
+    for _ in range(13):
+        link.give_back()
+    assert (link.credit + link.replenish, link.outstanding) == (10, 0)
 
 
 def test_2_6_7_sender_that_advances_its_count_gets_new_credit(mapped: Peer) -> None:

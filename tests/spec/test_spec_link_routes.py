@@ -1,4 +1,4 @@
-"""Link routes frame by frame: what passes between a client and a container. Spec: 2.6, 2.7.5, 4.4."""
+"""Link routes frame by frame, between a client and a container. Spec: 2.6, 2.7.5, 4.4."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def test_an_attach_that_steals_the_name_of_an_unanswered_one(pair: Pair) -> None
 
 def test_null_and_dynamic_termini_go_where_everything_goes(pair: Pair) -> None:
     dynamic = Terminus("target", dynamic=True)
-    refused = pair.client.send(frames.attach_sender("t", target=dynamic))
-    assert refused[-1].error.condition == "amqp:not-implemented"
+    (answer,) = pair.client.send(frames.attach_sender("t", target=dynamic))
+    assert answer.target.address.startswith("_temp.")
     core: Any = pair.hub.handler
     core.linkroutes.add({**ENTITY, "identity": "linkRoute/1", "prefix": None, "pattern": "#"})
     pair.client.send(frames.detach())

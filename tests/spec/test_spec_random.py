@@ -1,4 +1,4 @@
-"""Whatever frames come, the engine neither raises nor disturbs another connection. Spec: 2.4.6 and all the rest"""
+"""Random frames: the engine neither raises nor affects other connections. Spec: 2.4.6 and all others"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes over link routes as it is: the frames of two peers, byte for byte. Spec: 2.7.3 to 2.7.7."""
+"""Frames that are forwarded unchanged over link routes, byte for byte. Spec: 2.7.3 to 2.7.7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends of routed links: what a client ends it has an answer to when the container has answered.
+"""Ends of routed links: the client gets the answer to its detach after the container has answered.
 
 Spec: 2.6.4, 2.5.4, 2.4.3.
 

@@ -21,6 +21,7 @@ from waymesh_amqp.performatives import (
 )
 from waymesh_amqp.sasl import SaslClient, SaslServer, UserFile, make_line
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.states import OPENED, START
 
 USERS = UserFile.parse(make_line("ann", "secret"))
 ALL = ("ANONYMOUS", "PLAIN", "EXTERNAL", "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -188,7 +189,7 @@ def test_5_3_3_client_does_not_take_frames_out_of_order(chunk: int, frame: Any) 
     peer = client(chunk, username="ann", password="secret")
     peer.send(SASL, sasl(frame))
     assert peer.conn.done
-    assert peer.conn.state == "START"
+    assert peer.conn.state == START
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "ANONYMOUS"])
@@ -202,5 +203,5 @@ def test_two_engines_authenticate(chunk: int, mechanism: str, password: str) -> 
     couple(one, two)
     hub.turn()
     good = password == "secret" or mechanism == "ANONYMOUS"
-    assert (one.conn.state, two.conn.state) == (("OPENED", "OPENED") if good else ("START", "START"))
+    assert (one.conn.state, two.conn.state) == ((OPENED, OPENED) if good else (START, START))
     assert one.conn.user == ({"ANONYMOUS": "anonymous"}.get(mechanism, "ann") if good else None)

@@ -1,4 +1,4 @@
-"""SASL answers that are worked out elsewhere: the connection waits, keeps what the peer sends ahead, and goes on."""
+"""SASL answers that are computed outside the loop: the connection waits, and keeps the peer's further input."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_peer_that_sends_too_much_ahead_is_cut_off_and_the_answer_comes_too_la
     give(conn, rest + b"x")
     assert conn.done
     assert conn.error is not None
-    assert "octets before the SASL exchange is over" in conn.error.description
+    assert "octets before the end of the SASL exchange" in conn.error.description
     taken(conn)
     elsewhere.finish()
     assert taken(conn) == b""

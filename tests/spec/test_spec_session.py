@@ -11,6 +11,7 @@ from tests.kit.pump import Hub, Peer
 from tests.kit.recorder import Recorder
 from waymesh_amqp.performatives import Begin, Close, End, ErrorInfo, Flow, Transfer
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.states import MAPPED
 
 WRAP = 1 << 32
 
@@ -68,7 +69,7 @@ def test_2_5_1_our_session_is_mapped_by_the_answer(opened: Peer) -> None:
     (ours,) = opened.take()
     assert ours.remote_channel is None
     opened.send(frames.begin(4, remote_channel=0, handle_max=3))
-    assert session.mapped
+    assert session.state == MAPPED
     assert session.remote_channel == 4
     assert session.remote_handle_max == 3
 
@@ -82,9 +83,9 @@ def test_2_5_1_second_answer_to_our_begin_is_an_error(opened: Peer) -> None:
 def test_2_5_1_both_sides_begin_on_the_same_channel_number(opened: Peer) -> None:
     session = opened.conn.open_session()
     opened.send(frames.begin(0))
-    assert not session.mapped
+    assert session.state != MAPPED
     opened.send(frames.begin(1, remote_channel=0))
-    assert session.mapped
+    assert session.state == MAPPED
     assert len(opened.conn.sessions) == 2
 
 

@@ -1,4 +1,4 @@
-"""A peer that takes only small frames: what is too long for it is shortened or ends its link, and nobody else notices.
+"""A peer with small frames: a too long frame is shortened or ends its link, without effect on others.
 
 Spec: 2.7.1 max-frame-size, 2.6.3, 2.8.15.
 """

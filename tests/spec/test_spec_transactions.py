@@ -1,4 +1,4 @@
-"""Transactional states where no link route leads: a router has no transactions. Spec: 4.4.
+"""Transactional states without a link route: they are not supported. Spec: 4.4.
 
 What belongs to a transaction that nobody can commit is neither forwarded nor answered: its link is detached with
 amqp:not-implemented, as an attach to a coordinator is refused.
@@ -82,4 +82,5 @@ def test_a_coordinator(core: Hub) -> None:
     peer = core.peer().open().begin()
     answers = peer.send(frames.attach_sender(target=Terminus("coordinator")))
     assert [type(a) for a in answers] == [Attach, Detach]
-    assert answers[1].error.condition == "amqp:not-implemented"
+    assert answers[1].error.condition == "amqp:precondition-failed"
+    assert "link route" in answers[1].error.description

@@ -1,4 +1,4 @@
-"""Frames of one session go before all that waits for the transport, at the border of a frame."""
+"""Frames of one session overtake everything that waits for the transport, at a frame boundary."""
 
 from __future__ import annotations
 

@@ -18,13 +18,18 @@ GRACE_S = 10.0
 def run_drain(where: Where, pod: str, timeout_s: int, undo: bool, wait: bool) -> int:
     """Returns 0 when the router is drained (or, with `undo`, serves), 1 when it is not in time. Raises WaymeshError."""
     with bus(where, pod) as (name, url):
-        client = connect(url, 10.0)
-        try:
-            set_draining(client, _router(client).name, None if undo else timeout_s)
-            print(f"{name} {'serves again' if undo else 'drains'}")
-            return 0 if undo or not wait or _drained(client, name, timeout_s) else 1
-        finally:
-            client.close()
+        return drain_at(name, url, timeout_s, undo, wait)
+
+
+def drain_at(name: str, url: str, timeout_s: int, undo: bool, wait: bool) -> int:
+    """The same for the router whose management is at the URL."""
+    client = connect(url, 10.0)
+    try:
+        set_draining(client, _router(client).name, None if undo else timeout_s)
+        print(f"{name} {'serves again' if undo else 'drains'}")
+        return 0 if undo or not wait or _drained(client, name, timeout_s) else 1
+    finally:
+        client.close()
 
 
 def _drained(client: LiveClient, name: str, timeout_s: int) -> bool:

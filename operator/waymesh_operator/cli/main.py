@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from .manage import manage
 from .options import Context, FreePorts, Namespace, NoColor, Output, StateDir, as_json, is_plugin, on_cluster
 from .router_options import RouterCommand
 from .stat import stat
+
+if TYPE_CHECKING:
+    from waymesh_operator.local.mesh import LocalMesh
 
 app = typer.Typer(
     name="waymesh",
@@ -110,10 +113,19 @@ def status(
     context: Context = None,
     namespace: Namespace = None,
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")] = False,
+    state_dir: StateDir = None,
     output: Output = "table",
     no_color: NoColor = False,
 ) -> None:
-    """Show the Routers of a cluster and the resources that refer to them. Exit code 0 if all are Ready, else 1."""
+    """Show the Routers and the resources that refer to them. Exit code 0 if all are Ready, else 1.
+
+    Shows the meshes that `waymesh up` runs on this machine, if any; else, or with --context, -n or -A, a cluster.
+    """
+    local = _local(context, namespace, state_dir, all_namespaces)
+    if local:
+        from .local_status import run_local_status
+
+        raise typer.Exit(run_local_status(local, router, as_json(output), no_color))
     from .cluster import Where
     from .status import run_status
 
@@ -125,9 +137,18 @@ def topology(
     router: Annotated[str, typer.Argument(help="Only this Router.", show_default="all")] = "",
     context: Context = None,
     namespace: Namespace = None,
+    state_dir: StateDir = None,
     no_color: NoColor = False,
 ) -> None:
-    """Show which routers of a cluster are connected. Exit code 0 if no connection is missing, else 1."""
+    """Show which routers are connected. Exit code 0 if no connection is missing, else 1.
+
+    Shows the meshes that `waymesh up` runs on this machine, if any; else, or with --context or -n, a cluster.
+    """
+    local = _local(context, namespace, state_dir)
+    if local:
+        from .local_status import run_local_topology
+
+        raise typer.Exit(run_local_topology(local, router, no_color))
     from .cluster import Where
     from .status import run_topology
 
@@ -136,14 +157,25 @@ def topology(
 
 @app.command()
 def drain(
-    pod: Annotated[str, typer.Argument(help="Pod of the router.")],
+    pod: Annotated[str, typer.Argument(help="Pod of the router, or name of a local router.")],
     context: Context = None,
     namespace: Namespace = None,
+    state_dir: StateDir = None,
     timeout: Annotated[int, typer.Option(min=0, help="Seconds for deliveries to be settled.")] = 30,
     undo: Annotated[bool, typer.Option("--undo", help="Put the router back into service.")] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until the router is drained.")] = False,
 ) -> None:
-    """Make a router of a cluster hand its clients over to the other routers."""
+    """Make a router hand its clients over to the other routers.
+
+    The router is one that `waymesh up` runs on this machine, if any does; else, or with --context or -n, a pod.
+    """
+    local = _local(context, namespace, state_dir)
+    if local:
+        from .drain import drain_at
+        from .local_status import local_router
+
+        with local_router(local, pod) as (name, url):
+            raise typer.Exit(drain_at(name, url, timeout, undo, not no_wait))
     from .cluster import Where
     from .drain import run_drain
 
@@ -171,6 +203,24 @@ def report(
 
     chosen = out or Path(Path(name).name)
     raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))
+
+
+@app.command(name="import")
+def import_(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="qdrouterd.conf files of one mesh (or *.json), or Interconnect *.yaml."),
+    ],
+    name: Annotated[str, typer.Option(help="Name of the Router.", show_default="from the files")] = "",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file.", show_default="stdout")] = None,
+) -> None:
+    """Translate configurations of Qpid Dispatch, or Interconnect resources of its operator, to manifests.
+
+    What has no counterpart is said on stderr and in comments of the output.
+    """
+    from .import_ import run_import
+
+    raise typer.Exit(run_import(files, name, out))
 
 
 @app.command()
@@ -213,6 +263,19 @@ def demo(
     from waymesh_operator.demo.story import run_demo
 
     raise typer.Exit(run_demo(messages, no_color))
+
+
+def _local(
+    context: str | None, namespace: str | None, state_dir: Path | None, everywhere: bool = False
+) -> list[LocalMesh]:
+    """The meshes that run on this machine, unless a cluster is asked for."""
+    if everywhere or on_cluster(context, namespace):
+        return []
+    import time
+
+    from waymesh_operator.local.running import running_meshes
+
+    return running_meshes(state_dir, time.monotonic())
 
 
 def run_command(words: Sequence[str]) -> int:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.actions import Action, CreateRouter
 from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
-from waymesh_operator.local.supervisor import ManifestFiles, Supervisor
+from waymesh_operator.local.supervisor import ManifestFiles, MeshPlan, Supervisor
 from waymesh_operator.local.tables import make_console, plan_table
+from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.routers.client import connect
 
 CHANGES = 2
@@ -43,16 +45,30 @@ def run_plan(options: PlanOptions) -> int:
     plans = supervisor.plans(now)
     supervisor.close()
     if options.as_json:
-        rows = [{"mesh": str(ref), **action_row(action)} for ref, actions in plans.items() for action in actions]
+        rows = [{"mesh": str(ref), **row} for ref, found in plans.items() for row in _rows(found)]
         print(json.dumps(rows, indent=2))
     else:
         console = make_console(options.no_color)
-        for ref, actions in plans.items():
-            console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
-    return CHANGES if options.detailed and any(plans.values()) else 0
+        for ref, found in plans.items():
+            console.print(plan_table(ref, found.actions) if found.actions else f"{ref}: nothing to do")
+            for view in found.unresolved:
+                console.print(f"{view.subject} will not work: {view.state}: {view.error}", style="red", soft_wrap=True)
+    return CHANGES if options.detailed and any(found.actions for found in plans.values()) else 0
 
 
-def action_row(action: Action | Action) -> dict[str, Any]:
+def _rows(found: MeshPlan) -> Iterator[dict[str, Any]]:
+    for view in found.unresolved:
+        description = f"{view.subject} will not work: {view.error}"
+        yield {"action": "Unresolved", "router": "", "reason": view.state, "description": description}
+    for action in found.actions:
+        yield action_row(action)
+
+
+def _entity_row(entity: Entity) -> dict[str, Any]:
+    return {"type": entity.type, "name": entity.name, "attributes": dict(entity.attributes)}
+
+
+def action_row(action: Action) -> dict[str, Any]:
     """A step as JSON."""
     row: dict[str, Any] = {
         "action": type(action).__name__,
@@ -61,5 +77,7 @@ def action_row(action: Action | Action) -> dict[str, Any]:
     }
     entity = getattr(action, "entity", None)
     if entity is not None:
-        row["entity"] = {"type": entity.type, "name": entity.name, "attributes": dict(entity.attributes)}
+        row["entity"] = _entity_row(entity)
+    if isinstance(action, CreateRouter):
+        row["entities"] = [_entity_row(entity) for entity in action.router.entities]
     return row

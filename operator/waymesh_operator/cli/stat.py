@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Output, as_json, flatten
+from .options import flatten
 from .router_options import RouterOptions, run_on_router
 
 _VIEWS = "What to show"
@@ -32,9 +32,18 @@ class Views:
     memory: Annotated[bool, typer.Option("-m", "--memory", help="Memory.", rich_help_panel=_VIEWS)] = False
     autolinks: Annotated[bool, typer.Option("--autolinks", help="AutoLinks.", rich_help_panel=_VIEWS)] = False
     linkroutes: Annotated[bool, typer.Option("--linkroutes", help="Link routes.", rich_help_panel=_VIEWS)] = False
+    policy: Annotated[
+        bool, typer.Option("-p", "--policy", help="Settings and counters of the policy.", rich_help_panel=_VIEWS)
+    ] = False
     vhosts: Annotated[bool, typer.Option("--vhosts", help="Virtual hosts of the policy.", rich_help_panel=_VIEWS)] = (
         False
     )
+    vhostgroups: Annotated[
+        bool, typer.Option("--vhostgroups", help="User groups of virtual hosts.", rich_help_panel=_VIEWS)
+    ] = False
+    vhoststats: Annotated[
+        bool, typer.Option("--vhoststats", help="Counters of virtual hosts.", rich_help_panel=_VIEWS)
+    ] = False
     log: Annotated[bool, typer.Option("--log", help="Recent log lines.", rich_help_panel=_VIEWS)] = False
 
     def chosen(self) -> str:
@@ -50,23 +59,43 @@ def stat(
     views: Views,
     options: RouterOptions,
     all_routers: Annotated[bool, typer.Option("--all-routers", help="Ask every router of the network.")] = False,
-    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="More columns.")] = 0,
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="More columns, as -o wide.")] = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Show at most N rows.", show_default="all")
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, quoted.")] = False,
-    output: Output = "table",
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="Only rows with this: \"linkDir = 'in' AND unsettledCount > 0\"."),
+    ] = None,
+    order_by: Annotated[
+        str | None, typer.Option(metavar="ATTR,…", help="Sort by attributes: \"deliveryCount DESC, identity\".")
+    ] = None,
+    watch: Annotated[
+        float | None, typer.Option("-w", "--watch", min=0.1, metavar="SECS", help="Show again so often, until Ctrl-C.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, quoted, as -o csv.")] = False,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|wide|csv|json|yaml", help="Output format.")
+    ] = "table",
 ) -> None:
-    """Show what a router is doing: connections, links, addresses, other routers. The options are those of qdstat.
+    """Show what a router is doing: connections, links, addresses, other routers. The options include those of qdstat.
 
     Exit code 0, 1 for an error, 2 for wrong usage.
     """
-    view, json = views.chosen(), as_json(output)
+    from waymesh_client.cli import stat as tables
+
+    view = views.chosen()
+    if output not in (*tables.FORMATS, "wide"):
+        raise typer.BadParameter(f"must be one of {', '.join(tables.FORMATS)}, wide", param_hint="--output")
     if options.router and all_routers:
         raise typer.BadParameter("use only one of --router, --all-routers")
-    if csv and json:
-        raise typer.BadParameter("use only one of --csv, --output json")
-    from waymesh_client.cli.stat import StatRequest, show
-
-    request = StatRequest(view, all_routers, bool(verbose), limit, csv, json)
-    raise typer.Exit(run_on_router("stat", options, lambda client: show(client, request)))
+    if csv and output not in ("table", "wide", "csv"):
+        raise typer.BadParameter(f"use only one of --csv, --output {output}")
+    if (where or order_by) and not tables.is_table(view):
+        raise typer.BadParameter(f"--{view} has no rows to choose from or to sort")
+    form = "csv" if csv else "table" if output == "wide" else output
+    wide = bool(verbose) or output == "wide"
+    request = tables.StatRequest(view, all_routers, wide, limit, form, where, order_by)
+    if watch is None:
+        raise typer.Exit(run_on_router("stat", options, lambda client: tables.show(client, request)))
+    raise typer.Exit(run_on_router("stat", options, lambda client: tables.watch(client, request, watch)))

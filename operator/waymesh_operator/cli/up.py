@@ -136,7 +136,7 @@ class Up:
         now = time.monotonic()
         if self._asked > self._answered:
             self._stop()
-        if self._supervisor.converged and not self._answered and not self._ready:
+        if self._supervisor.settled and not self._answered and not self._ready:
             self._on_ready()
         if self._options.timeout_s and not self._ready and now - self._began > self._options.timeout_s:
             self._on_timeout()
@@ -149,6 +149,9 @@ class Up:
             self._screen.tell(Event(WARN, text))
         self._screen.ready(self._supervisor)
         if self._options.once:
+            for view in self._supervisor.unresolved:
+                self._failed = True
+                self._screen.tell(Event(BAD, f"{view.subject}: {view.state}: {view.error}"))
             self._asked += 1
             self._stop()
 

@@ -1,1 +1,1 @@
-"""`waymesh demo`: a mesh at work, told as a story."""
+"""`waymesh demo`: shows a mesh at work, step by step."""

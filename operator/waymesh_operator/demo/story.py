@@ -1,4 +1,4 @@
-"""The demo: what is shown, in which order, and whether it went well."""
+"""The steps of the demo, their output, and their checks."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ BEFORE_KILL_S, AFTER_RETURN_S = 0.7, 0.5
 
 
 class DemoFailed(WaymeshError):
-    """Something did not go as the demo promises."""
+    """A step of the demo failed."""
 
 
 def run_demo(messages: int, no_color: bool) -> int:
-    """Tell the story with so many messages of each kind; returns the exit code."""
+    """Run the demo with `messages` messages of each kind; returns the exit code."""
     console = make_console(no_color)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder, Backstage(Path(folder), console) as backstage:
@@ -58,7 +58,7 @@ def run_demo(messages: int, no_color: bool) -> int:
 
 
 class Backstage:
-    """`waymesh up` behind the scenes: its loop on a thread of its own, in a state folder that vanishes afterwards."""
+    """Runs `waymesh up` in the background: its loop in a thread, with a temporary state folder."""
 
     def __init__(self, folder: Path, console: Console) -> None:
         self._console = console
@@ -81,7 +81,7 @@ class Backstage:
         self._supervisor.close()
 
     def stop(self) -> None:
-        """Drain and stop all routers; returns when they are gone."""
+        """Drain and stop all routers; returns when they have ended."""
         self._stop.set()
         self._wake.set()
         self._thread.join()
@@ -92,11 +92,11 @@ class Backstage:
         return self._supervisor.meshes[0]
 
     def url(self, ordinal: int) -> str:
-        """Where clients of a router connect."""
+        """The URL for clients of a router."""
         return next(iter(self.mesh.urls[f"mesh-{ordinal}"].values()))
 
     def wait(self, what: str, ready: Callable[[], bool]) -> None:
-        """Wait until something is so. Raises DemoFailed when it takes too long."""
+        """Wait until a condition holds. Raises DemoFailed after a time limit."""
         deadline = time.monotonic() + READY_S
         while not ready():
             if self._error:
@@ -106,18 +106,18 @@ class Backstage:
             time.sleep(0.02)
 
     def all_ready(self) -> bool:
-        """Whether all routers answer and see each other."""
+        """Whether all routers respond and see each other."""
         return self._supervisor.converged
 
     def kill(self, name: str) -> int:
-        """End a router without warning; returns its pid."""
+        """Kill a router without warning; returns its pid."""
         process = self.mesh.routers[name].process
         process.send(signal.SIGKILL)
         self._wake.set()
         return process.pid
 
     def back(self, name: str, pid: int) -> bool:
-        """Whether the router runs again, as another process."""
+        """Whether the router runs again, as a new process."""
         router = self.mesh.routers.get(name)
         return router is not None and router.state is RouterState.RUNNING and router.process.pid != pid
 
@@ -138,7 +138,7 @@ class Backstage:
 
 
 class Story:
-    """The scenes."""
+    """The steps of the demo."""
 
     def __init__(self, console: Console, backstage: Backstage, messages: int) -> None:
         self._console = console
@@ -146,7 +146,7 @@ class Story:
         self._messages = messages
 
     def tell(self) -> list[Account]:
-        """All scenes; returns the accounts of all messages."""
+        """Run all steps; returns the accounts of all messages."""
         self._head("Three interior routers, as examples/mesh.yaml asks for")
         self._backstage.wait("the mesh comes up", self._backstage.all_ready)
         self._console.print(router_table(self._backstage.mesh, self._console.width))
@@ -169,7 +169,7 @@ class Story:
         return self._told(traffic.account)
 
     def _show_tables_when(self, moment: Callable[[], bool], traffic: Traffic, tables: bool) -> None:
-        """Progress; and once, while messages flow, what management says about them."""
+        """Show the progress; and once, while messages are transferred, the output of management."""
         columns = (TextColumn("  received"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, console=self._console, transient=True) as progress:
             task = progress.add_task("", total=self._messages)
@@ -213,7 +213,7 @@ class Story:
 
     @contextmanager
     def _background(self, traffic: Traffic) -> Iterator[None]:
-        """Messages flow on a thread of their own until the order is carried out."""
+        """Transfer messages in a thread until the order is complete."""
         thread = threading.Thread(target=traffic.run, name="waymesh-demo-traffic", daemon=True)
         thread.start()
         try:

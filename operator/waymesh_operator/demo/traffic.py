@@ -1,7 +1,7 @@
-"""Numbered messages from a client on one router to a client on another, and the account of what arrived.
+"""Numbered messages from a client on one router to a client on another, and a count of those that arrived.
 
-The two clients are ordinary AMQP 1.0 clients (python-qpid-proton) with connections of their own. They use its events
-and raw payloads, not its MessagingHandler, which costs several times as much for each message.
+The two clients are ordinary AMQP 1.0 clients (python-qpid-proton) with separate connections. They use its events and
+raw payloads instead of its MessagingHandler, which costs several times as much per message.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from proton import Delivery, Event, Handler, Link, Message, Receiver, Sender
 from proton.reactor import AtLeastOnce, AtMostOnce, Container
 
 WINDOW = 1000
-"""Credit that the receiver gives, and the most messages under way."""
+"""Credit of the receiver, and the maximum number of unsettled messages."""
 TOP_UP = WINDOW // 4
 IDLE_TIMEOUT_S = 10.0
 HEAD = Message(body=bytes(8)).encode()[:-8]
-"""Everything of a message before its body: eight bytes, its number."""
+"""All of a message before its body: eight bytes with its number."""
 
 
 @dataclass
 class Account:
-    """What was sent and what became of it. `longest_gap_s` is the longest time without an arrival."""
+    """The sent messages and their outcomes. `longest_gap_s` is the longest time without an arrival."""
 
     sent: int = 0
     settled: int = 0
@@ -38,7 +38,7 @@ class Account:
     seen: set[int] = field(default_factory=set)
 
     def arrived(self, number: int, now: float) -> None:
-        """One message has come."""
+        """A message has arrived."""
         if self.last_at:
             self.longest_gap_s = max(self.longest_gap_s, now - self.last_at)
         self.first_at = self.first_at or now
@@ -50,19 +50,19 @@ class Account:
 
     @property
     def lost(self) -> int:
-        """Messages sent that have not come."""
+        """Number of sent messages that have not arrived."""
         return self.sent - len(self.seen)
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         seconds = self.last_at - self.first_at
         return self.received / seconds if seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to send: from where to where, how many (or for how long), how fast at most, pre-settled or not."""
+    """What to send: source, destination, number (or duration), maximum rate, pre-settled or not."""
 
     sender_url: str
     receiver_url: str
@@ -73,7 +73,7 @@ class Order:
 
 
 class Traffic(Handler):
-    """Carries out an order. `run` blocks; `account` may be read meanwhile, and `enough` ends an order early."""
+    """Carries out an order. `run` blocks; other threads may read `account` meanwhile; `enough` ends an order early."""
 
     def __init__(self, order: Order) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Traffic(Handler):
         self._taken = 0
 
     def run(self) -> Account:
-        """Send all, wait until all has come or nothing more comes; returns the account."""
+        """Send all messages, wait until all have arrived or no more arrive; returns the account."""
         self._container = Container(self)
         try:
             self._container.run()
@@ -99,7 +99,7 @@ class Traffic(Handler):
     # --- connections and links ---
 
     def on_reactor_init(self, event: Event) -> None:
-        """Receiver first: the sender gets credit when the mesh knows that somebody is there."""
+        """Attach the receiver first: the sender gets credit when the mesh knows about the consumer."""
         container, order = self._container, self.order
         self._receiving = container.connect(order.receiver_url, allowed_mechs="ANONYMOUS", reconnect=False)
         self._sending = container.connect(order.sender_url, allowed_mechs="ANONYMOUS", reconnect=False)
@@ -110,7 +110,7 @@ class Traffic(Handler):
         container.schedule(0.1, self)
 
     def on_timer_task(self, event: Event) -> None:
-        """Ends what does not move; sends on where a rate is asked for."""
+        """End an order without progress; send the next messages if a rate is set."""
         if self._finished():
             return
         if time.monotonic() - self._moved_at > IDLE_TIMEOUT_S:
@@ -120,7 +120,7 @@ class Traffic(Handler):
         self._container.schedule(0.02 if self.order.rate else 0.25, self)
 
     def on_transport_error(self, event: Event) -> None:
-        """A connection broke."""
+        """A connection failed."""
         self._end(f"connection lost: {event.transport.condition if event.transport else ''}")
 
     def on_connection_remote_close(self, event: Event) -> None:
@@ -136,11 +136,11 @@ class Traffic(Handler):
     # --- messages ---
 
     def on_link_flow(self, event: Event) -> None:
-        """There is credit."""
+        """The sender has credit."""
         self._send()
 
     def on_delivery(self, event: Event) -> None:
-        """A message has come, or the outcome of one."""
+        """A message has arrived, or the outcome of one."""
         delivery = event.delivery
         if delivery is None or self._ended:
             return
@@ -167,7 +167,7 @@ class Traffic(Handler):
             self._send()
 
     def _on_outcome(self, delivery: Delivery) -> None:
-        """What was not accepted is sent again."""
+        """Send a message that was not accepted again."""
         if not delivery.settled:
             return
         number = self._under_way.pop(delivery.tag, None)

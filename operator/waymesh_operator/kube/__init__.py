@@ -1,1 +1,1 @@
-"""The Kubernetes API behind an interface of five verbs. Watches are in `handlers`."""
+"""The Kubernetes API behind an interface of five verbs. `handlers` has the watches."""

@@ -1,4 +1,4 @@
-"""The kinds that the operator uses, and the five verbs that it needs of the Kubernetes API."""
+"""The kinds that the operator uses, and the five verbs of the Kubernetes API that it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waymesh_operator.errors import WaymeshError
 
 GROUP, VERSION = "waymesh.io", "v1alpha1"
 SELECTOR = "waymesh.io/router"
-"""Label of all that a Router owns; its value is the Router's name. Watches ask the API server for this label only."""
+"""Label of all objects that a Router owns; its value is the Router's name. Watches are limited to this label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As manifests write it."""
+        """apiVersion in manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None, name: str = "") -> str:
-        """The URL path of one object, of all in a namespace, or of all in the cluster."""
+        """The URL path of one object, of all objects in a namespace, or of all in the cluster."""
         parts = ["", "apis" if self.group else "api", self.api_version]
         parts += ["namespaces", namespace] if namespace else []
         return "/".join([*parts, self.plural, *([name] if name else [])])
@@ -44,10 +44,10 @@ RESOURCES = tuple(
         ("Broker", "brokers"),
     )
 )
-"""What users write."""
+"""The resources that users write."""
 SECRET = Kind("Secret", "", "v1", "secrets")
 CLAIM = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
-"""Users' own, like most Secrets: asked for by name where a Router refers to one."""
+"""Objects that belong to users, like most Secrets: read by name if a Router refers to one."""
 OWNED = (
     Kind("StatefulSet", "apps", "v1", "statefulsets"),
     Kind("Service", "", "v1", "services"),
@@ -57,21 +57,21 @@ OWNED = (
     Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
     Kind("Pod", "", "v1", "pods"),
 )
-"""What comes of it and is watched. Pods are the StatefulSet's; they are only looked at."""
+"""Watched objects that result from the resources. Pods belong to the StatefulSet; they are only read."""
 JOB, CRON_JOB = Kind("Job", "batch", "v1", "jobs"), Kind("CronJob", "batch", "v1", "cronjobs")
-"""Those of analytics are looked at, for a figure."""
+"""The objects of analytics, which are only read for their number."""
 LEASE = Kind("Lease", "coordination.k8s.io", "v1", "leases")
 EVENT = Kind("Event", "", "v1", "events")
 CERT_MANAGER = (
     Kind("Issuer", "cert-manager.io", "v1", "issuers"),
     Kind("Certificate", "cert-manager.io", "v1", "certificates"),
 )
-"""What is asked of cert-manager, where it issues the certificates. Not watched, as its API may not exist."""
+"""Objects of cert-manager, if it issues the certificates. Not watched, as its API may not exist."""
 _BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, CLAIM, LEASE, EVENT, *CERT_MANAGER)}
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of this name. Raises WaymeshError for one that the operator has no business with."""
+    """The kind with this name. Raises WaymeshError for a kind that the operator does not use."""
     try:
         return _BY_KIND[name]
     except KeyError:
@@ -80,32 +80,31 @@ def kind_of(name: str) -> Kind:
 
 Manifest = Mapping[str, Any]
 FIELD_MANAGER = "waymesh-operator"
-"""Under this name all that the operator sets is noted as its own, whichever version or replica of it writes."""
+"""Field manager of all fields that the operator sets, for all of its versions and replicas."""
 
 
 class KubeClient(Protocol):
-    """What is asked of the API server. Every method raises KubeError."""
+    """Requests to the API server. Every method raises KubeError."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
-        """One object."""
+        """Read one object."""
 
     async def list(
         self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
     ) -> list[dict[str, Any]]:
-        """The objects of a kind, as they are now (not from a cache that may be behind); all namespaces for None.
+        """List the current objects of a kind (not from a cache that may be stale); None: in all namespaces.
 
-        `selector` chooses by labels, `fields` by fields.
+        `selector` selects by labels, `fields` by fields.
         """
 
     async def apply(self, manifest: Manifest, *, manager: str = FIELD_MANAGER, force: bool = True) -> dict[str, Any]:
-        """Server-side apply: make the object, or set the fields that the manifest names.
-
-        With `force` fields of other managers are taken over, else they are a conflict. A `resourceVersion` in the
-        manifest makes it a conflict that somebody changed the object meanwhile.
+        """Server-side apply: create the object, or set the fields in the manifest.
+         With `force`, fields of other managers are taken over, otherwise they cause a conflict. With a
+        `resourceVersion` in the manifest, a change of the object in the meantime is a conflict, too.
         """
 
     async def patch_status(self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]) -> dict[str, Any]:
-        """Make this the status of an object that exists."""
+        """Replace the status of an existing object."""
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        """Remove an object; what is gone already is fine."""
+        """Delete an object; no error if it does not exist."""

@@ -1,7 +1,7 @@
-"""The five verbs on the official client's asyncio variant, and how the API server is found.
+"""The five verbs with the official client's asyncio variant, and the search for the API server.
 
-The dynamic client has server-side apply. Paths come from our own table of kinds: nothing is discovered, which saves
-requests and the cache file that discovery would write.
+The dynamic client supports server-side apply. Paths come from the operator's own table of kinds: it uses no discovery,
+which saves requests and the cache file of discovery.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A way to an API server. `namespace` is ours in the cluster, or the context's."""
+    """Access to an API server. `namespace`: that of the pod in the cluster, or of the context."""
 
     configuration: Configuration
     namespace: str
@@ -40,7 +40,7 @@ class Cluster:
 
 
 async def find_cluster(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
-    """The cluster that we run in unless a kubeconfig or a context is named. Raises WaymeshError."""
+    """The cluster of this pod, unless a kubeconfig or a context is given. Raises WaymeshError."""
     configuration = Configuration()
     inside = not kubeconfig and not context and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
     try:
@@ -57,14 +57,14 @@ async def find_cluster(kubeconfig: str | None = None, context: str | None = None
 PAGE = 500
 TIMEOUT_S = 20.0
 PARALLEL = 16
-"""Requests under way at one time: a mesh of thousands of resources must not flood the API server."""
+"""Maximum number of parallel requests: a mesh of thousands of resources must not flood the API server."""
 APPLY = "application/apply-patch+yaml"
 Counted = Callable[[str, str, int], None]
-"""Told of each request: verb, kind, HTTP status (0 when there was no answer)."""
+"""Called after each request: verb, kind, HTTP status (0 if there was no answer)."""
 
 
 class DynamicKube:
-    """A `KubeClient`. Close it in the loop that used it."""
+    """A `KubeClient`. Close it in the event loop that used it."""
 
     def __init__(self, configuration: Configuration, counted: Counted = lambda verb, kind, status: None) -> None:
         self._api = ApiClient(configuration)
@@ -73,7 +73,7 @@ class DynamicKube:
         self._slots = asyncio.Semaphore(PARALLEL)
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         await self._api.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class DynamicKube:
     async def list(
         self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
     ) -> list[dict[str, Any]]:
-        """See KubeClient. Items get the apiVersion and kind that lists leave out."""
+        """See KubeClient. Items get the apiVersion and kind that lists omit."""
         items: list[dict[str, Any]] = []
         chosen = {"label_selector": selector, "field_selector": fields}
         query: dict[str, Any] = {"limit": PAGE, **{name: value for name, value in chosen.items() if value}}
@@ -145,7 +145,7 @@ def _manager(name: str, force: bool) -> dict[str, Any]:
 
 
 def _status(error: ApiException) -> dict[str, Any]:
-    """The Status object in the API server's answer; empty when there is none."""
+    """The Status object in the API server's answer; empty if there is none."""
     try:
         found = json.loads(error.body or "{}")
     except (ValueError, TypeError):
@@ -154,6 +154,6 @@ def _status(error: ApiException) -> dict[str, Any]:
 
 
 def _causes(answer: Mapping[str, Any]) -> set[str]:
-    """The reasons in a Status's details."""
+    """The reasons in the details of a Status."""
     details = answer.get("details") or {}
     return {cause.get("reason", "") for cause in details.get("causes") or ()}

@@ -1,7 +1,7 @@
-"""Access to ports of pods from outside the cluster, through the API server, as `kubectl port-forward` does it.
+"""Access to ports of pods from outside the cluster, through the API server, like `kubectl port-forward`.
 
-It needs no certificate: whoever may forward ports of a pod may also manage the router in it, on the port that listens
-on the pod's own loopback only.
+It needs no certificate: a user with permission to forward ports of a pod may also manage the router in it, on the port
+that listens only on the pod's loopback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUFFER_BYTES = 65536
 
 
 class Forwarder:
-    """Forwards ports of pods to local ones until it is closed. Each connection gets a channel of its own."""
+    """Forwards ports of pods to local ports until it is closed. Each connection has its own channel."""
 
     def __init__(self, context: str | None) -> None:
         try:
@@ -43,7 +43,7 @@ class Forwarder:
             listener.close()
 
     def port(self, namespace: str, pod: str, port: int) -> int:
-        """A local port that leads to a pod's. Raises WaymeshError when the API server will not let us."""
+        """A local port that is forwarded to a pod's. Raises WaymeshError if the API server refuses it."""
         self._open(namespace, pod, port).close()
         listener = socket.create_server(("127.0.0.1", 0))
         self._listeners.append(listener)
@@ -73,7 +73,7 @@ class Forwarder:
 
 
 def _pump(source: Any, sink: Any) -> None:
-    """Pass on all that comes; when one side ends, both do."""
+    """Copy bytes until one side ends, then close both."""
     with contextlib.suppress(OSError):
         while data := source.recv(BUFFER_BYTES):
             sink.sendall(data)
@@ -87,9 +87,9 @@ TIMEOUT_S = 60.0
 
 
 def fetch(context: str | None, namespace: str | None, selector: str, place: str) -> bytes:
-    """The body at a place (`8080/index.html`: port and path) of a running pod with these labels.
+    """The response body at a place (`8080/index.html`: port and path) of a running pod with these labels.
 
-    `namespace` None means that of the context. Raises WaymeshError.
+    `namespace` None: that of the context. Raises WaymeshError.
     """
     port, _, path = place.partition("/")
     try:

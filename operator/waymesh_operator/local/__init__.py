@@ -1,1 +1,1 @@
-"""Local mode: the routers of manifests as processes on this machine's loopback."""
+"""Local mode: runs the routers of manifests as processes on this machine's loopback."""

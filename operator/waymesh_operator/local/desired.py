@@ -1,4 +1,4 @@
-"""The desired state of a mesh in local mode: routers on this machine, no objects of a cluster. Pure."""
+"""The desired state of a mesh in local mode: routers on this machine, no cluster objects. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from waymesh_operator.router_entities.verdicts import judge
 
 @dataclass(frozen=True, slots=True)
 class LocalContext:
-    """Facts from outside the resources on which the desired state in local mode depends."""
+    """Facts outside the resources on which the desired state in local mode depends."""
 
     # For each ordinal.
     places: Sequence[Place]
@@ -47,7 +47,7 @@ class LocalContext:
 
 @dataclass(frozen=True, slots=True)
 class DesiredLocal:
-    """The desired state of one Router, and the files from which its routers read passwords and keys, by name."""
+    """The desired state of one Router, and the files with passwords and keys for its routers, by name."""
 
     state: DesiredState
     files: Mapping[str, bytes]

@@ -37,11 +37,11 @@ from .status import BAD, GOOD, NOTE, WARN, Event, Sink
 
 Connect = Callable[[str], LiveClient]
 ASK_SOON_S, ASK_SOON_UNTIL_S, ASK_LATER_S = 0.05, 5.0, 2.0
-"""Pause before a router that does not answer is asked again: up to this age of the router, and after it."""
+"""Pause before a router that does not respond is queried again: up to this age of the router, and after it."""
 ENTITIES_S, VIEW_S = 2.0, 1.0
-"""Maximum age of what we have read of a router's entities, and of its view of the mesh."""
+"""Maximum age of the data read from a router: its entities, and its view of the mesh."""
 RETRY_S = 1.0
-"""Pause before an action that a router refused is tried again."""
+"""Pause before an action that a router refused is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Environment:
     connect: Connect
     events: Sink
     listening: Callable[[int], bool] = lambda port: not is_free(port)
-    """Whether somebody listens on a port: checked first, because a failed attempt to connect is expensive."""
+    """Whether a port is in use: checked first, because a failed attempt to connect is expensive."""
 
 
 class LocalMesh:
-    """One mesh. Nothing blocks longer than a management request."""
+    """One mesh. No call blocks longer than a management request."""
 
     def __init__(self, ref: Ref, folder: StateFolder, world: Environment) -> None:
         self.ref = ref
@@ -68,7 +68,7 @@ class LocalMesh:
         self._leaving: set[str] = set()
         self._hurried = False
         self.watched = True
-        """Whether somebody waits for the routers to connect: they are then asked in every step."""
+        """Whether the caller waits for the routers to connect: they are then queried in every step."""
 
     def adopt(self, now: float) -> None:
         """Take over the routers that an earlier run left behind."""
@@ -76,12 +76,12 @@ class LocalMesh:
             process = self._world.launcher.find(pid, self.folder.config(name))
             if process is not None and name in self.folder.ports:
                 self.routers[name] = LocalRouter(name, _ordinal(name), self._client(name), process, now)
-                self._leaving.add(name)  # if one of them drains, the earlier run has told it to
+                self._leaving.add(name)  # if it drains, the earlier run has requested it
 
     # --- observe ---
 
     def observe(self, now: float) -> ObservedState:
-        """The present state. Routers that have ended, come up or left are noticed here, and reported."""
+        """The current state. Detects and reports routers that have ended, started or left."""
         for router in list(self.routers.values()):
             self._look(router, now)
         running = [router for router in self.routers.values() if router.state is RouterState.RUNNING]
@@ -110,7 +110,7 @@ class LocalMesh:
             self._ask(router, now)
 
     def _ask(self, router: LocalRouter, now: float) -> None:
-        """Read entities and view of the router."""
+        """Read the entities and the mesh view of the router."""
         if now < router.ask_at:
             return
         unknown = router.state is RouterState.STARTING
@@ -146,8 +146,8 @@ class LocalMesh:
         router.cpu_seconds, router.cpu_at = seconds, now
 
     def _note_drain(self, router: LocalRouter) -> None:
-        """Note the progress of a drain. A drained router has closed its clients' connections: the number of deliveries
-        that it left unsettled is the last one it reported before."""
+        """Record the progress of a drain. A drained router has closed its clients' connections: the number of unsettled
+        deliveries is the last one that it reported before."""
         own = self._own(router).attributes
         router.drain = str(own.get("drainStatus") or "none")
         if router.drain != "drained":
@@ -166,13 +166,13 @@ class LocalMesh:
         )
 
     def addresses(self) -> tuple[AddressView, ...]:
-        """The addresses that clients use, over all routers that run. Raises LiveError."""
+        """The addresses that clients use, over all running routers. Raises LiveError."""
         return read_addresses(r.client for r in self.routers.values() if r.state is RouterState.RUNNING)
 
     # --- apply ---
 
     def apply(self, action: Action, now: float) -> bool:
-        """Apply one action, or begin with it; False if it must wait. A failure is reported and tried again later."""
+        """Apply one action, or start it; False if it must wait. A failure is reported and repeated later."""
         if self._refused.get(action.describe(), now) > now:
             return False
         match action:
@@ -235,11 +235,11 @@ class LocalMesh:
         router.terminate(now)
 
     def hurry(self) -> None:
-        """From now on routers that leave are stopped without waiting until they are drained."""
+        """Stop leaving routers without waiting for the end of their drain."""
         self._hurried = True
 
     def close(self) -> None:
-        """Close all management connections; the routers are left as they are."""
+        """Close all management connections; the routers keep running."""
         for router in self.routers.values():
             router.client.close()
 
@@ -260,7 +260,7 @@ class LocalMesh:
 
     @property
     def urls(self) -> Mapping[str, Mapping[str, str]]:
-        """For each router the AMQP URL of each listener for clients, by the listener's name."""
+        """For each router, the AMQP URL of each client listener, by the listener's name."""
         return {
             name: {
                 purpose.removeprefix("listener/"): f"amqp://{LOOPBACK}:{pair[1]}"

@@ -1,4 +1,4 @@
-"""Local routers: their processes, and the state of each from start to end."""
+"""Local routers: their processes, and their state from start to end."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Process(Protocol):
         """Its process id."""
 
     def ended(self) -> str | None:
-        """None while it runs, then how it ended."""
+        """None while it runs, then the reason of its end."""
 
     def send(self, number: int) -> None:
-        """Send it a signal; nothing happens when it is gone."""
+        """Send it a signal; no effect if it has ended."""
 
 
 class Launcher(Protocol):
-    """Starts routers, and finds those that run already."""
+    """Starts routers, and finds running ones."""
 
     def start(self, config: Path, log: Path) -> Process:
         """Start a router with a configuration file. Its output is appended to `log`."""
@@ -44,7 +44,7 @@ class Launcher(Protocol):
 
 
 class ChildProcess:
-    """A router that we started."""
+    """A router that this process started."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
@@ -55,14 +55,14 @@ class ChildProcess:
         return self._popen.pid
 
     def ended(self) -> str | None:
-        """None while it runs, then how it ended."""
+        """None while it runs, then the reason of its end."""
         code = self._popen.poll()
         if code is None:
             return None
         return f"exit code {code}" if code >= 0 else f"signal {-code} {signal.Signals(-code).name}"
 
     def send(self, number: int) -> None:
-        """Send it a signal; nothing happens when it is gone."""
+        """Send it a signal; no effect if it has ended."""
         self._popen.send_signal(number)
 
 
@@ -74,21 +74,21 @@ class FoundProcess:
         self._config = config
 
     def ended(self) -> str | None:
-        """None while it runs; nobody but its parent learns how it ended."""
+        """None while it runs; only its parent knows the reason of its end."""
         return None if _runs(self.pid, self._config) else "ended"
 
     def send(self, number: int) -> None:
-        """Send it a signal, if the pid still means this router."""
+        """Send it a signal, if the pid still belongs to this router."""
         if _runs(self.pid, self._config):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 class SystemLauncher:
-    """Starts `waymesh-router` from beside this Python, or from the PATH."""
+    """Starts `waymesh-router` from the folder of this Python, or from the PATH."""
 
     def start(self, config: Path, log: Path) -> ChildProcess:
-        """Start a router in a session of its own, so that Ctrl-C in the terminal reaches only us."""
+        """Start a router in its own session, so that Ctrl-C in the terminal reaches only this process."""
         with log.open("ab") as output:
             popen = subprocess.Popen(
                 [*router_command(), "-c", str(config)],
@@ -112,7 +112,7 @@ def router_command() -> list[str]:
 
 
 def _runs(pid: int, config: Path) -> bool:
-    """Whether the process exists, is no zombie, and was started with this configuration file."""
+    """Whether the process exists, is not a zombie, and was started with this configuration file."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -121,7 +121,7 @@ def _runs(pid: int, config: Path) -> bool:
 
 
 def usage(pid: int) -> tuple[float, int] | None:
-    """CPU seconds used so far and resident bytes of a process; None where the system does not tell."""
+    """CPU seconds used so far and resident bytes of a process; None if the system does not report them."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -133,12 +133,12 @@ def usage(pid: int) -> tuple[float, int] | None:
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
 STEADY_AFTER_S = 10.0
 TERMINATE_S = 5.0
-"""How long a router may take to end after SIGTERM before it is killed."""
+"""Time for a router to end after SIGTERM before it is killed."""
 
 
 @dataclass
 class LocalRouter:
-    """A router of a local mesh. `started_at` and all other times are of one monotonic clock."""
+    """A router of a local mesh. `started_at` and all other times are from one monotonic clock."""
 
     id: str
     ordinal: int
@@ -154,11 +154,11 @@ class LocalRouter:
     entities_at: float = 0.0
     view_at: float = 0.0
     view: RouterView = field(default_factory=RouterView)
-    # drainStatus as the router last reported it.
+    # drainStatus in the last report of the router.
     drain: str = "none"
-    # Deliveries that it last reported as unsettled before it was drained.
+    # Unsettled deliveries in its last report before it was drained.
     unsettled: int = 0
-    # When it was told to terminate.
+    # When SIGTERM was sent.
     terminated_at: float | None = None
     killed: bool = False
     cpu: float | None = None
@@ -167,13 +167,13 @@ class LocalRouter:
     rss_bytes: int | None = None
 
     def started(self, process: Process, client: LiveClient, now: float) -> None:
-        """A new process has taken the place of one that ended."""
+        """A new process has replaced one that ended."""
         self.process, self.client, self.started_at = process, client, now
         self.state, self.reason, self.view, self.drain = RouterState.STARTING, "", RouterView(), "none"
         self.cpu, self.rss_bytes, self.cpu_at, self.ask_at = None, None, 0.0, 0.0
 
     def ended(self, reason: str, now: float) -> None:
-        """The process is gone though nobody asked it to go: wait longer each time before the next start."""
+        """The process ended without a request: wait longer each time before the next start."""
         self.failures = 1 if now - self.started_at > STEADY_AFTER_S else self.failures + 1
         delay = min(FIRST_DELAY_S * 2 ** (self.failures - 1), LONGEST_DELAY_S)
         self.state, self.reason, self.retry_at = RouterState.WAITING, reason, now + delay
@@ -192,7 +192,7 @@ class LocalRouter:
         self.process.send(signal.SIGTERM)
 
     def kill_if_overdue(self, now: float) -> bool:
-        """Send SIGKILL if it has not ended in time after SIGTERM; returns whether this was done now."""
+        """Send SIGKILL if it has not ended in time after SIGTERM; returns whether it was sent now."""
         if self.killed or self.terminated_at is None or now - self.terminated_at <= TERMINATE_S:
             return False
         self.killed = True

@@ -1,8 +1,8 @@
 """The state folder of one mesh, and the ports of its routers.
 
-A listener has the port of the manifest on router 0 and the following ones on the others, where they are free. Ports
-that nobody chose come from below the range of outgoing connections, so that none of those occupies them when a router
-restarts. A port that was chosen is kept.
+A listener has the port of the manifest on router 0 and the following free ones on the others. Automatic ports come from
+below the range of outgoing connections, so that no connection occupies them while a router restarts. A port stays once
+it is chosen.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LOOPBACK = "127.0.0.1"
 FIRST, LAST = 20000, 32000
 TRIES = 2000
 Saved = MutableMapping[str, dict[str, list[int]]]
-"""Router id → purpose → [port wanted (0: any), port chosen]."""
+"""Router id → purpose → [requested port (0: any), chosen port]."""
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a listener could have this port now."""
+    """Whether the port is free for a listener now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -40,7 +40,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 class PortTable:
-    """The ports of one mesh. `saved` is changed in place and outlives the process in the state file."""
+    """The ports of one mesh. `saved` is changed in place, and stored in the state file."""
 
     def __init__(self, saved: Saved, *, any_port: bool = False, free: Callable[[int], bool] = is_free) -> None:
         self._saved = saved
@@ -53,7 +53,7 @@ class PortTable:
         return {pair[1] for purposes in self._saved.values() for pair in purposes.values()}
 
     def places(self, router: Router, running: Mapping[str, object]) -> list[Place]:
-        """A Place for each ordinal. Ports of `running` routers are theirs; others are only kept if they are free."""
+        """A Place for each ordinal. Ports of `running` routers stay; others are only kept if they are free."""
         declared = {listener.port for listener in router.listeners}
         return [self._place(router, ordinal, declared, running) for ordinal in range(router.size)]
 
@@ -89,14 +89,14 @@ class PortTable:
 
 
 def default_root() -> Path:
-    """Where state is kept unless the user says otherwise."""
+    """The default folder for state."""
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home) / "waymesh"
 
 
 class StateFolder:
-    """`<root>/<mesh>`: `state.json`, `<router>.json` (configuration) and `<router>.log` of each router, and the folder
-    `credentials` with what routers read passwords and keys from, and the folder `telemetry` with what they export."""
+    """`<root>/<mesh>`: `state.json`; for each router `<router>.json` (configuration) and `<router>.log`; the folders
+    `credentials` with passwords and keys for the routers, and `telemetry` with their exports."""
 
     def __init__(self, root: Path, ref: Ref) -> None:
         self.path = (root / (ref.name if ref.namespace == "default" else f"{ref.namespace}.{ref.name}")).absolute()
@@ -107,7 +107,7 @@ class StateFolder:
         self._credentials: dict[str, bytes] | None = None
 
     def lock(self) -> None:
-        """Claim the folder for this process and read what is remembered; raises LocalError when another one has it."""
+        """Lock the folder for this process and read the state; raises LocalError if another process has locked it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = (self.path / "lock").open("a+")
@@ -122,13 +122,13 @@ class StateFolder:
         self.load()
 
     def unlock(self) -> None:
-        """Let go of the folder."""
+        """Unlock the folder."""
         if self._lock:
             self._lock.close()
             self._lock = None
 
     def load(self) -> None:
-        """Read what is remembered; nothing, when the file is missing or damaged."""
+        """Read the state; empty if the file is missing or damaged."""
         try:
             state: Any = json.loads(self._file.read_text(encoding="utf-8"))
             ports, pids = dict(state["ports"]), {str(name): int(pid) for name, pid in state["pids"].items()}
@@ -137,7 +137,7 @@ class StateFolder:
         self.ports, self.pids = ports, pids
 
     def save(self) -> None:
-        """Remember ports and pids."""
+        """Store ports and pids."""
         replace_text(self._file, json.dumps({"ports": self.ports, "pids": self.pids}, indent=1))
 
     def management(self, router: str) -> str:
@@ -153,14 +153,14 @@ class StateFolder:
         return self.path / f"{router}.log"
 
     def seed(self, router: str) -> str:
-        """What the router would boot with; "" when there is nothing."""
+        """The start configuration of the router; "" if there is none."""
         try:
             return self.config(router).read_text(encoding="utf-8")
         except OSError:
             return ""
 
     def write_seed(self, router: str, text: str) -> None:
-        """Change what the router would boot with."""
+        """Replace the start configuration of the router."""
         replace_text(self.config(router), text)
 
     @property
@@ -170,11 +170,11 @@ class StateFolder:
 
     @property
     def telemetry(self) -> Path:
-        """The folder of what routers export."""
+        """The folder of the routers' exports."""
         return self.path / "telemetry"
 
     def write_credentials(self, files: Mapping[str, bytes]) -> None:
-        """Have just these files in the folder of passwords and keys, for the user's eyes only."""
+        """Replace the content of the folder of passwords and keys, readable by the user only."""
         if files == self._credentials:
             return
         self.credentials.mkdir(mode=0o700, exist_ok=True)
@@ -199,7 +199,7 @@ class StateFolder:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new one, never a part."""
+    """Write a file so that a reader sees either the old or the new text, never a part."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

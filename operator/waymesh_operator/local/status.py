@@ -1,4 +1,4 @@
-"""Events of local mode, and the state of the resources of a mesh, reported when it changes."""
+"""Events of local mode, and the state of the resources of a mesh, reported on change."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ class Event:
     text: str
 
 
+SETTLE_S = 2.0
+"""Time for a new resource to become active before its error is reported."""
 Sink = Callable[[Event], None]
-"""Takes events as they happen."""
+"""Called with each event."""
 _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "Broker": broker_status,
     "AutoLink": autolink_status,
@@ -43,6 +45,8 @@ class ResourceView:
     state: str = ""
     share: str = ""
     error: str = ""
+    # False: invalid, or it refers to something that is missing; see `error`.
+    resolved: bool = True
 
     @property
     def ready(self) -> bool:
@@ -57,21 +61,34 @@ class ResourceView:
 
 @dataclass(slots=True)
 class ResourceStates:
-    """The states of the resources of one mesh, and which have been reported."""
+    """The states of the resources of one mesh, and those that were reported."""
 
     events: Sink
     views: tuple[ResourceView, ...] = ()
     _told: dict[tuple[str, Ref], tuple[bool, str]] = field(default_factory=dict)
+    # When each resource that was never active was first seen.
+    _waiting: dict[tuple[str, Ref], float] = field(default_factory=dict)
 
-    def look(self, resources: Resources, desired: DesiredState, observed: ObservedState) -> None:
-        """Compute the states from what was observed, and report those that have changed."""
+    @property
+    def settled(self) -> bool:
+        """Whether every resource is active, or its error was reported."""
+        return all(view.ready or (view.kind, view.resource.ref) in self._told for view in self.views)
+
+    def look(self, resources: Resources, desired: DesiredState, observed: ObservedState, now: float) -> None:
+        """Compute the states from the observation, and report those that have changed.
+         Connections and links take a moment to start: the error of a resource that was never active is reported if it
+        persists.
+        """
         seen = MeshSnapshot(desired, observed, datetime.now(UTC))
         self.views = tuple(_views(resources, seen))
         former, self._told = self._told, {}
         for view in self.views:
             key = (view.kind, view.resource.ref)
-            now = self._told[key] = (view.ready, view.error)
-            if now == former.get(key, (False, "")):
+            since = self._waiting.setdefault(key, now)
+            if key not in former and not view.ready and view.resolved and now - since < SETTLE_S:
+                continue
+            state = self._told[key] = (view.ready, view.error)
+            if state == former.get(key, (False, "")):
                 continue
             if view.ready:
                 self.events(Event(GOOD, f"{view.subject} is active on {view.share}"))
@@ -89,6 +106,6 @@ def _view(kind: str, resource: Dependent, status: Mapping[str, Any]) -> Resource
     conditions = {item["type"]: item for item in status["conditions"]}
     for name in ("Accepted", "ResolvedRefs"):
         if conditions[name]["status"] != "True":
-            return ResourceView(kind, resource, conditions[name]["reason"], "", conditions[name]["message"])
+            return ResourceView(kind, resource, conditions[name]["reason"], "", conditions[name]["message"], False)
     share = status["connected" if isinstance(resource, Broker) else "active"]
     return ResourceView(kind, resource, status["state"], share, status["lastError"])

@@ -28,7 +28,7 @@ from .status import BAD, GOOD, NOTE, WARN, Event, ResourceStates, ResourceView
 
 
 class ManifestFiles:
-    """Files and folders with manifests. The last good state is kept: rules about changes compare with it."""
+    """Files and folders with manifests. Keeps the last valid state, with which rules about changes compare."""
 
     def __init__(self, paths: Sequence[Path], crds: Mapping[str, Crd] | None = None) -> None:
         self._paths = paths
@@ -37,11 +37,11 @@ class ManifestFiles:
         self.checked = Checked()
 
     def changed(self) -> bool:
-        """Whether anything differs on disk from what was last read."""
+        """Whether the files have changed since they were last read."""
         return self._fingerprint() != self._seen
 
     def read(self) -> Checked:
-        """Read and check all; raises ManifestError, and then the last good state stays."""
+        """Read and check all; raises ManifestError and keeps the last valid state then."""
         self._seen = self._fingerprint()
         documents, problems = read_files(self._paths)
         checked = None
@@ -84,12 +84,12 @@ def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
 
 
 BUSY_S, STEADY_S = 0.05, 0.1
-"""Pauses between steps while something is under way, and while all is as it should be."""
+"""Pauses between steps while changes are in progress, and otherwise."""
 
 
 @dataclasses.dataclass
 class _Entry:
-    """One mesh that is, or was, asked for, and its resources as they were last accepted."""
+    """A current or former mesh, and its last accepted resources."""
 
     mesh: LocalMesh
     ports: PortTable
@@ -98,8 +98,16 @@ class _Entry:
     converged: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class MeshPlan:
+    """The pending actions of a mesh, and its resources with errors."""
+
+    actions: tuple[Action, ...]
+    unresolved: tuple[ResourceView, ...]
+
+
 class Supervisor:
-    """Keeps the routers of a set of manifests as these say. Call `step` again and again, and `leave` to end."""
+    """Keeps the routers in line with a set of manifests. Call `step` repeatedly, and `leave` to end."""
 
     def __init__(self, files: ManifestFiles, root: Path, world: Environment, *, any_port: bool = False) -> None:
         self._files = files
@@ -117,13 +125,13 @@ class Supervisor:
 
     @property
     def resources(self) -> dict[Ref, tuple[ResourceView, ...]]:
-        """How what refers to each Router stands."""
+        """The states of the resources of each Router."""
         return {ref: entry.states.views for ref, entry in self._entries.items()}
 
     def load(self, *, lock: bool = True) -> None:
         """Read the manifests. Raises ManifestError (the routers stay as they are) and LocalError.
 
-        Without `lock` state is only looked at, as a plan does while another process runs the mesh.
+        Without `lock`, the state is only read, as by a plan while another process runs the mesh.
         """
         checked = self._files.read()
         self._wanted = frozenset(checked.meshes)
@@ -155,16 +163,29 @@ class Supervisor:
                 entry.mesh.folder.unlock()
                 del self._entries[ref]
 
-    def plans(self, now: float) -> dict[Ref, tuple[Action, ...]]:
-        """What a step would do to each mesh, without doing it."""
-        return {
-            ref: plan(self._desired(ref, entry).state, entry.mesh.observe(now)) for ref, entry in self._entries.items()
-        }
+    def plans(self, now: float) -> dict[Ref, MeshPlan]:
+        """The actions that a step would apply to each mesh."""
+        return {ref: self._plan(ref, entry, now) for ref, entry in self._entries.items()}
+
+    def _plan(self, ref: Ref, entry: _Entry, now: float) -> MeshPlan:
+        desired, observed = self._desired(ref, entry).state, entry.mesh.observe(now)
+        entry.states.look(entry.resources, desired, observed, now)
+        return MeshPlan(plan(desired, observed), tuple(view for view in entry.states.views if not view.resolved))
 
     @property
     def converged(self) -> bool:
-        """Whether nothing is left to do, every router answers, and those of a mesh all see each other."""
+        """Whether nothing is left to do, every router responds, and all routers of a mesh see each other."""
         return all(entry.converged for entry in self._entries.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether in addition all Brokers and links are active, or their errors were reported."""
+        return self.converged and all(entry.states.settled for entry in self._entries.values())
+
+    @property
+    def unresolved(self) -> list[ResourceView]:
+        """Resources that are invalid or refer to something that is missing."""
+        return [view for views in self.resources.values() for view in views if not view.resolved]
 
     @property
     def gone(self) -> bool:
@@ -172,23 +193,23 @@ class Supervisor:
         return not any(entry.mesh.routers for entry in self._entries.values())
 
     def leave(self) -> None:
-        """From now on drain and stop all, highest ordinals first."""
+        """Drain and stop all routers, highest ordinals first."""
         self._leaving = True
         self._wanted = frozenset()
 
     def hurry(self) -> None:
-        """Wait no longer for deliveries that are unsettled."""
+        """Do not wait for unsettled deliveries."""
         for entry in self._entries.values():
             entry.mesh.hurry()
 
     def close(self) -> None:
-        """Let go of everything; routers that still run go on."""
+        """Release all resources; running routers keep running."""
         for entry in self._entries.values():
             entry.mesh.close()
             entry.mesh.folder.unlock()
 
     def addresses(self) -> dict[Ref, tuple[AddressView, ...]]:
-        """The addresses in use on each mesh; a mesh that does not answer just now has none."""
+        """The addresses in use in each mesh; none for a mesh that does not respond."""
         found = {}
         for ref, entry in self._entries.items():
             try:
@@ -203,11 +224,11 @@ class Supervisor:
         desired = local.state.mesh
         entry.mesh.folder.write_credentials(local.files)
         if ref in self._wanted:
-            entry.states.look(entry.resources, local.state, observed)
+            entry.states.look(entry.resources, local.state, observed, now)
         actions = plan(local.state, observed)
         waiting: set[str] = set()
         for action in actions:
-            # The steps of one router build on each other; those of others can go on.
+            # The steps of one router depend on each other; those of other routers continue.
             if action.router_id in waiting or not entry.mesh.apply(action, now):
                 waiting.add(action.router_id)
         was, entry.converged = entry.converged, not actions and _all_connected(desired, entry.mesh)
@@ -245,7 +266,7 @@ class Supervisor:
         return PortTable(folder.ports, any_port=self._any_port, free=self._port_is_free)
 
     def _port_is_free(self, port: int) -> bool:
-        """Whether nobody has it, and none of our meshes is about to."""
+        """Whether the port is not in use, and not assigned in a mesh of this process."""
         return is_free(port) and not any(port in entry.ports.chosen for entry in self._entries.values())
 
     def _tell(self, level: str, text: str) -> None:
@@ -253,7 +274,7 @@ class Supervisor:
 
 
 def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:
-    """Whether the routers are those wanted, all of them answer, and each sees all others and has its neighbours."""
+    """Whether all desired routers respond, see all others and have their neighbours."""
     neighbours: dict[str, set[str]] = {router.id: set() for router in desired.routers}
     for router in desired.routers:
         for connector in router.connectors:
@@ -275,7 +296,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def keep_up(supervisor: Supervisor, wake: threading.Event, turn_ended: Callable[[], bool]) -> None:
-    """Step until `turn_ended`, called after each step, says that it is enough. Setting `wake` ends a pause early."""
+    """Run steps until `turn_ended`, called after each step, returns true. Setting `wake` ends a pause early."""
     while True:
         supervisor.step(time.monotonic())
         if turn_ended():
@@ -285,7 +306,7 @@ def keep_up(supervisor: Supervisor, wake: threading.Event, turn_ended: Callable[
 
 
 def shifted_ports(meshes: Iterable[LocalMesh]) -> list[str]:
-    """Listeners that could not have the port of the manifest, in words."""
+    """Texts about listeners that could not have the port in the manifest."""
     said = []
     for mesh in meshes:
         for name, purposes in mesh.folder.ports.items():

@@ -12,9 +12,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.actions import Action, CreateRouter
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.actions import describe_entity
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
@@ -49,7 +50,7 @@ SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 def make_console(no_color: bool) -> Console:
-    """Where tables go. What is no terminal has room for all columns."""
+    """The console for tables. Without a terminal, it has room for all columns."""
     console = Console(no_color=no_color, highlight=False)
     return console if console.is_terminal else Console(no_color=no_color, highlight=False, width=WIDE + 10)
 
@@ -60,7 +61,7 @@ def event_text(event: Event, clock: str) -> Text:
 
 
 def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
-    """The routers of a mesh: state, process, where clients connect, whom each sees. A narrow one has fewer columns."""
+    """The routers of a mesh: state, process, URLs for clients, neighbours. A narrow one has fewer columns."""
     table = _table(f"Routers of {mesh.ref}")
     chosen = [column for column in ROUTER_COLUMNS if width >= WIDE or column not in ONLY_WIDE]
     for heading in chosen:
@@ -105,7 +106,7 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
 
 
 def resource_table(ref: Ref, views: Iterable[ResourceView]) -> Table:
-    """Brokers, AutoLinks and LinkRoutes of a mesh: on how many routers each works, and why not on the others."""
+    """Brokers, AutoLinks and LinkRoutes of a mesh: on how many routers each is active, and the error on the others."""
     table = _table(f"Brokers and links of {ref}")
     for heading in ("Kind", "Name", "What", "Dir", "Active", "State", "Last error"):
         table.add_column(heading, overflow="fold")
@@ -118,7 +119,7 @@ def resource_table(ref: Ref, views: Iterable[ResourceView]) -> Table:
 
 
 def _what(view: ResourceView) -> tuple[str, str]:
-    """What a resource is about, and its direction."""
+    """The subject of a resource, and its direction."""
     resource = view.resource
     if isinstance(resource, AutoLink):
         return resource.address, resource.direction
@@ -130,7 +131,7 @@ def _what(view: ResourceView) -> tuple[str, str]:
 
 
 def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
-    """Links of clients, by router, as the routers' `router.link` entities say. Those of management are left out."""
+    """Links of clients, by router, from the routers' `router.link` entities. Excludes those of management."""
     table = _table("Links of clients")
     for heading in ("Router", "Dir", "Address"):
         table.add_column(heading)
@@ -151,26 +152,29 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
     return table
 
 
-def plan_table(ref: Ref, actions: Iterable[Action | Action]) -> Table:
+def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
     """The steps of a plan."""
     table = _table(f"Plan for {ref}")
     table.add_column("")
     table.add_column("Step", overflow="fold")
     for action in actions:
         table.add_row(Text(action.sign, SIGNS[action.sign]), action.describe())
+        if isinstance(action, CreateRouter):
+            for entity in action.router.entities:
+                table.add_row("", f"  {describe_entity(entity)}")
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What there is to show besides the routers, by mesh."""
+    """The data to show besides the routers, by mesh."""
 
     addresses: Mapping[Ref, tuple[AddressView, ...]] = field(default_factory=dict)
     resources: Mapping[Ref, tuple[ResourceView, ...]] = field(default_factory=dict)
 
 
 def screen(meshes: Iterable[LocalMesh], shown: Shown, events: deque[Text], width: int) -> RenderableType:
-    """All tables and the latest events, for a terminal so wide."""
+    """All tables and the latest events, for a terminal of this width."""
     parts: list[RenderableType] = []
     addresses = shown.addresses
     for mesh in meshes:

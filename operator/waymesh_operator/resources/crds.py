@@ -1,4 +1,4 @@
-"""The CRDs: where they are, and the part of them that validation needs. Secrets are checked beside them."""
+"""Finds and loads the CRDs that validation uses; also checks Secrets, which have no CRD."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SECRET = Crd(
 
 
 def secret_findings(manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    """Values of `data` that are no base64."""
+    """Values of `data` that are not valid base64."""
     for name, text in manifest.get("data", {}).items():
         try:
             _decoded(text)

@@ -1,4 +1,4 @@
-"""YAML files to plain values, keeping the line of every field so that a message can point at it."""
+"""Reads YAML files into plain values and keeps the line of every field for error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Document:
     lines: Mapping[Path_, int]
 
     def line(self, path: Path_) -> int:
-        """The line of a field, or of the nearest thing around it when it is not written in the file."""
+        """The line of a field, or of the nearest enclosing field if the file does not contain it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -42,7 +42,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def manifest_files(paths: Iterable[Path]) -> tuple[list[Path], list[Problem]]:
-    """The files meant by files and folders (not their sub-folders), sorted within a folder, each once."""
+    """The given files, and the manifests in the given folders (not in sub-folders), sorted by folder, each once."""
     files: list[Path] = []
     problems = []
     for path in paths:
@@ -95,7 +95,7 @@ def parse_text(text: str, file: str) -> tuple[list[Document], list[Problem]]:
 
 
 class _Reader:
-    """Turns YAML nodes into values and notes where they stand."""
+    """Converts YAML nodes to values and notes their lines."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -146,7 +146,7 @@ class _Reader:
 
 
 def show_path(path: Path_) -> str:
-    """A path as people write it: `spec.listeners[1].port`."""
+    """A path as text: `spec.listeners[1].port`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"

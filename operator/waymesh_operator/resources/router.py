@@ -151,7 +151,7 @@ def parse_router(manifest: Manifest) -> Router:
 
 
 def _metadata(manifest: Manifest) -> dict[str, Any]:
-    """What the API server knows of a resource; nothing of it is there outside a cluster."""
+    """Metadata that only the API server sets; empty outside a cluster."""
     metadata = manifest["metadata"]
     return {
         "uid": metadata.get("uid") or "",

@@ -30,7 +30,7 @@ _NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "obje
 
 
 def with_defaults(schema: Schema, value: Any) -> Any:
-    """A copy of the value in which what is absent has its default, at every depth."""
+    """A copy of the value with defaults filled in at every depth."""
     if isinstance(value, dict):
         result = dict(value)
         for name, child in schema.get("properties", {}).items():
@@ -45,7 +45,7 @@ def with_defaults(schema: Schema, value: Any) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """A copy without the fields whose value is null: writing nothing behind a field's name is like leaving it out."""
+    """A copy without null fields: in a manifest, a field without a value means the same as an absent field."""
     if isinstance(value, dict):
         return {name: without_nulls(child) for name, child in value.items() if child is not None}
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def findings(schema: Schema, value: Any, path: Path_ = ()) -> Iterator[Finding]:
-    """Everything in the value that the schema forbids, outermost first."""
+    """All violations of the schema in the value, outermost first."""
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string") and not (_is_type("string", value) or _is_type("integer", value)):
         yield path, f"must be text or a whole number (got {_show(value)})"
@@ -124,7 +124,7 @@ def _bounds(schema: Schema, value: Any) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=256)
 def _pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern as the API server reads it: there $ is the very end, in Python also what precedes a last newline."""
+    """The pattern as the API server reads it: there $ only matches at the end, in Python also before a last newline."""
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
@@ -200,7 +200,7 @@ def _member(old: Any, name: str) -> Any:
 
 
 def _twin(old: Any, item: Any, keys: Any) -> Any:
-    """The old item with the same keys; lists without keys have no correlated old items."""
+    """The old item with the same keys; items of lists without keys have no old counterpart."""
     if not keys or not isinstance(old, list) or not isinstance(item, dict):
         return None
     return next((o for o in old if all(o.get(k) == item.get(k) for k in keys)), None)

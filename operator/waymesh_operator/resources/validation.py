@@ -1,4 +1,4 @@
-"""Documents to resources: each against its CRD, then all of them against each other. Everything wrong is collected."""
+"""Validates documents against their CRDs and against each other, and returns resources. Collects all errors."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class Checked:
 
 
 def check(documents: Iterable[Document], crds: Mapping[str, Crd], before: Checked | None = None) -> Checked:
-    """Resources of the documents; raises ManifestError with all that is wrong.
+    """Resources of the documents; raises ManifestError with all errors.
 
-    `before` is what was there until now, for rules about changes.
+    `before`: the manifests that are replaced, for rules about changes.
     """
     checker = _Checker(crds, before or Checked())
     for document in documents:
@@ -81,7 +81,7 @@ def check(documents: Iterable[Document], crds: Mapping[str, Crd], before: Checke
 def check_alone(documents: Iterable[Document], crds: Mapping[str, Crd], namespace: str) -> list[Mapping[str, Any]]:
     """The manifests of documents of our API group, defaults applied, each checked by itself and not against others.
 
-    What belongs to other API groups is left out. `namespace` is that of documents that name none. Raises ManifestError.
+    Documents of other API groups are ignored. `namespace` applies to documents without one. Raises ManifestError.
     """
     checker = _Checker(crds, Checked())
     for document in documents:
@@ -113,7 +113,7 @@ class _Checker:
         self._problems: list[Problem] = []
 
     def add(self, document: Document) -> None:
-        """One document: its kind, its name, its fields, its rules."""
+        """Validate one document: kind, name, fields and rules."""
         crd = self._crd(document)
         if crd is None:
             return
@@ -132,7 +132,7 @@ class _Checker:
         self._report(document, subject, wrong)
 
     def finish(self) -> Checked:
-        """What follows from all documents together, then the result or the error."""
+        """Check the documents against each other and return the result. Raises ManifestError."""
         routers = self._parsed("Router", parse_router)
         addresses = self._parsed("Address", parse_address)
         brokers = self._parsed("Broker", parse_broker)
@@ -195,7 +195,7 @@ class _Checker:
         return None
 
     def _claim(self, document: Document, crd: Crd, value: Mapping[str, Any]) -> list[tuple[Path_, str]]:
-        """Take kind and name; a second document with the same is refused."""
+        """Reserve kind and name; a second document with the same kind and name is an error."""
         path: Path_ = ("metadata", "name")
         identity = (crd.kind, ref_of(value))
         here = (document.file, document.line(path))

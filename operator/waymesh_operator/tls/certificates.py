@@ -19,14 +19,14 @@ _BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A certificate and its private key, both PEM. An authority whose key is lost has an empty key."""
+    """A certificate and its private key, both PEM. The key is empty if the key of an authority was lost."""
 
     certificate: bytes
     key: bytes
 
     @property
     def whole(self) -> bool:
-        """Whether both can be read and belong together."""
+        """Whether certificate and key can be parsed and belong together."""
         try:
             certificate = x509.load_pem_x509_certificate(self.certificate)
             key = serialization.load_pem_private_key(self.key, None)
@@ -36,7 +36,7 @@ class Credential:
 
 
 def new_ca(name: str, now: datetime) -> Credential:
-    """A new authority. Its subject has a number of its own, so that two of the same name are told apart."""
+    """A new authority. Its subject contains a unique number, so that two authorities with the same name differ."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     subject = _name(f"{name[:40]} authority {serial % 2**32:08x}")
@@ -67,14 +67,14 @@ def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime)
 
 
 def renewal_due(certificate: bytes, now: datetime) -> bool:
-    """Whether two thirds of the certificate's time are over. Raises ValueError when it is no certificate."""
+    """Whether two thirds of the certificate's validity have passed. Raises ValueError if it is not a certificate."""
     loaded = x509.load_pem_x509_certificate(certificate)
     begin, end = loaded.not_valid_before_utc, loaded.not_valid_after_utc
     return now >= begin + (end - begin) * 2 / 3
 
 
 def expires(certificate: bytes) -> datetime:
-    """When the (first) certificate ends. Raises ValueError when it is no certificate."""
+    """When the (first) certificate expires. Raises ValueError if it is not a certificate."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
@@ -84,7 +84,7 @@ def fingerprint(certificate: bytes) -> str:
 
 
 def split_pem(bundle: bytes) -> tuple[bytes, ...]:
-    """The certificates of a PEM bundle one by one, in order, without what stands between them."""
+    """The certificates of a PEM bundle in order, without any text between them."""
     found = []
     for part in bundle.split(_BEGIN)[1:]:
         body, end, _ = part.partition(_END)
@@ -94,7 +94,7 @@ def split_pem(bundle: bytes) -> tuple[bytes, ...]:
 
 
 def readable(certificate: bytes) -> bool:
-    """Whether this is a certificate at all."""
+    """Whether the text is a PEM certificate."""
     try:
         x509.load_pem_x509_certificate(certificate)
     except ValueError:
@@ -114,7 +114,7 @@ def issued_by(certificate: bytes, authority: bytes) -> bool:
 
 
 def dns_names(certificate: bytes) -> frozenset[str]:
-    """The DNS names of a certificate; none when it cannot be read."""
+    """The DNS names of a certificate; none if it cannot be parsed."""
     try:
         extensions = x509.load_pem_x509_certificate(certificate).extensions
         alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName)

@@ -64,7 +64,7 @@ class TlsRequest:
 class TlsView:
     """What a handshake with a router shows.
 
-    `presented` is the SHA-256 fingerprint (hex) of its certificate, `trusts_next` whether it took `MeshTls.probe`,
+    `presented` is the SHA-256 fingerprint (hex) of its certificate, `trusts_next` whether it accepted `MeshTls.probe`,
     which the next authority has signed.
     """
 
@@ -77,7 +77,7 @@ class TlsView:
 class MeshTls:
     """The certificates as they should be now.
 
-    `previous` is a PEM bundle of authorities that are on their way out; `message` says in words what is waited for.
+    `previous` is a PEM bundle of the authorities that are being replaced; `message` says what the rollover waits for.
     """
 
     phase: Phase
@@ -128,7 +128,7 @@ def next_tls(
 ) -> MeshTls:
     """The desired certificates, at most one step further than `seen`.
 
-    `seen` holds the Secrets `<router>-ca`, `-tls`, `-operator-tls` (None: not there). They must be read freshly and not
+    `seen` holds the Secrets `<router>-ca`, `-tls`, `-operator-tls` (None: not there). They must be read afresh and not
     come from a cache: where nothing is seen, keys are made. `routers` has an entry for every router that exists, an
     empty one for those that did not answer. The result equals what was seen when nothing is to do.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,33 +22,66 @@ _VIEWS: dict[str, views.View] = {
     "autolinks": views.AUTOLINKS,
     "linkroutes": views.LINK_ROUTES,
     "vhosts": views.VHOSTS,
+    "vhostgroups": views.VHOST_GROUPS,
+    "vhoststats": views.VHOST_STATS,
 }
+FORMATS = ("table", "csv", "json", "yaml")
+_CLEAR = "\x1b[H\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
 class StatRequest:
-    """What to show and how: `view` is the name of a table, "general" or "log"; `limit` is a number of rows."""
+    """What to show and how: `view` is the name of a table or sheet, or "log"; `limit` is a number of rows.
+
+    `format` is one of FORMATS, `wide` a table with all columns. `where` and `order_by` are a condition and an order of
+    the rows (docs/management.md).
+    """
 
     view: str = "general"
     all_routers: bool = False
-    verbose: bool = False
+    wide: bool = False
     limit: int | None = None
-    csv: bool = False
-    json: bool = False
+    format: str = "table"
+    where: str | None = None
+    order_by: str | None = None
+
+
+def is_table(view: str) -> bool:
+    """Whether the view has rows that can be filtered and sorted."""
+    return view in _VIEWS
+
+
+def watch(client: ManagementClient, request: StatRequest, seconds: float) -> None:
+    """Show it again and again, until Ctrl-C. Raises ClientError."""
+    try:
+        while True:
+            text = _shown(client, request)
+            print(f"{_CLEAR if sys.stdout.isatty() else ''}{text}", flush=True)
+            time.sleep(seconds)
+    except KeyboardInterrupt:
+        return
 
 
 def show(client: ManagementClient, request: StatRequest) -> None:
     """Print what was asked for. Raises ClientError."""
+    print(_shown(client, request))
+
+
+def _shown(client: ManagementClient, request: StatRequest) -> str:
     routers = _router_ids(client) if request.all_routers else []
-    if request.json:
-        data: Any = {router: _data(client.at(router), request) for router in routers} or _data(client, request)
-        print(json.dumps(data, indent=2))
-        return
-    for router in routers:
-        print(f"Router {router}\n")
-        print(_text(client.at(router), request) + "\n")
+    if request.format in ("json", "yaml"):
+        return _encoded({r: _data(client.at(r), request) for r in routers} or _data(client, request), request.format)
     if not routers:
-        print(_text(client, request))
+        return _text(client, request)
+    return "\n".join(f"Router {router}\n\n{_text(client.at(router), request)}\n" for router in routers)
+
+
+def _encoded(data: Any, encoding: str) -> str:
+    if encoding == "json":
+        return json.dumps(data, indent=2)
+    import yaml
+
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True)).rstrip("\n")
 
 
 def _router_ids(client: ManagementClient) -> list[str]:
@@ -56,33 +90,37 @@ def _router_ids(client: ManagementClient) -> list[str]:
 
 
 def _data(client: ManagementClient, request: StatRequest) -> Any:
-    """Unformatted entities or log lines, for JSON."""
+    """Unformatted entities or log lines."""
     if request.view == "log":
         return _log(client, request.limit)
-    if request.view == "general":
-        return _router(client)
-    view = _VIEWS[request.view]
-    return client.query(view.entity_type, limit=request.limit)
+    if request.view in views.SHEETS:
+        return _entity(client, views.SHEETS[request.view])
+    return _rows(client, request, ())
 
 
 def _text(client: ManagementClient, request: StatRequest) -> str:
     if request.view == "log":
         return "\n".join(_log_line(line) for line in _log(client, request.limit))
-    if request.view == "general":
-        table = views.general_table(_router(client))
+    if request.view in views.SHEETS:
+        sheet = views.SHEETS[request.view]
+        table = sheet.table(_entity(client, sheet))
     else:
         view = _VIEWS[request.view]
-        verbose = request.verbose
-        rows = client.query(view.entity_type, view.attributes(verbose), limit=request.limit)
+        rows = _rows(client, request, view.attributes(request.wide))
         if not rows and view.empty is not None:
             return view.empty
-        table = view.table(rows, verbose)
-    return format_csv(*table) if request.csv else format_table(*table)
+        table = view.table(rows, request.wide, in_order=bool(request.order_by))
+    return format_csv(*table) if request.format == "csv" else format_table(*table)
 
 
-def _router(client: ManagementClient) -> dict[str, Any]:
-    routers = client.query("router")
-    return routers[0] if routers else {}
+def _rows(client: ManagementClient, request: StatRequest, attributes: Sequence[str]) -> list[dict[str, Any]]:
+    kind = _VIEWS[request.view].entity_type
+    return client.query(kind, attributes, limit=request.limit, where=request.where, order_by=request.order_by)
+
+
+def _entity(client: ManagementClient, sheet: views.Sheet) -> dict[str, Any]:
+    found = client.query(sheet.entity_type)
+    return found[0] if found else {}
 
 
 def _log(client: ManagementClient, limit: int | None) -> list[Any]:

@@ -54,12 +54,14 @@ class View:
         """The attributes to ask for, each once."""
         return list(dict.fromkeys(name for column in self.shown(verbose) for name in column.needs))
 
-    def table(self, rows: Sequence[Row], verbose: bool) -> tuple[str, list[str], list[list[str]]]:
-        """Title, headings and cells of the table."""
+    def table(
+        self, rows: Sequence[Row], verbose: bool, in_order: bool = False
+    ) -> tuple[str, list[str], list[list[str]]]:
+        """Title, headings and cells of the table. `in_order`: the rows are in the order in which they are wanted."""
         columns = self.shown(verbose)
         headings = [column.heading for column in columns]
         cells = [[column.text(row) for column in columns] for row in rows]
-        if self.sort is not None:
+        if self.sort is not None and not in_order:
             place = headings.index(self.sort)
             cells.sort(key=lambda line: line[place])
         title = self.title + (self.headline(rows) if self.headline is not None else "")
@@ -234,6 +236,32 @@ VHOSTS = View(
     empty="Vhosts\nNo Vhosts found",
 )
 
+def _named(title: str, entity_type: str, names: Sequence[str]) -> View:
+    """A table with the attributes under their own names."""
+    columns = tuple(_value(name, name) for name in names)
+    return View(title, entity_type, columns, sort=names[0], empty=f"{title}\nNo {title} found")
+
+
+VHOST_GROUPS = _named(
+    "Vhost Groups",
+    "vhostUserGroupSettings",
+    ("name", "users", "remoteHosts", "maxFrameSize", "maxSessions", "maxSenders", "maxReceivers", "sources", "targets"),
+)
+VHOST_STATS = _named(
+    "Vhost Stats",
+    "vhostStats",
+    (
+        "hostname",
+        "connectionsApproved",
+        "connectionsDenied",
+        "connectionsCurrent",
+        "sessionDenied",
+        "senderDenied",
+        "receiverDenied",
+        "maxMessageSizeDenied",
+    ),
+)
+
 MEMORY = View("Memory", "router", (_value("VmSize", "memoryUsage", size),))
 
 GENERAL: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
@@ -269,10 +297,37 @@ GENERAL: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 """Rows of the general view: label, attribute of the router entity, format."""
 
-GENERAL_TITLE = "Router Statistics"
+POLICY: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("Maximum Connections", "maxConnections", plain),
+    ("Maximum Message Size", "maxMessageSize", plain),
+    ("Enable Vhost Policy", "enableVhostPolicy", plain),
+    ("Enable Vhost Name Patterns", "enableVhostNamePatterns", plain),
+    ("Policy Directory", "policyDir", plain),
+    ("Default Vhost", "defaultVhost", plain),
+    ("Current Connections", "connectionsCurrent", plain),
+    ("Denied Connections", "connectionsDenied", plain),
+    ("Links Denied", "linksDenied", plain),
+    ("Total Denials", "totalDenials", plain),
+)
+"""Rows of the policy view."""
 
 
-def general_table(router: Row) -> tuple[str, list[str], list[list[str]]]:
-    """Title, headings and cells of the general view; attributes a router does not have are left out."""
-    rows = [[label, text(router[name])] for label, name, text in GENERAL if router.get(name) is not None]
-    return GENERAL_TITLE, ["attr", "value"], rows
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The attributes of the one entity of a type, one a row: label, attribute, format."""
+
+    title: str
+    entity_type: str
+    lines: tuple[tuple[str, str, Callable[[Any], str]], ...]
+
+    def table(self, entity: Row) -> tuple[str, list[str], list[list[str]]]:
+        """Title, headings and cells; attributes that the entity does not have are left out."""
+        rows = [[label, text(entity[name])] for label, name, text in self.lines if entity.get(name) is not None]
+        return self.title, ["attr", "value"], rows
+
+
+SHEETS = {
+    "general": Sheet("Router Statistics", "router", GENERAL),
+    "policy": Sheet("Policy Statistics", "policy", POLICY),
+}
+"""The views of a single entity, by the name of their option."""

@@ -1,11 +1,11 @@
-"""What opens and attaches say: the mesh's own links, the termini of clients, and why a link is refused."""
+"""Checks of opens and attaches: links between routers, termini of clients, and the reasons to refuse a link."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from waymesh_amqp.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, UNAUTHORIZED_ACCESS, AmqpError
+from waymesh_amqp.errors import NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED, UNAUTHORIZED_ACCESS, AmqpError
 from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.types import Symbol, encode
@@ -16,34 +16,38 @@ ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
 COST_PROPERTY = "qd.inter-router-cost"
 NO_MANAGEMENT = "management is not allowed on this connection"
+UNAVAILABLE_REJECTED: bytes = encode(
+    rejected(ErrorInfo(NOT_FOUND, "Deliveries cannot be sent to an unavailable address"))
+)
+"""Outcome of a message to an address with distribution `unavailable`."""
 MANAGEMENT_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)))
-"""The outcome of a message to the management of a router."""
+"""Outcome of a message to a management agent, from a connection that may not send any."""
 DRAINING = "router is draining"
-"""What clients are told that are to go elsewhere."""
+"""Error description for clients that should connect to another router."""
 _MAX_COST = 0x7FFFFFFF
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15
 
 
 class Refusal(AmqpError):
-    """A link that the peer may not attach, and why."""
+    """An attach that is refused; has the reason."""
 
 
 class Rng(Protocol):
-    """What is needed of a random.Random."""
+    """The methods of random.Random that are used here."""
 
     def choice(self, seq: str) -> str:
-        """One character of the text."""
+        """One random character of the text."""
 
     def random(self) -> float:
-        """In [0, 1)."""
+        """A random number in [0, 1)."""
 
     def getrandbits(self, bits: int, /) -> int:
-        """So many random bits."""
+        """An integer of `bits` random bits."""
 
 
 def agreed_cost(ours: int, opened: Open) -> int:
-    """The higher of the costs that the two ends of an inter-router connection ask for. Source: inter-router.md."""
+    """The higher of the costs configured at both ends of an inter-router connection. Source: inter-router.md."""
     properties = opened.properties
     cost = properties.get(COST_PROPERTY) if isinstance(properties, dict) else None
     return int(cost) if isinstance(cost, int) and ours < cost <= _MAX_COST else ours
@@ -61,7 +65,7 @@ def phase_of(config: Mapping[str, Any], attribute: str) -> str:
 
 
 def link_kind(attach: Attach) -> int:
-    """CONTROL, DATA or ENDPOINT, as the capabilities of the termini say. Source: inter-router.md."""
+    """CONTROL, DATA or ENDPOINT, by the capabilities of the termini. Source: inter-router.md."""
     capabilities = {str(c) for t in (attach.source, attach.target) if t is not None for c in t.capabilities or ()}
     if ROUTER_CAPABILITY in capabilities:
         return CONTROL
@@ -69,7 +73,7 @@ def link_kind(attach: Attach) -> int:
 
 
 def for_management(attach: Attach) -> bool:
-    """Whether a client's link is for management: to a router itself, or from an address of its own for replies."""
+    """Whether a client uses the link for management: requests to a router, or replies from a dynamic address."""
     if attach.role:
         return attach.source is not None and bool(attach.source.dynamic)
     address = attach.target.address if attach.target is not None else None
@@ -77,7 +81,7 @@ def for_management(attach: Attach) -> bool:
 
 
 def check_management(attach: Attach) -> None:
-    """For a peer that may not manage routers: refuse a link to or from the management. Raises Refusal."""
+    """Refuse links to or from management agents, for peers without management access. Raises Refusal."""
     terminus = attach.source if attach.role else attach.target
     address = terminus.address if terminus is not None else None
     if isinstance(address, str) and names_management(address):
@@ -85,7 +89,7 @@ def check_management(attach: Attach) -> None:
 
 
 def mesh_attach(name: str, kind: int, incoming: bool) -> Attach:
-    """Our attach of a control or data link."""
+    """The attach that this router sends for a control or data link."""
     capability: list[str] = [Symbol(ROUTER_CAPABILITY if kind == CONTROL else DATA_CAPABILITY)]
     return Attach(
         name=name,
@@ -99,27 +103,41 @@ def mesh_attach(name: str, kind: int, incoming: bool) -> Attach:
 
 
 def checked_source(source: Terminus | None) -> Terminus:
-    """The source that a receiver wants: dynamic, or with an address. Raises Refusal."""
+    """The source that a receiver requests: dynamic, or with an address. Raises Refusal."""
     if source is None:
         raise Refusal(PRECONDITION_FAILED, "a receiver needs a source")
     if source.kind == "other":
-        raise Refusal(NOT_IMPLEMENTED, "a source of a type that is not known here")
-    if not source.dynamic and not (type(source.address) is str and bare_address(source.address)):  # a symbol is none
+        raise Refusal(NOT_IMPLEMENTED, "unsupported source type")
+    if not source.dynamic and not (type(source.address) is str and bare_address(source.address)):  # no symbol
         raise Refusal(PRECONDITION_FAILED, "a receiver needs a source address, or a dynamic source")
     return source
 
 
 def checked_target(target: Terminus | None) -> Terminus:
-    """The target that a sender wants: an address, or none (null or empty) for an anonymous sender. Raises Refusal."""
+    """The target that a sender requests: dynamic, an address, or none (null or empty) for an anonymous sender.
+
+    Raises Refusal.
+    """
     if target is None:
         raise Refusal(PRECONDITION_FAILED, "a sender needs a target")
-    if target.kind in ("coordinator", "other") or target.dynamic:
-        raise Refusal(NOT_IMPLEMENTED, "a router has no transactions and no nodes to create")
-    if target.address is not None and type(target.address) is not str:  # a symbol is none, too
-        raise Refusal(PRECONDITION_FAILED, "an address is a string")
+    if target.kind == "coordinator":
+        raise Refusal(PRECONDITION_FAILED, "transactions are only supported with a link route for $coordinator")
+    if target.kind == "other":
+        raise Refusal(NOT_IMPLEMENTED, "unsupported target type")
+    if target.address is not None and not target.dynamic and type(target.address) is not str:  # nor is a symbol
+        raise Refusal(PRECONDITION_FAILED, "the address must be a string")
     return target
 
 
 def temporary_address(router_id: str, rng: Rng) -> str:
-    """An address text for a dynamic source; nobody can guess it. Dispatch book "Dynamic Reply-To"."""
-    return f"_topo/0/{router_id}/temp.{''.join(rng.choice(_TEMPORARY) for _ in range(_TEMPORARY_LENGTH))}"
+    """An unguessable address text for a dynamic source. Dispatch book "Dynamic Reply-To"."""
+    return f"_topo/0/{router_id}/temp.{_random_text(rng)}"
+
+
+def created_address(rng: Rng) -> str:
+    """An address text for a dynamic target: a mobile address, so that consumers of any router can attach to it."""
+    return f"_temp.{_random_text(rng)}"
+
+
+def _random_text(rng: Rng) -> str:
+    return "".join(rng.choice(_TEMPORARY) for _ in range(_TEMPORARY_LENGTH))

@@ -1,4 +1,4 @@
-"""What all parts of the core share: who this router is, the time, and who is told of events."""
+"""State that all parts of the core share: the router's identity, the time, and the listeners for events."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from waymesh_router.core.telemetry_hooks import TelemetryHooks
 
 
 class Context:
-    """Facts and listeners, no logic."""
+    """Shared values and listeners, no logic."""
 
     def __init__(self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None]) -> None:
         self.router_id = router_id
-        self.now = now  # seconds; the owner of the core sets it each turn
+        self.now = now  # seconds; set by the owner of the core before each turn
         self.started_at = now
         self.rng = rng
         self.log = log  # log(module, level, text) writes a line
         self.control_plane = ControlPlaneHooks()
         self.telemetry = TelemetryHooks()
-        self.drain_from = 0  # while the router drains: the id of the first connection that came since; else 0
+        self.drain_from = 0  # id of the first connection since the router began to drain; 0: not draining

@@ -1,4 +1,4 @@
-"""What the core tells the control plane."""
+"""Calls from the core to the control plane."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class ControlPlaneHooks:
-    """Hears of changes that matter to the mesh; this one ignores them (a standalone router)."""
+    """Receives changes that matter to the mesh. This base ignores them (standalone router)."""
 
     def local_added(self, key: str, treatment: int) -> None:
-        """A mobile address got its first local consumer, or another treatment."""
+        """A mobile address got its first local consumer, or its treatment changed."""
 
     def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
-        """What the containers behind a link route's address offer; told with it."""
+        """Capabilities of the containers behind a link route's address; announced together with it."""
 
     def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
-        """What another router told of that."""
+        """The capabilities that another router announced for the address."""
         return None
 
     def local_removed(self, key: str) -> None:
@@ -32,4 +32,4 @@ class ControlPlaneHooks:
         """An inter-router connection is gone."""
 
     def control_message(self, connection: RouterConnection, message: bytes) -> None:
-        """A message came on a control link."""
+        """A message arrived on a control link."""

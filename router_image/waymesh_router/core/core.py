@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED
 from waymesh_amqp.handler import Handler
+from waymesh_amqp.states import ATTACHED
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.remote_routers import RemoteRouters
 from waymesh_router.core.addresses.table import AddressTable
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class Core(Handler):
-    """The parts of one router's core. Each is built of those that stand above it, and knows no others."""
+    """The parts of one router's core. Each part is built from the parts above it and knows no others."""
 
     def __init__(self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None]) -> None:
         Handler.__init__(self)
@@ -113,7 +114,7 @@ class Core(Handler):
 
     @property
     def now(self) -> float:
-        """The time of this turn, in seconds."""
+        """The time of this turn in seconds."""
         return self.context.now
 
     @now.setter
@@ -139,7 +140,7 @@ class Core(Handler):
     def on_attach(self, link: Link, performative: Attach) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
-        if lk.state == "ATTACHED":
+        if lk.state == ATTACHED:
             self.attach_answered(conn, lk, performative)
         else:
             try:
@@ -153,7 +154,7 @@ class Core(Handler):
                 self.context.telemetry.link_attached(one)
 
     def attach_answered(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
-        """The peer answered an attach of ours."""
+        """The peer answered an attach of this router."""
         if lk.kind == ENDPOINT:
             self.autolinks.attached(lk, attach)
             self.relays.attached(lk, attach)
@@ -163,7 +164,7 @@ class Core(Handler):
             self.mesh_links.attached(conn, lk)
 
     def answer_attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
-        """Accept a link that the peer attaches. Raises Refusal."""
+        """Answer an attach of the peer. Raises Refusal."""
         kind = attaching.link_kind(attach)
         between_routers = conn.role == INTER_ROUTER
         if not conn.management and not between_routers:

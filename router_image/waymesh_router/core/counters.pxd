@@ -1,5 +1,5 @@
 cimport cython
-from waymesh_router.core.model cimport Address, RouterLink
+from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 
 @cython.final
 cdef class Counters:
@@ -17,5 +17,8 @@ cdef class Counters:
     cdef public long long redirected
     cdef count_in(self, RouterLink lk, Address address)
     cdef count_out(self, RouterLink lk, Address address, RouterLink out)
+    cdef count_routed_in(self, RouterLink lk)
+    cdef count_routed_out(self, RouterLink lk, RouterLink out)
+    cdef count_taken(self, RouterLink out, bytes state)
     cdef count_presettled(self, RouterLink lk)
     cdef count_outcome(self, RouterLink lk, bytes state)

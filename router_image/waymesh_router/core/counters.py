@@ -1,4 +1,4 @@
-"""Deliveries that this router has counted since it started, as the router entity reports them."""
+"""Delivery counters of the router entity, since the router started."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import cython
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT
+    from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
+    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
     from cython.cimports.waymesh_router.core.settlement.outcomes import outcome_code
 else:
-    from waymesh_router.core.kinds import DATA, ENDPOINT
+    from waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
+    from waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
     from waymesh_router.core.settlement.outcomes import outcome_code
 
 if TYPE_CHECKING:
-    from waymesh_router.core.model import Address, RouterLink
+    from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 
 class Counters:
@@ -35,7 +37,7 @@ class Counters:
         self.redirected = 0  # to a fallback destination
 
     def count_in(self, lk: RouterLink, address: Address) -> None:
-        """Count a delivery of a client or container."""
+        """Count a delivery from a client or container."""
         address.ingress += 1
         self.ingress += 1
         if lk.container:
@@ -43,7 +45,7 @@ class Counters:
             self.from_containers += 1
 
     def count_out(self, lk: RouterLink | None, address: Address, out: RouterLink) -> None:
-        """Count a delivery that goes out; `lk`: the link it came in on, None for a message of the router itself."""
+        """Count an outgoing delivery; `lk`: the link on which it arrived, None for a message of the router itself."""
         if out.kind == ENDPOINT:
             address.egress += 1
             self.egress += 1
@@ -54,23 +56,54 @@ class Counters:
             address.transit += 1
             self.transit += 1
 
+    def count_routed_in(self, lk: RouterLink) -> None:
+        """Count a delivery that arrived on a link route."""
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        self.from_containers += lk.container
+        if conn.control_in is None:
+            self.ingress += 1
+
+    def count_routed_out(self, lk: RouterLink, out: RouterLink) -> None:
+        """Count an outgoing delivery on a link route."""
+        conn: RouterConnection = out.connection  # type: ignore[assignment]
+        self.to_containers += out.container
+        if conn.control_in is None:
+            self.egress += 1
+            return
+        conn = lk.connection  # type: ignore[assignment]
+        if conn.control_in is not None:
+            self.transit += 1
+
     def count_presettled(self, lk: RouterLink) -> None:
-        """Count a delivery that its sender had settled and that was passed on."""
+        """Count a forwarded pre-settled delivery on the link on which it arrived."""
         lk.presettled += 1
-        self.presettled += 1
+        if lk.kind == ENDPOINT or lk.kind == ROUTED:
+            self.presettled += 1
+
+    def count_taken(self, out: RouterLink, state: bytes) -> None:
+        """Count an outcome other than accepted on the outgoing link of the delivery."""
+        code: cython.int = outcome_code(state)
+        if code == 0x25:
+            out.rejected += 1
+        elif code == 0x26:
+            out.released += 1
+        elif code == 0x27:
+            out.modified += 1
+        elif code == 0x24:
+            out.accepted += 1
 
     def count_outcome(self, lk: RouterLink, state: bytes) -> None:
         """Count the outcome of a delivery of this incoming link."""
         code: cython.int = outcome_code(state)
-        if code == 0x24:
+        if code == ACCEPTED_CODE:
             lk.accepted += 1
             self.accepted += 1
-        elif code == 0x25:
+        elif code == REJECTED_CODE:
             lk.rejected += 1
             self.rejected += 1
-        elif code == 0x26:
+        elif code == RELEASED_CODE:
             lk.released += 1
             self.released += 1
-        elif code == 0x27:
+        elif code == MODIFIED_CODE:
             lk.modified += 1
             self.modified += 1

@@ -1,6 +1,6 @@
-"""Deliveries that telemetry records one by one: which ones are chosen, and how they end.
+"""Samples of single deliveries for telemetry: their selection and their outcomes.
 
-A delivery is chosen where it enters the mesh (head-based sampling). The number of the sample travels in an annotation,
+A delivery is selected where it enters the mesh (head-based sampling). The id of the sample travels in an annotation,
 so that every router records the same deliveries. Link-routed deliveries are not sampled: they pass unchanged.
 """
 
@@ -14,28 +14,29 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.delivery import Delivery
+from waymesh_amqp.outcomes import ACCEPTED_CODE
 from waymesh_router.core.context import Context
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.annotations import Annotations, sampled
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, RouterLink
-from waymesh_router.core.settlement.outcomes import ACCEPTED_CODE, OUTCOME_NAMES
+from waymesh_router.core.settlement.outcomes import OUTCOME_NAMES
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
 
 NEVER = 1 << 62
-"""Deliveries until the next sample while nothing is sampled: more than a router ever sees."""
+"""Value of the countdown without sampling: more deliveries than a router ever forwards."""
 ADAPT_S = 1.0
 SID_BITS = 62
 PRESETTLED, DROPPED, LOST, SETTLED = "presettled", "dropped", "lost", "settled"
-"""How a delivery without an outcome ends: its sender had settled it; it was dropped pre-settled; its sender was lost
-first; its receiver settled it without a state."""
+"""Outcomes of deliveries without an AMQP outcome: sent settled; dropped although sent settled; sender lost before the
+outcome; settled by the receiver without a state."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplePace:
-    """One delivery of `one_in` on average; fewer where that would be more than `per_second`."""
+    """One delivery of `one_in` on average, but at most `per_second`."""
 
     one_in: int
     per_second: float
@@ -50,22 +51,22 @@ class Sample:
         self.annotations = annotations
         self.began_us = 0
         self.sent_us = 0
-        self.here = False  # whether it entered the mesh at this router
+        self.here = False  # it entered the mesh at this router
         self.presettled = bool(link.transfer_settled)
         self.priority = 0
         self.size = 0
         self.streaming = False
-        self.outs: list[RouterLink] = []  # links that it went out on
-        self.waits = False  # whether a `Queued` holds the sample
+        self.outs: list[RouterLink] = []  # its outgoing links
+        self.waits = False  # a `Queued` holds the sample
         self.outcome = ""
 
 
 class DeliverySampling:
-    """Chooses deliveries and reports how they end. The forwarder counts `until_next` down and asks when it is 0."""
+    """Selects deliveries and reports their outcomes. The forwarder counts `until_next` down and calls `take` at 0."""
 
     def __init__(self, context: Context, counters: Counters, sections: Sections) -> None:
-        self.until_next = NEVER  # deliveries of clients until the next one to sample
-        self.current: Sample | None = None  # of the frame that is being handled
+        self.until_next = NEVER  # deliveries from clients until the next sample
+        self.current: Sample | None = None  # sample of the current frame
         self._context = context
         self._counters = counters
         self._sections = sections
@@ -81,7 +82,7 @@ class DeliverySampling:
     def start(
         self, pace: SamplePace, clock: Callable[[], int], ended: Callable[[Sample, str, int], None]
     ) -> None:
-        """Sample from now on. `clock()`: nanoseconds.
+        """Start sampling. `clock()`: monotonic time in nanoseconds.
 
         `ended(sample, outcome, now_us)` is called once for each sample.
         """
@@ -96,23 +97,23 @@ class DeliverySampling:
         self._draw()
 
     def stop(self) -> None:
-        """Choose no more deliveries, and report nothing of those under way."""
+        """Sample no more deliveries, and report no outcomes of those in progress."""
         self.until_next = NEVER
         self._ended = None
 
     # ---- choosing
     def _draw(self) -> None:
-        """Draw how many deliveries it is to the next sample: 1 for the very next one."""
+        """Draw the number of deliveries until the next sample; 1: the very next delivery."""
         gap = 1
         if self._probability < 1.0:
             gap += int(math.log(1.0 - self._context.rng.random()) / math.log1p(-self._probability))
         self.until_next = gap
 
     def tick(self, now: float) -> None:
-        """Adapt the probability to the rate of deliveries, to keep to the pace.
+        """Adapt the probability to the rate of deliveries, to reach the requested pace.
 
-        Drawing the gap anew loses nothing: the distribution has no memory. A second without deliveries says nothing
-        about those that come next, so it changes nothing.
+        Drawing the gap again is correct: the distribution has no memory. A second without deliveries predicts nothing
+        about the next ones, so the probability stays.
         """
         if self._ended is None or now - self._seen_at < ADAPT_S:
             return
@@ -125,7 +126,7 @@ class DeliverySampling:
             self._draw()
 
     def _limit_burst(self) -> None:
-        """Halve the probability when a burst has used up the samples of a second."""
+        """Halve the probability after a burst has used up the samples of a second."""
         self._taken += 1
         if self._taken >= self._pace.per_second * ADAPT_S:
             self._taken = 0
@@ -134,7 +135,7 @@ class DeliverySampling:
     def take(
         self, link: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> Annotations:
-        """Sample the delivery that begins; returns its annotations, with the sample's number."""
+        """Sample the current delivery; returns its annotations with the id of the sample."""
         if address.subscriber is not None:
             self.until_next = 1  # management requests are not sampled
             return annotations
@@ -150,27 +151,27 @@ class DeliverySampling:
     def follow(
         self, link: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> None:
-        """Record the delivery that begins: it is sampled, here or by another router."""
+        """Record the current delivery, which is sampled here or by another router."""
         if self._ended is None:
             return
         sections: Sections = self._sections
         sample: Sample = Sample(link, address, annotations)
         sample.began_us = self._now_us()
         sample.streaming = bool(transfer.more)
-        # Without the annotations: routers add to them.
+        # without the annotations, because routers add to them
         sample.size = transfer.end - transfer.start - (sections.rest - sections.head)
         sample.priority = address.priority if address.priority >= 0 else sections.priority(transfer)
         self.current = sample
 
     # ---- how they end
     def went_out(self, sample: Sample, out: RouterLink) -> None:
-        """The delivery goes out on a link."""
+        """Record an outgoing link of the delivery."""
         sample.outs.append(out)
         if not sample.sent_us:
             sample.sent_us = self._now_us() if sample.waits else sample.began_us
 
     def frame_handled(self, link: RouterLink) -> None:
-        """The first frame of a sampled delivery was handled: end the sample, or wait for the delivery's outcome."""
+        """The first frame of a sampled delivery was handled: end the sample, or wait for the outcome."""
         sample: Sample = self.current  # type: ignore[assignment]
         self.current = None
         if sample.waits:
@@ -180,17 +181,17 @@ class DeliverySampling:
             self.end(sample, sample.outcome)
         elif delivery is not None:
             delivery.sample = sample
-        else:  # it left settled: the sender settled it, or the consumer asked for that
+        else:  # sent settled: by the sender, or because the consumer requested it
             self.end(sample, PRESETTLED if link.transfer_settled else OUTCOME_NAMES[ACCEPTED_CODE])
 
     def end_of(self, delivery: Delivery, outcome: str) -> None:
-        """A sampled delivery has its outcome."""
+        """Report the outcome of a sampled delivery."""
         sample: Sample = delivery.sample
         delivery.sample = None
         self.end(sample, outcome)
 
     def end(self, sample: Sample, outcome: str) -> None:
-        """A sample has its outcome."""
+        """Report the outcome of a sample."""
         if self._ended is not None:
             self._ended(sample, outcome, self._now_us())
 

@@ -1,4 +1,4 @@
-"""How the connections of clients end when this router goes: drained, or stopped."""
+"""Ends client connections when the router drains or stops."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def hang_up(conn: Connection, reason: str) -> None:
     """End a client's transport without a close frame, so that the client comes back at once.
 
-    All libraries reconnect then; python-qpid-proton does not after a close with amqp:connection:forced, nor do several
-    others after a close without an error. Source: docs/clients.md. `reason` goes to the log.
+    All client libraries reconnect then; python-qpid-proton does not after a close with amqp:connection:forced, nor do
+    several others after a close without an error. Source: docs/clients.md. `reason` is written to the log.
     """
-    conn.flush()  # outcomes that the client has not been told yet
+    conn.flush()  # outcomes that were not sent yet
     conn.eof(reason)

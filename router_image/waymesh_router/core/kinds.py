@@ -24,4 +24,4 @@ DEFAULT_PRIORITY = 4
 PRIORITIES = 10
 
 SETTLED_MODE = 1
-"""snd-settle-mode of a link whose deliveries are all settled by the sender. Spec: 2.8.2."""
+"""snd-settle-mode of a link whose sender settles all deliveries. Spec: 2.8.2."""

@@ -1,13 +1,13 @@
-"""What is found by looking now and then, so that the hot path need not note the time of each delivery.
+"""Delays of deliveries and links without credit, found by polling, so that the hot path records no times.
 
-Every second or so each connection is looked at: whether it carried deliveries, which links have no credit, which
-deliveries are still unsettled since the last look. Times are therefore right to about a second; where there is so much
-to see that a round takes longer, to the length of a round.
+About once a second, a round examines every connection: whether it carried deliveries, which links have no credit, and
+which deliveries are unsettled since the last round. So times are accurate to about a second, or to the duration of a
+round if that is longer.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,26 +20,27 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 BUDGET = 2000
-"""Links and deliveries looked at in one go: about a millisecond."""
+"""Links and deliveries per slice: about a millisecond of work."""
 DELAYED_S = 1.0
 STUCK_S = 10.0
+RATE_ROUNDS = 5
+"""Rounds, of about a second each, over which the rate of a link is computed."""
 BLOCKED_S = 10.0
 """A link without credit for longer than this counts as blocked."""
 
 
 class Delays:
-    """Deliveries of one link, or of all clients' incoming links: `one_s`, `ten_s`: settled after 1 to 10 seconds and
-    after more; `stuck`: unsettled now for more than 10."""
+    """Slow deliveries of one link, or of all incoming links of clients."""
 
     __slots__ = ("one_s", "stuck", "ten_s")
 
     def __init__(self) -> None:
-        self.one_s = 0
-        self.ten_s = 0
-        self.stuck = 0
+        self.one_s = 0  # settled after 1 to 10 seconds
+        self.ten_s = 0  # settled after more than 10 seconds
+        self.stuck = 0  # unsettled for more than 10 seconds
 
     def settled(self, age_s: float) -> None:
-        """A delivery was settled that was unsettled for at least so long."""
+        """Count a delivery that was settled after at least `age_s` seconds."""
         if age_s > STUCK_S:
             self.ten_s += 1
         elif age_s >= DELAYED_S:
@@ -47,7 +48,7 @@ class Delays:
 
 
 class Connections(Protocol):
-    """Where to look."""
+    """The connections to examine."""
 
     connections: dict[int, RouterConnection]
     addresses: dict[str, Address]
@@ -55,22 +56,20 @@ class Connections(Protocol):
 
 _NONE = Delays()
 _Ages = dict[int, tuple[float, RouterLink]]
-"""Delivery-id → when it was first seen unsettled, and its link."""
+"""Delivery-id → time when it was first seen unsettled, and its link."""
 
 
 class LinkHealth:
-    """Looks at the connections of a router in turn. `total`: delays of all deliveries that clients sent.
-
-    `clients`: deliveries of clients that wait for an outcome or a consumer, `blocked`: links without credit for longer
-    than BLOCKED_S, both as the last round found them: for routers where counting anew for each reader would take long.
-    """
+    """Examines the connections of a router in turn."""
 
     def __init__(self, core: Connections) -> None:
-        self.total = Delays()
-        self.clients = 0
-        self.blocked = 0
+        self.total = Delays()  # of all deliveries that clients sent
+        self.clients = 0  # deliveries of clients without an outcome or consumer, in the last round
+        self.blocked = 0  # links without credit for longer than BLOCKED_S, in the last round
         self._core = core
         self._due = 0.0
+        self._started = 0.0  # start of this round
+        self._before = 0.0  # start of the round before
         self._now = 0.0
         self._round: Iterator[int] | None = None
         self._links: dict[int, Delays] = {}
@@ -78,6 +77,9 @@ class LinkHealth:
         self._rings: dict[Any, tuple[float, _Ages]] = {}
         self._next_counts: dict[int, int] = {}
         self._next_rings: dict[Any, tuple[float, _Ages]] = {}
+        self._settled: dict[int, int] = {}  # settled deliveries by link that has unsettled ones
+        self._next_settled: dict[int, int] = {}
+        self._rates: dict[int, deque[tuple[float, int]]] = {}  # time and settled deliveries by link in use
         self._stuck = 0
         self._clients = 0
         self._blocked = 0
@@ -86,13 +88,22 @@ class LinkHealth:
         """The delays of a link's deliveries."""
         return self._links.get(link.id, _NONE)
 
+    def settle_rate(self, link: RouterLink) -> int:
+        """Settlements per second over the last RATE_ROUNDS rounds, or since the attach if that is later."""
+        samples = self._rates.get(link.id)
+        if samples is None:
+            return 0
+        (began, first), (ended, last) = samples[0], samples[-1]
+        return round((last - first) / (ended - began))
+
     def tick(self, now: float) -> None:
-        """Go on looking, if it is time; to be called several times a second."""
+        """Run the next slice if it is due; to be called several times a second."""
         self._now = now
         if self._round is None:
             if now < self._due:
                 return
             self._due = now + EVERY_S
+            self._before, self._started = self._started or now - EVERY_S, now
             self._round = self._look_at_all()
         left = BUDGET
         for work in self._round:
@@ -102,9 +113,9 @@ class LinkHealth:
         self._round = None
 
     def _look_at_all(self) -> Iterator[int]:
-        """One round over all there is, in slices: how much work each one was.
+        """One round over all connections, in slices; yields the amount of work of each slice.
 
-        Between slices connections, links and deliveries come and go: each slice has copies of what it goes through.
+        Connections, links and deliveries come and go between slices: each slice works on copies.
         """
         for connection in list(self._core.connections.values()):
             for session in list(connection.sessions.values()):
@@ -116,9 +127,12 @@ class LinkHealth:
         for address in list(self._core.addresses.values()):
             self._clients += presettled_at(address)
             yield 1
-        # All were seen: what was not is gone.
+        # The round is complete: entries that were not seen are gone.
         self._counts, self._next_counts = self._next_counts, {}
+        self._settled, self._next_settled = self._next_settled, {}
         self._rings, self._next_rings = self._next_rings, {}
+        for number in self._rates.keys() - self._counts.keys():
+            del self._rates[number]
         self._links = {number: delays for number, delays in self._links.items() if number in self._counts}
         self.total.stuck, self._stuck = self._stuck, 0
         self.clients, self._clients = self._clients, 0
@@ -131,7 +145,7 @@ class LinkHealth:
             yield 1
 
     def _look_at_link(self, link: RouterLink, now: float) -> bool:
-        """Whether deliveries have passed since the last look."""
+        """Whether the link carried deliveries since the last round."""
         if link.is_sender:
             if link.credit > 0:
                 link.zero_credit_since = 0.0
@@ -142,7 +156,23 @@ class LinkHealth:
             self._clients += presettled_on(link)
         count = deliveries_of(link)
         self._next_counts[link.id] = count
+        self._measure(link, count, now)
         return count > self._counts.get(link.id, 0) and link.kind != CONTROL
+
+    def _measure(self, link: RouterLink, count: int, now: float) -> None:
+        """Record the settled deliveries of a link, which has had `count` deliveries so far."""
+        settled = count - link.unsettled
+        if link.unsettled:
+            self._next_settled[link.id] = settled
+        samples = self._rates.get(link.id)
+        if samples is None:
+            before = self._settled.get(link.id, self._counts.get(link.id, 0))
+            if settled != before:
+                self._rates[link.id] = deque([(self._before, before), (now, settled)], RATE_ROUNDS + 1)
+            return
+        samples.append((now, settled))
+        if samples[0][1] == settled:
+            del self._rates[link.id]
 
     def _look_at_ring(self, ring: DeliveryRing, incoming: bool) -> Iterator[int]:
         now = self._now
@@ -169,7 +199,7 @@ class LinkHealth:
             yield 1
             since, link = before[number]
             if link.over or link.id not in self._links:
-                continue  # lost with its link
+                continue  # it ended with its link
             self._links[link.id].settled(seen - since)
             if incoming:
                 self.total.settled(seen - since)
@@ -177,15 +207,15 @@ class LinkHealth:
 
 
 def seconds_without_credit(link: RouterLink, now: float) -> float:
-    """How long an outgoing link has had no credit; 0 for one that has some, and for incoming links."""
+    """Seconds since an outgoing link ran out of credit; 0 if it has credit, and for incoming links."""
     if not link.is_sender or link.credit > 0 or link.zero_credit_since <= 0:
         return 0.0
     return max(0.0, now - link.zero_credit_since)
 
 
 def deliveries_of(link: RouterLink) -> int:
-    """Deliveries so far. An incoming link's AMQP delivery-count starts where the peer likes, so that its own counters
-    are summed up instead; an outgoing one starts at 0."""
+    """Deliveries so far. The AMQP delivery-count of an incoming link starts at any value, so its counters are added
+    instead; that of an outgoing link starts at 0."""
     if link.is_sender:
         return link.delivery_count
     ended = link.accepted + link.rejected + link.released + link.modified

@@ -5,6 +5,7 @@ cdef class Node
 cdef class Target
 cdef class Address
 cdef class Queued
+cdef class PendingQueue
 cdef class Group
 cdef class Branch
 from waymesh_amqp.connection cimport Connection
@@ -78,7 +79,7 @@ cdef class RouterLink(Link):
     cdef public long long released
     cdef public long long modified
     cdef public double zero_credit_since
-    cpdef Py_ssize_t undelivered(self)
+    cpdef Py_ssize_t undelivered(self) except -1
 
 @cython.final
 cdef class Node:
@@ -107,7 +108,7 @@ cdef class Address:
     cdef public list nearest
     cdef public object subscriber
     cdef public Py_ssize_t turn
-    cdef public object pending
+    cdef public PendingQueue pending
     cdef public str local_key
     cdef public Address fallback
     cdef public Address primary
@@ -117,9 +118,23 @@ cdef class Address:
     cdef public long long transit
     cdef public long long to_container
     cdef public long long from_container
-    cpdef bint reachable(self)
-    cpdef bint direct(self)
-    cpdef bint unused(self)
+    cdef public long long to_process
+    cdef public long long from_process
+    cdef public long long redirected
+    cpdef bint reachable(self) except -1
+    cpdef bint direct(self) except -1
+    cpdef bint unused(self) except -1
+
+@cython.final
+cdef class PendingQueue:
+    cdef list items
+    cdef Py_ssize_t at
+    cpdef append(self, Queued q)
+    cdef Queued first(self)
+    cdef Py_ssize_t drop_first(self) except -1
+    cdef remove(self, Queued q)
+
+cdef Queued make_queued(RouterLink link, object annotations)
 
 @cython.final
 cdef class Queued:
@@ -132,15 +147,21 @@ cdef class Queued:
     cdef public bint settled
     cdef public unsigned int format
     cdef public int priority
-    cdef public bytes head
+    cdef public bytes state
+    cdef public bint credited
+    cdef public Py_ssize_t head_size
+    cdef public bytes fields
     cdef public bytes tag
-    cdef public list chunks
+    cdef public bytes data
+    cdef public list later
     cdef public Py_ssize_t size
     cdef public long long kept
     cdef public bint complete
     cdef public list branches
     cdef public int unstarted
     cdef public object sample
+    cdef add(self, bytes piece)
+    cdef drop_data(self)
     cpdef bytes payload(self)
 
 @cython.final

@@ -1,4 +1,4 @@
-"""The records of the forwarding state: connections, links, addresses, remote routers, deliveries on their way."""
+"""Records of the forwarding state: connections, links, addresses, remote routers, deliveries in progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waymesh_amqp.link import Link
 from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.handler import Handler
@@ -21,22 +21,20 @@ if TYPE_CHECKING:
     from waymesh_amqp.settings import ConnectionSettings
     from waymesh_router.core.forwarding.annotations import Annotations
 
+MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
+"""A `PendingQueue` is compacted when more than this number, and more than half of its items, have left."""
+
 
 class RouterConnection(Connection):
-    """A connection with its role in the mesh. `origin`: name of the listener or connector it came from.
-
-    `route_address`: the address by which the attaches of a client are routed that name none; "" for none.
-    `management`: the peer may send management requests; `management_files`: these may name files of our machine.
-    `kept`: bytes of deliveries that came by it and wait; `full`: more of them than may, see budget.py.
-    """
+    """A connection with its role in the mesh."""
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
         self.id = 0
         self.role = "normal"
-        self.origin = ""
-        self.route_address = ""
-        self.management = False
-        self.management_files = False
+        self.origin = ""  # name of its listener or connector
+        self.route_address = ""  # routing address for a client's attaches without an address; "" for none
+        self.management = False  # the peer may send management requests
+        self.management_files = False  # and these may name files of the router's machine
         self.peer: Any = None
         self.cost = 1
         self.strip_in = True
@@ -50,69 +48,56 @@ class RouterConnection(Connection):
         self.waiting: dict[Address, None] = {}
         self.opened_at = now
         self.deliveries_in = 0
-        self.kept = 0
-        self.full = False
+        self.kept = 0  # bytes of waiting deliveries that arrived on it
+        self.full = False  # `kept` is over its limit, see budget.py
         self.last_delivery_at = 0.0
         self.no_local = False
         Connection.__init__(self, settings, handler, now)
 
     def data_link(self, priority: cython.int) -> RouterLink | None:
-        """The outgoing data link for a priority; a peer with fewer links gets everything on its last one."""
+        """The outgoing data link for a priority; if the peer has fewer links, the last one takes the rest."""
         n: cython.Py_ssize_t = len(self.data_out)
         if n == 0:
             return None
-        return self.data_out[priority if priority < n else n - 1]
+        link: RouterLink = self.data_out[priority if priority < n else n - 1]
+        return link
 
 
 class RouterLink(Link):
-    """A link with its place in the forwarding state.
-
-    `strip`: the router's annotations do not pass (in either direction this link has). Incoming: `address` (None for an
-    anonymous sender), `annotations` for messages without any of their own, and while a delivery of several frames
-    arrives, where it goes: `stream` (one link), `queued` (the slow way) or nowhere (`discard`). Outgoing: `address`,
-    `queue` of copies that wait for credit (multicast), `feeder`: the link whose delivery is under way.
-    Of a link route: `partner`: the link on the other side; `route`: what is known of the one that leads on to the
-    container; `held`: bytes of deliveries in `queue`, which wait for credit or for the session window.
-    `client`: container-id to look for where a client does not want what it sends itself, see link_routing/no_local.py.
-    `stored`: it brings back what went to a fallback destination. `retiring`: it is to take no further message.
-    `container`: on the other side is a route-container. `no_management`: an anonymous sender that may not send to the
-    management of routers.
-    Incoming: `kept`: bytes of its deliveries that wait; `full`: more than may; `braked`: its session is held because
-    too much waits here, see budget.py.
-    """
+    """A link with its place in the forwarding state."""
 
     def __init__(self, session: Session) -> None:
         Link.__init__(self, session)
         self.id = 0
         self.kind = ENDPOINT
         self.priority = DEFAULT_PRIORITY
-        self.address: Address | None = None
+        self.address: Address | None = None  # None for an anonymous sender
         self.anonymous = False
-        self.no_management = False
-        self.strip = True
-        self.annotations: Annotations | None = None
+        self.no_management = False  # anonymous sender that may not send to management agents
+        self.strip = True  # remove router annotations, in the direction of the link
+        self.annotations: Annotations | None = None  # incoming: for messages without annotations
         self.seen_section = b""
         self.seen_annotations: Annotations | None = None
         self.seen_to = b""
         self.seen_address: Address | None = None
-        self.head: Any = None  # bytearray or None; like `stream` and `queued` used where it is known to be there
+        self.head: Any = None  # bytearray or None; like `stream` and `queued`, callers know when it is set
         self.head_due = 0
-        self.stream: Any = None  # RouterLink or None
-        self.queued: Any = None  # Queued or None
+        self.stream: Any = None  # RouterLink or None: consumer of the delivery that arrives
+        self.queued: Any = None  # Queued or None: record of the delivery that arrives
         self.stream_delivery: Delivery | None = None
-        self.discard = False
-        self.feeder: RouterLink | None = None
-        self.queue: deque[Any] | None = None  # of Branch; of Queued on a link route
-        self.partner: Any = None  # RouterLink or None
-        self.route: Any = None
-        self.held = 0
-        self.kept = 0
-        self.full = False
-        self.braked = False
-        self.client: Any = None  # str or None
-        self.stored = False
-        self.retiring = False
-        self.container = False
+        self.discard = False  # ignore the remaining frames of the delivery that arrives
+        self.feeder: RouterLink | None = None  # outgoing: source of the delivery in progress
+        self.queue: deque[Any] | None = None  # waiting for credit: Branch; on a link route Queued
+        self.partner: Any = None  # RouterLink or None: the other side of a routed link
+        self.route: Any = None  # UpstreamLink of a routed link toward the container
+        self.held = 0  # on a link route: bytes of the deliveries in `queue`
+        self.kept = 0  # incoming: bytes of its deliveries that wait
+        self.full = False  # `kept` is over its limit, see budget.py
+        self.braked = False  # its session is held because of that
+        self.client: Any = None  # str or None: container-id for the no-local filter, see link_routing/no_local.py
+        self.stored = False  # brings back messages from a fallback destination
+        self.retiring = False  # takes no more messages
+        self.container = False  # the peer is a route-container
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -128,25 +113,25 @@ class RouterLink(Link):
 
 
 class Node:
-    """A remote router. `connection` is set for a neighbour; any other is reached through `next_hop`."""
+    """A remote router. `connection` is set for neighbours; others are reached through `next_hop`."""
 
     def __init__(self, router_id: str) -> None:
         self.id = router_id
         self.cost = 1
-        self.connection: Any = None  # RouterConnection or None; there where `neighbour` returns the node
+        self.connection: Any = None  # RouterConnection or None; set if `neighbour` returns the node
         self.next_hop: Node | None = None
         self.valid_origins: Container[str] = frozenset()
         self.address: Address | None = None
 
     def neighbour(self) -> Node | None:
-        """The neighbour that takes deliveries for this router: a way round that costs less than its own link wins."""
+        """The neighbour for deliveries to this router: a path over others that costs less than the direct link wins."""
         if self.next_hop is not None and self.next_hop.connection is not None:
             return self.next_hop
         return self if self.connection is not None else None
 
 
 class Target:
-    """A remote router on which an address has consumers, and the deliveries that are out to it for that address."""
+    """A remote router with consumers for an address, and the number of its outstanding deliveries."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -154,43 +139,39 @@ class Target:
 
 
 class Address:
-    """An address that this router knows, under its key.
-
-    `consumers`: local outgoing links; `producers`: local incoming ones; `targets`: remote routers with consumers by id;
-    `subscriber`: called with a whole message when the router itself consumes the address. `pending`: deliveries for
-    which no consumer was ready, None for none. `nearest`: the targets of least cost, None when it has to be worked out
-    again. `fallback`: the address for messages that no consumer of this one can be found for; `primary`: the other way
-    round. `from_container`, `to_container`: deliveries that came from or went to route-containers.
-    """
+    """An address that this router knows, under its key."""
 
     def __init__(self, key: str, treatment: cython.int) -> None:
         self.key = key
         self.treatment = treatment
         self.priority = -1
         self.config: Any = None
-        self.consumers: list[RouterLink] = []
-        self.producers: list[RouterLink] = []
-        self.targets: dict[str, Target] = {}
-        self.nearest: Any = None  # list[Target] or None
+        self.consumers: list[RouterLink] = []  # local outgoing links
+        self.producers: list[RouterLink] = []  # local incoming links
+        self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
+        self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
         self.subscriber: Callable[[bytes, RouterLink | None], None] | None = None
         self.turn = 0
-        self.pending: deque[Queued] | None = None
+        self.pending: PendingQueue | None = None
         self.local_key = ""
-        self.fallback: Any = None  # Address or None
-        self.primary: Any = None  # Address or None
+        self.fallback: Any = None  # Address or None: for messages without a reachable consumer
+        self.primary: Any = None  # Address or None: the address whose fallback this is
         self.dead = False
         self.ingress = 0
         self.egress = 0
         self.transit = 0
-        self.to_container = 0
+        self.to_container = 0  # deliveries to and from route-containers
         self.from_container = 0
+        self.to_process = 0  # deliveries to and from the router itself
+        self.from_process = 0
+        self.redirected = 0  # deliveries to the fallback destination
 
     def reachable(self) -> bool:
-        """Whether a message can get anywhere."""
+        """Whether a message to the address can be delivered."""
         return self.direct() or (self.fallback is not None and self.fallback.direct())
 
     def direct(self) -> bool:
-        """Whether it can get to a consumer of the address itself."""
+        """Whether it can be delivered to a consumer of the address itself, without the fallback."""
         if self.consumers or self.subscriber is not None:
             return True
         for target in self.targets.values():  # noqa: SIM110 (a generator costs more than this loop)
@@ -204,42 +185,111 @@ class Address:
         return not (kept or self.consumers or self.producers or self.targets or self.pending or self.subscriber)
 
 
-class Queued:
-    """A delivery on the slow way: it waits for a consumer, goes to several, or to the router itself.
-
-    `head`: header and delivery-annotations; `chunks`: what follows the message-annotations section, as far as it has
-    come and is still needed; `complete`: all has come. On a link route: `tag` is the delivery-tag, `head` the encoded
-    fields of the first transfer from rcv-settle-mode on. `branches`: where it goes; `unstarted`: how many of them wait
-    for credit. `kept`: its bytes that count as waiting. `sample`: what is recorded of it, if anything.
+class PendingQueue:
+    """Deliveries in order of arrival. `items[at]` is the first one: compiled code reads a list without a call, which it
+    cannot do with a deque.
     """
+
+    def __init__(self, deliveries: Iterable[Queued] = ()) -> None:
+        self.items: list[Any] = list(deliveries)  # None: has left
+        self.at = 0
+
+    def __len__(self) -> int:
+        return len(self.items) - self.at
+
+    def __iter__(self) -> Iterator[Queued]:
+        return iter(self.items[self.at :])
+
+    def append(self, q: Queued) -> None:
+        self.items.append(q)
+
+    def first(self) -> Queued:
+        """The oldest delivery; the queue must not be empty."""
+        q: Queued = self.items[self.at]
+        return q
+
+    def drop_first(self) -> cython.Py_ssize_t:
+        """Remove the first delivery; returns how many still wait."""
+        self.items[self.at] = None
+        self.at += 1
+        if self.at > MANY_LEFT and self.at * 2 > len(self.items):
+            del self.items[: self.at]
+            self.at = 0
+        return len(self.items) - self.at
+
+    def remove(self, q: Queued) -> None:
+        """Remove a delivery, if it is in the queue."""
+        for i in range(self.at, len(self.items)):
+            if self.items[i] is q:
+                del self.items[i]
+                return
+
+
+@cython.freelist(1024)  # has no effect in the .pxd
+@cython.cclass
+class Queued:
+    """The record of a delivery that waits for a consumer, has several consumers, or is for the router itself."""
 
     def __init__(self, link: RouterLink | None, annotations: Any) -> None:
         self.link = link
         self.annotations = annotations
-        self.address: Any = None  # Address, set by who makes the record
-        self.delivery: Any = None  # Delivery, None for a settled one
+        self.address: Any = None  # Address, set by the creator of the record
+        self.delivery: Any = None  # Delivery; None: settled
         self.group: Group | None = None
         self.did = 0
         self.settled = True
         self.format = 0
         self.priority = DEFAULT_PRIORITY
-        self.head = b""
-        self.tag = b""
-        self.chunks: list[bytes] = []
+        self.state = b""  # delivery state in the first transfer
+        self.credited = False  # the sender's credit was returned although it still waits
+        self.head_size = 0  # where the message-annotations section belongs in `data`
+        self.fields = b""  # link route: encoded fields of the first transfer from rcv-settle-mode on
+        self.tag = b""  # link route: delivery-tag
+        self.data = b""  # bytes that arrived and are still needed, without message-annotations
+        self.later: list[bytes] | None = None  # bytes of further frames
         self.size = 0
-        self.kept = 0
-        self.complete = True
-        self.branches: list[Branch] | None = None
-        self.unstarted = 0
-        self.sample: Any = None
+        self.kept = 0  # its bytes that count as waiting
+        self.complete = True  # all frames have arrived
+        self.branches: list[Branch] | None = None  # its consumers, if several
+        self.unstarted = 0  # consumers that wait for credit
+        self.sample: Any = None  # Sample or None
 
     def payload(self) -> bytes:
-        """All bytes behind the message-annotations that have arrived."""
-        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+        """All bytes that have arrived, without message-annotations."""
+        return self.data if self.later is None else self.data + b"".join(self.later)
+
+    def add(self, piece: bytes) -> None:
+        """Append the bytes of a further frame."""
+        if self.later is None:
+            self.later = [piece]
+        else:
+            self.later.append(piece)
+
+    def drop_data(self) -> None:
+        """The bytes that have arrived are no longer needed."""
+        self.data = b""
+        self.later = None
+
+
+def make_queued(link: RouterLink | None, annotations: Any) -> Queued:
+    """Like `Queued(link, annotations)`; compiled, it takes an object from a free list without a call of `__init__`."""
+    if cython.compiled:
+        q: Queued = Queued.__new__(Queued)
+        q.link = link
+        q.annotations = annotations
+        q.settled = True
+        q.priority = DEFAULT_PRIORITY
+        q.state = b""
+        q.fields = b""
+        q.tag = b""
+        q.data = b""
+        q.complete = True
+        return q
+    return Queued(link, annotations)
 
 
 class Branch:
-    """One way of a multicast delivery: its outgoing link, and its own delivery if it is unsettled."""
+    """One consumer of a multicast delivery: its outgoing link, and its own delivery if it is unsettled."""
 
     def __init__(self, queued: Queued, out: RouterLink) -> None:
         self.queued = queued
@@ -249,16 +299,13 @@ class Branch:
 
 
 class Group:
-    """Joins the outcomes of a multicast delivery's branches. Routing chapter "Message Settlement and Reliability".
-
-    `waiting`: branches without an outcome; `sealed`: no further branch will be added.
-    """
+    """Combines the outcomes of the branches of a multicast. Routing chapter "Message Settlement and Reliability"."""
 
     def __init__(self, link: RouterLink | None, did: cython.uint) -> None:
         self.link = link
         self.delivery: Delivery | None = None
         self.did = did
-        self.waiting = 0
+        self.waiting = 0  # branches without an outcome
         self.rank = 0
         self.state = b""
-        self.sealed = False
+        self.sealed = False  # no more branches will be added

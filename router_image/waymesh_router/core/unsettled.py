@@ -1,4 +1,4 @@
-"""What still passes through a router: counted when somebody asks, so that the hot path need not."""
+"""Deliveries in progress, counted on request, so that the hot path does not count them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """`clients`: deliveries of client and route-container links that wait for an outcome or for a consumer; `transit`:
-    deliveries between other routers that wait for an outcome.
-    """
+    """Numbers of deliveries in progress."""
 
-    clients: int
-    transit: int
+    clients: int  # of client and route-container links, without an outcome or a consumer
+    transit: int  # between other routers, without an outcome
 
     def __bool__(self) -> bool:
         return bool(self.clients or self.transit)
@@ -34,7 +32,7 @@ class Unsettled:
 def count_unsettled(
     connections: Iterable[RouterConnection], links: Iterable[RouterLink], addresses: Iterable[Address]
 ) -> Unsettled:
-    """Count them. A delivery from one client to another at this router counts once."""
+    """Count deliveries in progress. A delivery from one client to another at this router counts once."""
     clients = transit = 0
     for connection in connections:
         for session in connection.sessions.values():
@@ -47,7 +45,7 @@ def count_unsettled(
 
 
 def much_to_count(core: Core, limit: int) -> bool:
-    """Whether `count_unsettled` would look at more than `limit` sessions, links, addresses and deliveries."""
+    """Whether `count_unsettled` would examine more than `limit` sessions, links, addresses and deliveries."""
     left = limit - len(core.links) - len(core.addresses)
     for connection in core.connections.values():
         for session in connection.sessions.values():
@@ -67,7 +65,7 @@ def _of_session(session: Session) -> tuple[int, int]:
 def of_client(delivery: Delivery, incoming: bool) -> bool:
     """Whether an unsettled delivery of a session counts as a client's.
 
-    One from client to client counts in the sender's session, where it is `incoming`, and not in the receiver's.
+    A delivery from client to client counts in the sender's session (`incoming`), not in the receiver's.
     """
     link = delivery.link
     if not incoming:
@@ -97,14 +95,15 @@ def presettled_at(address: Address) -> int:
 
 
 def presettled_on(link: RouterLink) -> int:
-    """Pre-settled deliveries of a client's link that are not all in, or not all out."""
+    """Pre-settled deliveries of a client's link that are incomplete, incoming or outgoing."""
     if link.is_sender:
-        return int(link.backlog is not None) + sum(branch.queued.settled for branch in link.queue or ())
+        waiting: int = sum(branch.queued.settled for branch in link.queue or ())
+        return int(link.backlog is not None) + waiting
     return int(link.mid_delivery and link.transfer_settled)
 
 
 def nothing_under_way(link: RouterLink) -> bool:
-    """Whether a client's or container's link could go without a delivery that ends for it."""
+    """Whether the link of a client or container could end without ending a delivery."""
     if link.unsettled:
         return False
     if link.is_sender:
@@ -118,22 +117,22 @@ def _attached(connection: RouterConnection) -> list[Any]:
 
 
 def at_rest(connection: RouterConnection) -> bool:
-    """Whether a client's or container's connection could go without a delivery that ends for it."""
+    """Whether the connection of a client or container could end without ending a delivery."""
     return all(nothing_under_way(k) for k in _attached(connection))
 
 
 def client_senders(links: Iterable[RouterLink]) -> list[RouterLink]:
-    """Incoming links of clients that lead to others, and not to the router itself."""
+    """Incoming links of clients to other clients, not to the router itself."""
     return [k for k in links if k.kind == ENDPOINT and not k.is_sender and k.attached and not serves_router(k)]
 
 
 def serves_router(link: RouterLink) -> bool:
-    """Whether a link leads to the router itself: management."""
+    """Whether the link leads to the management agent of the router."""
     return link.address is not None and link.address.subscriber is not None
 
 
 def only_manages(connection: RouterConnection) -> bool:
-    """Whether all links of a connection belong to management requests: to the router, and back to the client."""
+    """Whether all links of a connection are for management: requests to the router, and replies to the client."""
     links = _attached(connection)
     return any(serves_router(k) for k in links) and all(
         serves_router(k) or (k.is_sender and k.address is not None and not k.address.key.startswith(MOBILE))
@@ -142,9 +141,9 @@ def only_manages(connection: RouterConnection) -> bool:
 
 
 def mobile_traffic(addresses: Iterable[Address]) -> int:
-    """Deliveries of mobile addresses so far, in, out and through, without those for the router itself.
+    """Deliveries of mobile addresses so far: in, out and transit, without those for the router itself.
 
-    Who asks twice knows whether there were any.
+    Two calls tell whether there were any in between.
     """
     return sum(
         address.ingress + address.egress + address.transit

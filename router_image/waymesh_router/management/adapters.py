@@ -1,4 +1,4 @@
-"""What the management agent knows of the entities behind it: adapters that read and change one entity type each.
+"""Adapters: each reads and changes the entities of one type for the management agent.
 
 Three kinds: `ConfiguredEntities` keeps what was configured (listener, connector, address, sslProfile, log, router …)
 and tells its callbacks; `TableEntities` shows live objects of the core (connection, router.link, router.address,
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
-from waymesh_router.management.errors import bad_request, forbidden, not_found
+from waymesh_router.management.errors import conflict, not_allowed, not_found
 from waymesh_router.management.identity import make_identity
 from waymesh_schema.entities import EntityType
 
@@ -35,10 +35,10 @@ class EntityAdapter:
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
         """Values of the named attributes, None where an entity has none, of entities `start` to `stop`.
 
-        Which entities there are is settled when the first row is read: entities may come and go while rows are read.
+        The entities are those that exist now: they may come and go while rows are read.
         """
-        for row in list(islice(self.rows(now), start, stop)):
-            yield [row.get(name) for name in names]
+        rows = list(islice(self.rows(now), start, stop))
+        return ([row.get(name) for name in names] for row in rows)
 
     def find(self, key: str, value: str, now: float) -> Attributes | None:
         """The entity whose `key` ("name" or "identity") is `value`."""
@@ -46,15 +46,15 @@ class EntityAdapter:
 
     def create(self, attributes: Attributes) -> str:
         """Create an entity of validated attributes; returns its identity."""
-        raise forbidden(f"{self.entity_type.name} cannot be created")
+        raise not_allowed(f"{self.entity_type.name} cannot be created")
 
     def update(self, identity: str, attributes: Attributes) -> None:
         """Change the given (validated) attributes of an entity."""
-        raise forbidden(f"{self.entity_type.name} cannot be updated")
+        raise not_allowed(f"{self.entity_type.name} cannot be updated")
 
     def delete(self, identity: str) -> None:
         """Delete an entity."""
-        raise forbidden(f"{self.entity_type.name} cannot be deleted")
+        raise not_allowed(f"{self.entity_type.name} cannot be deleted")
 
 
 class ConfiguredEntities(EntityAdapter):
@@ -87,9 +87,8 @@ class ConfiguredEntities(EntityAdapter):
         return [self._row(attributes, now) for attributes in self.entities.values()]
 
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
-        for entity in list(islice(self.entities.values(), start, stop)):
-            row = self._row(entity, now)
-            yield [row.get(name) for name in names]
+        entities = list(islice(self.entities.values(), start, stop))
+        return ([row.get(name) for name in names] for row in (self._row(entity, now) for entity in entities))
 
     def find(self, key: str, value: str, now: float) -> Attributes | None:
         if key == "identity":
@@ -101,10 +100,10 @@ class ConfiguredEntities(EntityAdapter):
     def create(self, attributes: Attributes) -> str:
         short = self.entity_type.name
         if self.entity_type.singleton and self.entities:
-            raise bad_request(f"there is already a {short} and there can be only one")
+            raise conflict(f"there is already a {short} and there can be only one")
         identity = make_identity(short, attributes, self.entities, self._numbers)
         entity = attributes | {"identity": identity, "type": self.entity_type.long_name}
-        entity["name"] = attributes.get("name") or identity
+        entity["name"] = attributes.get("name") or (f"{short}/{identity}" if identity.isdigit() else identity)
         self._check_unique(entity, None)
         if self._on_create is not None:
             self._on_create(entity)
@@ -137,14 +136,14 @@ class ConfiguredEntities(EntityAdapter):
         return dict(entity) if self._live is None else {**entity, **self._live(entity, now)}
 
     def _keys(self, entity: Attributes) -> list[tuple[str, Any]]:
-        """What nobody else may have."""
+        """The values that must be unique."""
         return [(name, entity[name]) for name in self._unique if entity.get(name) is not None]
 
     def _check_unique(self, entity: Attributes, own: str | None) -> None:
         """`own`: identity of the entity that changes, None for a new one."""
         for name, value in self._keys(entity):
             if self._taken.get((name, value), own) != own:
-                raise bad_request(f"{self.entity_type.name}: there is already one with {name}={value}")
+                raise conflict(f"{self.entity_type.name}: there is already one with {name}={value}")
 
     def _store(self, entity: Attributes) -> None:
         self.entities[entity["identity"]] = entity
@@ -186,8 +185,8 @@ class TableEntities(EntityAdapter, Generic[T]):
 
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
         columns = [self._columns.get(name, _absent) for name in names]
-        for item in list(islice(self._objects(), start, stop)):
-            yield [column(item, now) for column in columns]
+        items = list(islice(self._objects(), start, stop))
+        return ([column(item, now) for column in columns] for item in items)
 
     def find(self, key: str, value: str, now: float) -> Attributes | None:
         item = self._item(key, value, now)

@@ -1,7 +1,7 @@
 """The management agent: AMQP Management (draft 9, with the differences of AMQP Mapping 3.3.5) over entity adapters.
 
 A request goes: message -> `Request` -> operation of the management node, or of the entity it names -> check against the
-schema -> adapter -> reply. Errors of any kind become a status code; the router is never disturbed by a request.
+schema -> adapter -> reply. An error of any kind becomes a status code of the reply.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from waymesh_router.management.errors import (
     STATUS_TEXT,
     ManagementError,
     bad_request,
-    forbidden,
+    not_allowed,
     not_found,
     not_implemented,
 )
@@ -64,9 +64,11 @@ class Agent:
             "GET-TYPES": lambda request, _now: description.types(self._described(request)),
             "GET-ATTRIBUTES": lambda request, _now: description.attributes(self._described(request)),
             "GET-OPERATIONS": lambda request, _now: description.operations(self._described(request)),
-            "GET-ANNOTATIONS": lambda _request, _now: {},
-            "GET-SCHEMA": lambda _request, _now: schema_dump(),
-            "GET-JSON-SCHEMA": lambda request, _now: description.json_schema(request.integer("indent")),
+            "GET-ANNOTATIONS": lambda request, _now: description.annotations_of(self._described(request)),
+            "GET-SCHEMA": lambda _request, _now: schema_dump(self._usable()),
+            "GET-JSON-SCHEMA": lambda request, _now: description.json_schema(
+                self._usable(), request.integer("indent")
+            ),
             "GET-MGMT-NODES": self._nodes,
             "DISCOVER-MGMT-NODES": self._nodes,  # the name used in the Dispatch book
             "GET-LOG": self._recent,
@@ -84,10 +86,10 @@ class Agent:
         host_values: bool = False,
         later: Callable[[LongQuery], None] | None = None,
     ) -> Message | None:
-        """Answer a request; None when it asks for no reply, and then nothing is done either, as in Dispatch.
+        """Answer a request. A request without reply-to is ignored, as in Dispatch, and None is returned.
 
         `host_values`: the request may name files and environment variables of the router's machine. `later`: called
-        with a query of many rows, which its owner is to finish by and by; None is returned then, too.
+        with a query of many rows, whose remaining slices the caller is to read; None is returned then, too.
         """
         if not request.reply_to:
             return None
@@ -116,7 +118,7 @@ class Agent:
             return self._failure(request, error.status, error.description)
         except SchemaError as error:
             return self._failure(request, BAD_REQUEST, str(error))
-        except Exception as error:  # noqa: BLE001 - the edge: a faulty adapter must not disturb the router
+        except Exception as error:  # noqa: BLE001 - the edge: an error in an adapter must not end the router
             return self._failure(request, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
     def configure(self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True) -> str:
@@ -130,7 +132,7 @@ class Agent:
         if kind.refused:
             raise not_implemented(f"{kind.name}: {kind.refused}")
         if adapter is None:
-            raise not_implemented(f"{kind.name}: this router has no entities of this type yet")
+            raise not_implemented(f"{kind.name}: this router has no entities of this type")
         if attributes.get("identity") is not None:
             raise bad_request("'identity' is given by the router and cannot be set")
         plain = {name: value for name, value in attributes.items() if name != "identity"}
@@ -148,7 +150,7 @@ class Agent:
             if operation is not None:
                 return OK, operation(request, now)
             if request.operation in self._entity_operations and request.ids:
-                raise forbidden(f"{request.operation} is not allowed on the management node")
+                raise not_allowed(f"{request.operation} is not allowed on the management node")
         entity_operation = self._entity_operations.get(request.operation)
         if entity_operation is None:
             raise not_implemented(f"operation '{request.operation}' is not implemented")
@@ -165,7 +167,7 @@ class Agent:
             raise bad_request("no 'type' given")
         kind = entity_type(type_name)
         if "CREATE" not in kind.operations:
-            raise forbidden(f"{kind.name} cannot be created")
+            raise not_allowed(f"{kind.name} cannot be created")
         identity = self.configure(kind.name, attributes, request.host_values)
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, without_secrets(kind, row)
@@ -178,7 +180,7 @@ class Agent:
         adapter, row = self._find(request, now)
         kind = adapter.entity_type
         if "UPDATE" not in kind.operations:
-            raise forbidden(f"{kind.name} cannot be updated")
+            raise not_allowed(f"{kind.name} cannot be updated")
         shown = without_secrets(kind, row)
         # Clients send back all they have read: an attribute that keeps its value is no change (and no error).
         values = validate_update(kind, request.body, shown)
@@ -194,7 +196,7 @@ class Agent:
     def _delete(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
         if "DELETE" not in adapter.entity_type.operations:
-            raise forbidden(f"{adapter.entity_type.name} cannot be deleted")
+            raise not_allowed(f"{adapter.entity_type.name} cannot be deleted")
         adapter.delete(row["identity"])
         return NO_CONTENT, {}
 
@@ -221,8 +223,12 @@ class Agent:
     def _find_singleton(self, request: Request, now: float) -> tuple[EntityAdapter, Attributes]:
         if request.type is None:
             raise bad_request("no name or identity given")
-        adapter = self._adapter(entity_type(request.type))
-        if adapter is None or not adapter.entity_type.singleton:
+        kind = entity_type(request.type)
+        adapters = self._of_type(kind)
+        if not adapters:
+            raise _no_entities(kind)
+        adapter = adapters[0]
+        if not kind.singleton or adapter.entity_type is not kind:
             raise bad_request(f"{request.type}: no name or identity given")
         row = next(iter(adapter.rows(now)), None)
         if row is None:
@@ -252,8 +258,19 @@ class Agent:
         adapters = list(self.adapters.values()) if kind is None else self._of_type(kind)
         return Query(request, kind, adapters, now)
 
-    def _described(self, request: Request) -> EntityType | None:
-        return None if request.entity_type is None else entity_type(request.entity_type)
+    def _usable(self) -> list[EntityType]:
+        """The types that this router has entities of, and those that they extend."""
+        return description.with_bases([adapter.entity_type for adapter in self.adapters.values()])
+
+    def _described(self, request: Request) -> list[EntityType]:
+        """The types that a GET-… request is about: one and all that extend it, or all."""
+        usable = self._usable()
+        if request.entity_type is None:
+            return usable
+        kind = entity_type(request.entity_type)
+        if kind not in usable:
+            raise _no_entities(kind)
+        return [one for one in usable if one.has_base(kind.long_name)]
 
     def _nodes(self, _request: Request, now: float) -> Any:
         adapter = self.adapters.get("router.node")
@@ -292,6 +309,10 @@ def _reply(request: Message, status: int, text: str, body: Any) -> Message:
         body=body,
         body_kind="value",
     )
+
+
+def _no_entities(kind: EntityType) -> ManagementError:
+    return not_found(f"this router has no entities of type {kind.name}" + (f": {kind.refused}" if kind.refused else ""))
 
 
 def _text_of(ids: Mapping[str, str]) -> str:

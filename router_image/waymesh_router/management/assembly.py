@@ -1,7 +1,6 @@
 """Puts a router's management together: one agent over the adapters of all entity types that this router has.
 
-Types without an adapter have no entities (allocator: there are no pools), or cannot be created yet: a CREATE of them is
-answered with 501.
+Types without an adapter have no entities; a CREATE of them is answered with 501.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import sys
 
 from waymesh_router.management.agent import Agent
 from waymesh_router.management.configured import configured
+from waymesh_router.management.dispatch_rows import dispatch_rows
 from waymesh_router.management.tables import tables
 from waymesh_router.management.view import CoreView, RouterView
 
@@ -21,7 +21,7 @@ def build_agent(view: RouterView) -> Agent:
     adapters = [*configured(view), *tables(view)]
     log = view.core.log
     return Agent(
-        {adapter.entity_type.name: adapter for adapter in adapters},
+        {adapter.entity_type.name: adapter for adapter in adapters} | dispatch_rows(view.core),
         log=lambda level, text: log("AGENT", level, text),
         recent_log=lambda limit: view.recent_log(sys.maxsize if limit is None else limit),
     )

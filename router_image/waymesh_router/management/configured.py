@@ -1,4 +1,4 @@
-"""Adapters of what is configured: listener, connector, sslProfile, address, log, and the router itself."""
+"""Adapters of configuration entities: listener, connector, sslProfile, address, log, and the router itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
-from waymesh_router.management.errors import bad_request
+from waymesh_router.management.errors import bad_request, conflict
 from waymesh_router.management.identity import make_identity
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.view import RecordsView, RouterView
@@ -18,9 +18,9 @@ Action = Callable[[Attributes], None]
 
 
 class StandingEntities(ConfiguredEntities):
-    """Configuration of what is there from the start: the router, log modules.
+    """Entities that always exist: the router, log modules, telemetry.
 
-    CREATE, which only the configuration file can ask for, sets one of them, and that only once.
+    CREATE, which only the configuration file can ask for, sets each of them at most once.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class StandingEntities(ConfiguredEntities):
         else:
             identity = make_identity(self.entity_type.name, attributes, (), ())
         if identity in self._set:
-            raise bad_request(f"{identity} is there already")
+            raise conflict(f"{identity} is there already")
         self.update(identity, {name: value for name, value in attributes.items() if value is not None})
         self._set.add(identity)
         return identity
@@ -148,7 +148,7 @@ def _router(view: RouterView) -> EntityAdapter:
 
 
 def _asked(action: Action) -> Action:
-    """The action, with what the router cannot do made an error of the request."""
+    """The action, with its exceptions turned into errors of the request."""
 
     def act(attributes: Attributes) -> None:
         try:

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 
+from waymesh_router.management.errors import bad_request
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import ENTITY_TYPES, EntityType
 
-
-def _chosen(kind: EntityType | None) -> list[EntityType]:
-    return list(ENTITY_TYPES.values()) if kind is None else [kind]
+MOST_INDENT = 8
 
 
-def types(kind: EntityType | None) -> dict[str, list[str]]:
-    """Long type name to the long names of its base types (GET-TYPES); with a type, it and all that extend it."""
-    wanted = [t for t in ENTITY_TYPES.values() if kind is None or t.has_base(kind.long_name)]
-    return {one.long_name: list(one.extends) for one in wanted}
+def with_bases(kinds: Iterable[EntityType]) -> list[EntityType]:
+    """These types and all that they extend, in the order of the schema."""
+    names = {name for kind in kinds for name in (kind.long_name, *kind.extends)}
+    return [kind for kind in ENTITY_TYPES.values() if kind.long_name in names]
 
 
-def attributes(kind: EntityType | None) -> dict[str, list[str]]:
+def types(kinds: Sequence[EntityType]) -> dict[str, list[str]]:
+    """Long type name to the long names of its base types (GET-TYPES)."""
+    return {kind.long_name: list(kind.extends) for kind in kinds}
+
+
+def attributes(kinds: Sequence[EntityType]) -> dict[str, list[str]]:
     """Long type name to attribute names (GET-ATTRIBUTES)."""
-    return {one.long_name: list(one.attributes) for one in _chosen(kind)}
+    return {kind.long_name: list(kind.attributes) for kind in kinds}
 
 
-def operations(kind: EntityType | None) -> dict[str, list[str]]:
+def operations(kinds: Sequence[EntityType]) -> dict[str, list[str]]:
     """Long type name to operations (GET-OPERATIONS)."""
-    return {one.long_name: list(one.operations) for one in _chosen(kind)}
+    return {kind.long_name: list(kind.operations) for kind in kinds}
 
 
-def json_schema(indent: int | None) -> str:
+def annotations_of(_kinds: Sequence[EntityType]) -> dict[str, list[str]]:
+    """Long type name to annotations (GET-ANNOTATIONS), for types that have any: there are none."""
+    return {}
+
+
+def json_schema(kinds: Sequence[EntityType], indent: int | None) -> str:
     """The schema as JSON text (GET-JSON-SCHEMA)."""
-    return json.dumps(schema_dump(), indent=indent)
+    if indent is not None and indent > MOST_INDENT:
+        raise bad_request(f"'indent' must be at most {MOST_INDENT}")
+    return json.dumps(schema_dump(kinds), indent=indent)

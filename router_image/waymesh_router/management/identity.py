@@ -1,4 +1,7 @@
-"""Names of what the router manages: `identity` is `<type>/<identifier>` (AMQP Mapping 3.3.5: name defaults to it)."""
+"""Names of what the router manages: `identity` is `<type>/<identifier>` (AMQP Mapping 3.3.5: name defaults to it).
+
+The identities of autolinks and link routes are numbers, and their names default to `<type>/<number>`.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,19 @@ _BY_TYPE: Mapping[str, Identify] = {
     "router.node": _attribute("id"),
 }
 _BY_NAME = _attribute("name")
+_NUMBERED = ("router.config.autoLink", "router.config.linkRoute")
+"""Types whose identities are plain numbers, as scripts for Dispatch expect."""
 
 
 def make_identity(
     type_name: str, attributes: Mapping[str, Any], taken: Container[str], numbers: Iterable[int]
 ) -> str:
-    """Identity of a new entity of the short type name; a number stands in where the attributes identify nothing.
+    """Identity of a new entity of the short type name; a number if the attributes identify nothing.
 
-    `numbers`: those that no entity of the type was given yet.
+    `numbers`: those that no entity of the type has had.
     """
+    if type_name in _NUMBERED:
+        return next(identity for n in numbers if (identity := str(n)) not in taken)
     identifier = _BY_TYPE.get(type_name, _BY_NAME)(attributes)
     if identifier is not None:
         return f"{type_name}/{identifier}"

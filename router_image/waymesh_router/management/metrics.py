@@ -8,7 +8,7 @@ from heapq import nlargest
 from typing import Any
 
 from waymesh_router.core.addresses.keys import MOBILE, key_name
-from waymesh_router.core.containers.autolinks import ACTIVE, STATES
+from waymesh_router.core.containers.autolink import ACTIVE, STATES
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.view import RouterView
 from waymesh_schema.metrics import METRICS, NAMES

@@ -5,13 +5,17 @@ Source: AMQP Management (draft 9), 3.2.1 QUERY.
 
 from __future__ import annotations
 
+import sys
+from bisect import insort
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
 from waymesh_amqp.codec_encode import encode_into, pack_compound
 from waymesh_amqp.codec_values import Raw
 from waymesh_router.management.adapters import EntityAdapter
+from waymesh_router.management.conditions import Columns, Order, parse_where
 from waymesh_router.management.errors import bad_request, not_found
 from waymesh_router.management.request import Request
 from waymesh_schema.entities import EntityType
@@ -25,38 +29,94 @@ _HIDDEN = "*******"
 class Query:
     """One QUERY under way. `step` reads some rows; `body` is the reply's body once all rows are read.
 
-    Each type's entities are those that exist when the walk reaches the type. An entity that ends while the query is
-    under way is shown with its last values.
+    The entities of all types are those that exist when the query arrives, with their configuration at that moment: a
+    change while the query is under way is seen by none of its rows. An entity that ends meanwhile is shown with its
+    last values.
     """
 
     def __init__(
         self, request: Request, kind: EntityType | None, adapters: Sequence[EntityAdapter], now: float
     ) -> None:
-        """Raises ManagementError for attribute names that are not known."""
-        self._names = _names(request, kind, adapters)
-        self._encoded = bytearray()
-        self._count = 0
-        stop = None if request.count is None else request.offset + request.count
-        if len(adapters) == 1:
-            self._rows = _select(adapters[0], self._names, now, request.offset, stop)
-        else:
-            rows = (row for adapter in adapters for row in _select(adapter, self._names, now, 0, None))
-            self._rows = islice(rows, request.offset, stop)
+        """Raises ManagementError for attribute names that are not known, and for a `where` or `orderBy` in error."""
+        types = _types(kind, adapters)
+        self._names = _names(request, kind, types)
+        columns = Columns((one.attributes for one in types), _former_names(types))
+        where, order = request.properties.get("where"), request.properties.get("orderBy")
+        self._test = parse_where(where, columns) if where else None
+        self._rows: _InOrder | _AsRead = _AsRead(request) if not order else _InOrder(request, Order(order, columns))
+        start, stop = 0, None
+        if len(adapters) == 1 and not where and not order:  # no need to read the rows before the first wanted one
+            start, self._rows = request.offset, _AsRead(replace(request, offset=0))
+            stop = None if request.count is None else request.offset + request.count
+        names = [*columns.names, *self._names]
+        self._first = len(columns.names)
+        self._left = chain.from_iterable([_select(one, names, now, start, stop) for one in adapters])
 
     def step(self) -> bool:
         """Read some rows. True: there may be more. Raises what the adapter raises."""
         read = 0
-        for row in islice(self._rows, ROWS_A_SLICE):
-            encode_into(self._encoded, row)
+        for row in islice(self._left, ROWS_A_SLICE):
             read += 1
-        self._count += read
+            if (self._test is None or self._test(row)) and self._rows.add(row, row[self._first :]):
+                return False
         return read == ROWS_A_SLICE
 
     def body(self) -> dict[str, Any]:
         """The body of the reply; its rows are encoded already."""
+        count, encoded = self._rows.encoded()
         results = bytearray()
-        pack_compound(results, _LIST, self._count, self._encoded)
+        pack_compound(results, _LIST, count, encoded)
         return {"attributeNames": self._names, "results": Raw(results)}
+
+
+class _AsRead:
+    """Rows in the order in which they are read, from the offset on."""
+
+    def __init__(self, request: Request) -> None:
+        self._skip = request.offset
+        self._wanted = request.count
+        self._count = 0
+        self._encoded = bytearray()
+
+    def add(self, _keys: Sequence[Any], row: list[Any]) -> bool:
+        """Add a row. True when no further one is wanted."""
+        if self._skip:
+            self._skip -= 1
+            return False
+        encode_into(self._encoded, row)
+        self._count += 1
+        return self._count == self._wanted
+
+    def encoded(self) -> tuple[int, bytearray]:
+        """How many rows there are, and the rows."""
+        return self._count, self._encoded
+
+
+class _InOrder:
+    """Rows in the order that the request asks for. They are sorted as they are read, so no turn of the loop sorts all;
+    rows behind the last one that is wanted are forgotten."""
+
+    def __init__(self, request: Request, order: Order) -> None:
+        self._order = order
+        self._offset = request.offset
+        self._most = sys.maxsize if request.count is None else request.offset + request.count
+        self._read = 0
+        self._rows: list[tuple[Any, int, bytearray]] = []
+
+    def add(self, keys: Sequence[Any], row: list[Any]) -> bool:
+        """Add a row; `keys` has the values that the order compares. The last row may be the first: never True."""
+        encoded = bytearray()
+        encode_into(encoded, row)
+        self._read += 1  # rows that are equal stay in the order in which they were read
+        insort(self._rows, (self._order.key(keys), self._read, encoded))
+        if len(self._rows) > self._most:
+            self._rows.pop()
+        return False
+
+    def encoded(self) -> tuple[int, bytearray]:
+        """How many rows there are, and the rows."""
+        rows = self._rows[self._offset :]
+        return len(rows), bytearray(b"").join(encoded for _, _, encoded in rows)
 
 
 def without_secrets(kind: EntityType, row: dict[str, Any]) -> dict[str, Any]:
@@ -67,20 +127,32 @@ def without_secrets(kind: EntityType, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _names(request: Request, kind: EntityType | None, adapters: Sequence[EntityAdapter]) -> list[str]:
+def _types(kind: EntityType | None, adapters: Sequence[EntityAdapter]) -> list[EntityType]:
+    """The types whose attributes may be named: those that have entities, and the one that was asked for."""
+    return [adapter.entity_type for adapter in adapters] or ([] if kind is None else [kind])
+
+
+def _former_names(types: Sequence[EntityType]) -> dict[str, str]:
+    return {old: new for one in types for old, new in one.deprecated_names.items()}
+
+
+def _names(request: Request, kind: EntityType | None, types: Sequence[EntityType]) -> list[str]:
     """Names asked for, or all there are. Raises 404 for a name that no queried type has, as Dispatch does."""
     asked = request.body.get("attributeNames") or []
     if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
         raise bad_request("'attributeNames' must be a list of strings")
-    types = [adapter.entity_type for adapter in adapters]
-    if kind is not None:
-        types.append(kind)
     known = dict.fromkeys(name for one in types for name in one.attributes)
-    renamed = {old: new for one in types for old, new in one.deprecated_names.items()}
+    renamed = _former_names(types)
     unknown = [str(name) for name in asked if name not in known and name not in renamed]
     if unknown:
         raise not_found(f"unknown attributes {unknown}" + (f" for type {kind.name}" if kind else ""))
-    return [str(name) for name in asked] or list(known)
+    return [str(name) for name in asked] or [*known, *_old_names(types)]
+
+
+def _old_names(types: Sequence[EntityType]) -> list[str]:
+    """Former names that scripts for Dispatch read in whole rows: `dir` and `addr` of autolinks and link routes."""
+    found = {old for one in types for old, new in one.deprecated_names.items() if new in ("direction", "address")}
+    return sorted(found)
 
 
 def _select(
@@ -90,7 +162,11 @@ def _select(
     kind = adapter.entity_type
     current = [kind.deprecated_names.get(name, name) for name in names]
     hidden = [n for n, name in enumerate(current) if name in kind.attributes and kind.attributes[name].hidden]
-    for row in adapter.select(current, now, start, stop):
+    return _masked(adapter.select(current, now, start, stop), hidden)
+
+
+def _masked(rows: Iterator[list[Any]], hidden: Sequence[int]) -> Iterator[list[Any]]:
+    for row in rows:
         for position in hidden:
             if row[position] is not None:
                 row[position] = _HIDDEN

@@ -60,12 +60,16 @@ def read_request(message: Message, host_values: bool = False) -> Request:
     operation = _text(properties.get("operation"), "operation")
     if operation is None:
         raise bad_request("no 'operation' property")
+    kind = _text(properties.get("type"), "type")
+    entity_type = _text(properties.get("entityType", body.get("entityType")), "entityType")
+    if operation.upper() == "QUERY" and kind not in _NODE_TYPES:
+        kind, entity_type = None, entity_type or kind  # some clients name the type of the entities so
     return Request(
         operation=operation.upper(),
-        type=_text(properties.get("type"), "type"),
+        type=kind,
         name=_text(properties.get("name"), "name"),
         identity=_text(properties.get("identity"), "identity"),
-        entity_type=_text(properties.get("entityType", body.get("entityType")), "entityType"),
+        entity_type=entity_type,
         offset=_whole(properties.get("offset", body.get("offset")), "offset") or 0,
         # Clients of Dispatch send 0 for "no limit".
         count=_whole(properties.get("count", body.get("count")), "count") or None,

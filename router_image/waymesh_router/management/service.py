@@ -1,25 +1,26 @@
-"""The addresses of management: requests come in, the agent answers them, replies go to where the requests ask."""
+"""Receives requests at the management addresses, has the agent answer them, and sends the replies."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_router.management.agent import Agent, LongQuery
+from waymesh_router.management.agent import Agent
+from waymesh_router.management.long_queries import LongQueries
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
 
 REQUEST_WORK = 1000
-"""What a request costs of its connection's budget, all that it has in a turn of the loop: one request a turn is served
-for each connection, and those of others in between."""
+"""What a request costs of its connection's budget: the whole budget of a turn of the loop, so that a turn serves one
+request of each connection."""
 
 
 class ManagementService:
-    """Answers requests in the order in which they come; a long query is answered in slices, others overtake it."""
+    """Answers requests in the order in which they arrive. Long queries are answered in slices; others overtake them."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class ManagementService:
         self._now = now
         self._send = send
         self._log = log
-        self._long: deque[LongQuery] = deque()
+        self._long = LongQueries()
 
     def on_request(self, data: bytes, link: RouterLink | None) -> None:
         """A message for $management; `link` is None where it came from another router or from this one."""
@@ -46,19 +47,16 @@ class ManagementService:
             return
         conn: Any = None if link is None else link.connection
         host_values = conn is not None and conn.management_files
-        self._reply(self._agent.handle(request, self._now(), host_values, self._long.append))
+        self._reply(self._agent.handle(request, self._now(), host_values, partial(self._long.add, conn)))
 
     @property
     def busy(self) -> bool:
-        """A long query is under way: `work` wants to be called in each turn."""
+        """Whether long queries are under way: `work` is then to be called in each turn of the loop."""
         return bool(self._long)
 
     def work(self) -> None:
-        """Answer a slice of the first long query."""
-        reply = self._long[0].step()
-        if reply is not None:
-            self._long.popleft()
-            self._reply(reply)
+        """Answer a slice of a long query."""
+        self._reply(self._long.step())
 
     def _reply(self, reply: Message | None) -> None:
         if reply is None or not isinstance(reply.to, str):

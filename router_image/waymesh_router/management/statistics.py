@@ -10,7 +10,7 @@ from waymesh_router.management.view import RouterView
 
 AREA = "0"
 MANY_LINKS = 2000
-"""With more links than this nobody counts anew: what was found in the last round of sampling is told."""
+"""With more links than this, the number of blocked ones is that of the last sampling round."""
 
 
 def _links_blocked(view: RouterView, now: float) -> int:
@@ -21,11 +21,12 @@ def _links_blocked(view: RouterView, now: float) -> int:
 
 
 def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
-    """What the router reports of itself, by attribute name. What this router does not do is counted as 0."""
+    """What the router reports of itself, by attribute name."""
     core = view.core
     return {
         "area": AREA,
         "version": view.version,
+        "hostName": view.host_name,
         "connectionCount": len(core.connections),
         "linkCount": len(core.links),
         "nodeCount": 0 if view.routing is None else len(view.routing.nodes),

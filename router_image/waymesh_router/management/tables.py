@@ -1,4 +1,4 @@
-"""Adapters of what the router is doing: connections, links, addresses, routers, log counters."""
+"""Adapters of operational entities: connections, links, addresses, routers, log counters."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from waymesh_amqp.errors import CONNECTION_FORCED
+from waymesh_amqp.errors import CONNECTION_FORCED, DETACH_FORCED
+from waymesh_amqp.states import OPENED
 from waymesh_router.core.kinds import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, ROUTED
 from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
 from waymesh_router.core.link_routing.candidates import link_route_of
+from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
-from waymesh_router.management.errors import not_implemented
+from waymesh_router.management.errors import forbidden, not_implemented
 from waymesh_router.management.statistics import AREA
 from waymesh_router.management.view import CoreView, RouterView
 from waymesh_router.routing.nodes import NodeView
@@ -27,7 +29,7 @@ SELF = "(self)"
 
 
 def tables(view: RouterView) -> list[EntityAdapter]:
-    """The adapters of all types that report."""
+    """The adapters of all operational types."""
     return [
         _connections(view.core),
         _links(view),
@@ -47,11 +49,6 @@ def _timeless(read: Callable[[Any], Any]) -> Column:
     return lambda item, _now: read(item)
 
 
-def _zeros(*names: str) -> dict[str, Column]:
-    """Counts of what this router does not do; tools want a number."""
-    return dict.fromkeys(names, lambda _item, _now: 0)
-
-
 # connection
 
 
@@ -62,7 +59,7 @@ def _connections(core: CoreView) -> EntityAdapter:
         operStatus=lambda c: "closing" if c.over or c.done else "up",
         protocol=lambda c: "amqp",
         container=lambda c: None if c.remote is None else c.remote.container_id,
-        opened=lambda c: c.state == "OPENED",
+        opened=lambda c: c.state == OPENED,
         host=lambda c: c.peer.host,
         dir=lambda c: "out" if c.settings.client else "in",
         role=lambda c: c.role,
@@ -89,6 +86,8 @@ def _update_connection(connection: RouterConnection, changed: Attributes) -> Non
     if changed.get("enableProtocolTrace"):
         raise not_implemented("enableProtocolTrace: this router does not write frames to the log")
     if changed.get("adminStatus") == "deleted":
+        if connection.role == INTER_ROUTER:
+            raise forbidden("adminStatus: a connection between routers cannot be closed; delete its connector")
         connection.close(CONNECTION_FORCED, "Connection closed by a management request")
 
 
@@ -96,7 +95,7 @@ def _update_connection(connection: RouterConnection, changed: Attributes) -> Non
 
 
 class _Links:
-    """The links of the core, and how many deliveries of each wait with an address, counted once a request at most."""
+    """The links of the core. Deliveries that wait at addresses are counted at most once a request."""
 
     def __init__(self, core: CoreView) -> None:
         self._core = core
@@ -124,6 +123,7 @@ def _links(view: RouterView) -> EntityAdapter:
     links = _Links(view.core)
     columns = _fields(
         identity=lambda k: str(k.id),
+        name=lambda k: k.name,
         adminStatus=lambda k: "enabled",
         operStatus=lambda k: "up" if k.attached else "down",
         linkName=lambda k: k.name,
@@ -142,12 +142,13 @@ def _links(view: RouterView) -> EntityAdapter:
         releasedCount=lambda k: k.released,
         modifiedCount=lambda k: k.modified,
         creditAvailable=lambda k: max(k.credit, 0),  # below 0 while more is under way than the peer now grants
-        settleRate=lambda k: -1,  # not measured, as Dispatch says it
+        peer=lambda k: None if k.partner is None else str(k.partner.id),
         priority=lambda k: k.priority,
         deliveriesDelayed1Sec=lambda k: view.sampler.of(k).one_s,
         deliveriesDelayed10Sec=lambda k: view.sampler.of(k).ten_s,
         deliveriesStuck=lambda k: view.sampler.of(k).stuck,
     )
+    columns["settleRate"] = lambda k, _now: view.sampler.settle_rate(k)
     columns["zeroCreditSeconds"] = lambda k, now: int(seconds_without_credit(k, now))
     return TableEntities(entity_type("router.link"), links.all, columns, on_update=_update_link)
 
@@ -159,8 +160,12 @@ def _owner(link: RouterLink) -> str | None:
     return link_route_of(link)
 
 
-def _update_link(_link: RouterLink, _changed: Attributes) -> None:
-    raise not_implemented("adminStatus: this router cannot disable links")
+def _update_link(link: RouterLink, changed: Attributes) -> None:
+    """adminStatus disabled detaches it. Spec: 2.8.17 detach-forced."""
+    if link.kind in (CONTROL, DATA):
+        raise forbidden("adminStatus: a link between routers cannot be disabled; delete the connector")
+    if changed.get("adminStatus") == "disabled":
+        link.detach(DETACH_FORCED, "Link disabled by a management request")
 
 
 # router.address
@@ -180,12 +185,14 @@ def _addresses(core: CoreView) -> EntityAdapter:
         deliveriesTransit=lambda a: a.transit,
         deliveriesIngressRouteContainer=lambda a: a.from_container,
         deliveriesEgressRouteContainer=lambda a: a.to_container,
+        deliveriesToContainer=lambda a: a.to_process,
+        deliveriesFromContainer=lambda a: a.from_process,
+        deliveriesRedirectedToFallback=lambda a: a.redirected,
         containerCount=lambda a: core.linkroutes.container_count(a.key),
         transitOutstanding=_outstanding,
         trackedDeliveries=lambda a: sum(_outstanding(a) or ()),
         priority=lambda a: a.priority,
     )
-    columns |= _zeros("deliveriesToContainer", "deliveriesFromContainer", "deliveriesRedirectedToFallback")
     return TableEntities(entity_type("router.address"), lambda: list(core.addresses.values()), columns)
 
 

@@ -1,4 +1,4 @@
-"""What management sees of the router: what entities are read from and act on."""
+"""The parts of the router that management entities are read from and act on."""
 
 from __future__ import annotations
 
@@ -36,36 +36,35 @@ class CoreView(Protocol):
 
 
 class SettleTimes(Protocol):
-    """How long deliveries took to settle: `counts` has one number more than `bounds` (seconds), `sum` is in seconds."""
+    """Histogram of the time until deliveries were settled. `counts` has one number more than `bounds` (seconds)."""
 
     @property
     def bounds(self) -> Sequence[float]:
-        """Upper bounds, each included."""
+        """Upper bounds in seconds, included."""
 
     @property
     def counts(self) -> Sequence[float]:
-        """Deliveries from one bound to the next."""
+        """Deliveries for each interval."""
 
     @property
     def sum(self) -> float:
-        """Of all."""
+        """Sum of all times in seconds."""
 
 
 class RecordsView(Protocol):
-    """Telemetry. `records`, `dropped`: so far, by kind; what was dropped also by reason. `settled`: of sampled
-    deliveries, with what they stand for."""
+    """Telemetry. `settled` counts each sampled delivery as many times as it stands for."""
 
     @property
     def settled(self) -> SettleTimes:
-        """How long it took."""
+        """Times until sampled deliveries were settled."""
 
     @property
     def records(self) -> Mapping[str, int]:
-        """Made."""
+        """Records made, by kind."""
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:
-        """Lost for want of room."""
+        """Records dropped, by kind and reason."""
 
     @property
     def error(self) -> str:
@@ -73,11 +72,11 @@ class RecordsView(Protocol):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """The reasons that there are."""
+        """All reasons for dropping a record."""
 
 
 class RouterView(Protocol):
-    """A router. The methods that change it raise OSError, ValueError or KeyError with a text for who asked."""
+    """A router. The methods that change it raise OSError, ValueError or KeyError; the text goes into the reply."""
 
     version: str
     attrs: dict[str, Any]
@@ -85,7 +84,7 @@ class RouterView(Protocol):
     routing: RoutingEngine | None
     """None in a standalone router."""
     sampler: LinkHealth
-    """What is found by looking once a second."""
+    """Statistics that are sampled once a second."""
 
     @property
     def collector(self) -> RecordsView | None:
@@ -98,6 +97,10 @@ class RouterView(Protocol):
     @property
     def core(self) -> CoreView:
         """The forwarding state."""
+
+    @property
+    def host_name(self) -> str:
+        """Name of the machine."""
 
     @property
     def drain_status(self) -> str:
@@ -113,7 +116,7 @@ class RouterView(Protocol):
         """Listen."""
 
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
-        """Listen no more; what was accepted goes on."""
+        """Stop listening; accepted connections continue."""
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
         """Connect, and stay connected."""
@@ -122,34 +125,34 @@ class RouterView(Protocol):
         """Disconnect."""
 
     def add_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        """Make an sslProfile known to listeners and connectors that come later."""
+        """Add an sslProfile for listeners and connectors that are created later."""
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        """Forget an sslProfile; one that is in use stays."""
+        """Remove an sslProfile; raises ValueError if it is in use."""
 
     def add_address(self, attrs: Mapping[str, Any]) -> None:
         """Treat matching addresses as `router.config.address` says."""
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
-        """Treat them by default again."""
+        """Remove this treatment of addresses."""
 
     def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
-        """Attach a link to a container whenever that is connected."""
+        """Attach a link to a container whenever the container is connected."""
 
     def remove_auto_link(self, attrs: Mapping[str, Any]) -> None:
-        """Detach it for good."""
+        """Detach the link and remove the autolink."""
 
     def update_auto_link(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """Quiesce it, or not any more."""
+        """Start or cancel quiescing."""
 
     def add_link_route(self, attrs: Mapping[str, Any]) -> None:
         """Pass attaches with matching addresses on to a container."""
 
     def remove_link_route(self, attrs: Mapping[str, Any]) -> None:
-        """Do not pass on further ones."""
+        """Remove a link route; links that it routed stay."""
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
-        """Set all of one log module; raises SchemaError too."""
+        """Set all attributes of one log module; may also raise SchemaError."""
 
     def configure_telemetry(self, attrs: Mapping[str, Any]) -> None:
         """Export records as `telemetry` says, or not."""
@@ -167,10 +170,10 @@ class RouterView(Protocol):
         """When the certificates of sslProfiles end, in seconds since 1970, by the names of the profiles."""
 
     def internal_errors(self) -> int:
-        """Errors of the router's own code that showed so far."""
+        """Number of errors in the router's own code so far."""
 
     def users_refused(self) -> int:
-        """Lines of the user file that cannot be used."""
+        """Number of invalid lines of the user file."""
 
     def memory_usage(self) -> int | None:
-        """Bytes of memory of the process; None where nobody knows."""
+        """Bytes of memory of the process; None if unknown."""

@@ -1,8 +1,8 @@
-"""What the control plane wants done. The core applies the effects of one call one by one, in their order.
+"""Effects: the actions that the control plane requests. The core applies those of one call in order.
 
-The order is such that each effect can be applied on its own: `NodeUp` comes before everything that names the router,
-a router's mobile addresses are flushed and all references to it replaced before its `NodeDown`. Only differences are
-emitted. Bodies are plain dicts with Python values; a Python int stands for an AMQP long.
+The order is such that each effect can be applied on its own: `NodeUp` comes before all effects that name the router;
+the addresses of a router are flushed and all references to it replaced before its `NodeDown`. Only differences are
+emitted. Bodies are plain dicts with Python values; a Python int means an AMQP long.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class NodeUp:
 
 @dataclass(frozen=True, slots=True)
 class NodeDown:
-    """A router has no path any more. Nothing refers to it when this comes."""
+    """A router is no longer reachable. Nothing refers to it when this effect is emitted."""
 
     router_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetLink:
-    """The connection to use for a neighbour; None: it is no neighbour (any more)."""
+    """The connection to a neighbour; None: it is no longer a neighbour."""
 
     router_id: str
     link_id: int | None
@@ -66,9 +66,9 @@ class SetLink:
 
 @dataclass(frozen=True, slots=True)
 class SetNextHop:
-    """The neighbour by which a router is reached; None: by its own link, or not at all.
+    """The neighbour through which a router is reached; None: directly, or not at all.
 
-    A neighbour can have a next hop too, when its own link costs more than the way round: the next hop then wins.
+    A neighbour can also have a next hop, if a path over other routers costs less than its own link.
     """
 
     router_id: str
@@ -85,9 +85,9 @@ class SetCost:
 
 @dataclass(frozen=True, slots=True)
 class SetValidOrigins:
-    """Ingress routers whose deliveries we may forward toward this router, without ourselves.
+    """Ingress routers whose deliveries this router may forward toward the destination, without this router itself.
 
-    A live view, sent once for a router that became reachable. `TopologyChanged` says when its content may differ.
+    A live view, emitted once when a router becomes reachable. `TopologyChanged` tells when its content may differ.
     """
 
     router_id: str
@@ -96,7 +96,7 @@ class SetValidOrigins:
 
 @dataclass(frozen=True, slots=True)
 class MobileAdd:
-    """A router has the mobile address (key with class, as `M0orders`), or has it with another treatment than before."""
+    """A router announced a mobile address (key with class, as `M0orders`), or changed its treatment."""
 
     router_id: str
     key: str
@@ -105,7 +105,7 @@ class MobileAdd:
 
 @dataclass(frozen=True, slots=True)
 class MobileDel:
-    """A router no longer has the mobile address."""
+    """A router withdrew a mobile address."""
 
     router_id: str
     key: str
@@ -113,14 +113,14 @@ class MobileDel:
 
 @dataclass(frozen=True, slots=True)
 class MobileFlush:
-    """Forget every mobile address of a router."""
+    """Remove all mobile addresses of a router."""
 
     router_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """A line for the log: level (`critical` … `trace`), module (`ROUTER`, `ROUTER_HELLO`, `ROUTER_LS`, `ROUTER_MA`)."""
+    """A log line: level (`critical` … `trace`), module (`ROUTER`, `ROUTER_HELLO`, `ROUTER_LS`, `ROUTER_MA`)."""
 
     level: str
     module: str
@@ -129,9 +129,9 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class TopologyChanged:
-    """Paths were computed anew: routes or valid origins may differ. The effects of the change come before this one.
+    """Paths were recomputed: routes or valid origins may differ. Emitted after the effects of the change.
 
-    `change_id` counts up from 1 at each router by itself. `since`: when the first news came that these paths follow.
+    `change_id` counts from 1, separately at each router. `since`: time of the first change that led to these paths.
     """
 
     change_id: int

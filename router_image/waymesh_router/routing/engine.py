@@ -1,8 +1,7 @@
-"""The control plane of one router: link and message events in, effects out.
+"""The control plane of a router: link and message events in, effects out.
 
-`RoutingEngine` reacts to each event at once and holds back only what would otherwise come in storms; each such spacing
-is a named constant beside its reason. It knows no connection, no bytes and no clock. Source of the protocol:
-protocol/inter-router.md.
+`RoutingEngine` reacts to each event at once; only what could come in storms is spaced, by a named constant with its
+reason. It is independent of connections, encoding and clocks. Source of the protocol: protocol/inter-router.md.
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ from waymesh_router.routing.requests import Kind, Requests
 from waymesh_router.routing.settings import RoutingSettings
 from waymesh_router.routing.topology import Topology
 
-# An RA goes out at once when there is news, then again not before this time: one RA speaks for all news before it.
+# An RA is sent at once after a change, then not again for this time: one RA covers all changes before it.
 RA_SPACING_S = 0.010
-# A flood runs along trees that the very change it tells of may have broken. Who has news of his own repeats it this
-# time after each further change of paths, as long as the news is fresh.
+# A flood follows trees that the announced change itself may have broken. A router with a recent change of its own
+# repeats its RA this time after each further change of paths.
 RA_REPEAT_S = 0.1
 FRESH_S = 2.0
-# When only one end of a link has told of its change, the other end is asked unless its own news comes in this time.
+# If only one end of a link has announced its change, the other end is asked unless its own news arrives in this time.
 ONE_SIDED_S = 0.02
-# A router that comes back into reach is taken as it was remembered, and asked when no RA of it comes in this time.
+# A router that becomes reachable again keeps its recorded state, and is asked if no RA of it arrives in this time.
 REMEMBERED_S = 0.25
-# Sequences start at the milliseconds of the clock. The instance only tells restarts apart that are a second or more
-# apart; after a quicker one peers would take a sequence that was used before for what they know already.
+# Sequences start at the milliseconds of the clock. The instance only tells restarts apart that are at least a second
+# apart; after a faster one, peers would take a reused sequence for one that they have already.
 SEQUENCE_PER_S = 1000
 
 
 class RoutingEngine:
-    """Control plane of the router `settings.router_id`; `now` is in seconds of any clock that never goes back.
+    """Control plane of the router `settings.router_id`; `now` is in seconds of a monotonic clock.
 
-    Each method returns the effects of its event, to be applied in order. `deadline()` is when `tick` is next needed.
+    Each method returns the effects of its event, to be applied in order. `deadline()` is the time of the next `tick`.
     """
 
     def __init__(self, settings: RoutingSettings, now: float) -> None:
@@ -65,7 +64,7 @@ class RoutingEngine:
     # Events
 
     def link_up(self, link_id: int, cost: int, now: float) -> list[Effect]:
-        """A pair of control links of an inter-router connection is attached; `link_id` is the core's id for it."""
+        """The pair of control links of an inter-router connection is attached; `link_id` is the core's id for it."""
         out: list[Effect] = []
         self._neighbours.add(link_id, max(1, cost), now)
         self._finish(now, out)
@@ -80,11 +79,11 @@ class RoutingEngine:
         return out
 
     def link_heard(self, link_id: int, now: float) -> None:
-        """Octets came over the connection of a link, whatever they say: the neighbour there lives."""
+        """Bytes arrived on the connection of a link, with any content: the neighbour is alive."""
         self._neighbours.heard(link_id, now)
 
     def on_control(self, link_id: int, opcode: str, body: Mapping[str, object], now: float) -> list[Effect]:
-        """A control message reached this router, over this link. A malformed one is logged and changes nothing."""
+        """A control message arrived on this link. A malformed one is logged and has no effect."""
         out: list[Effect] = []
         try:
             if not self._speaks_our_version(opcode, body, out):
@@ -111,58 +110,58 @@ class RoutingEngine:
         return out
 
     def mobile_added(self, key: str, treatment: int, now: float) -> list[Effect]:
-        """An address (key with class, as `M0orders`) became reachable here, or got another treatment.
+        """An address (key with class, as `M0orders`) became reachable here, or its treatment changed.
 
-        It is told by the next `tick`, together with all other changes of the same instant.
+        The next `tick` announces it, together with all other changes of the same time.
         """
         if messages.travels(key):
             self._mobiles.add(key, treatment, now)
         return []
 
     def mobile_offers(self, key: str, offer: Mapping[str, object] | None, now: float) -> None:
-        """What the containers behind a link route's address offer, as a map; other routers get it with the address."""
+        """Capabilities of the containers behind a link route's address, as a map; announced with the address."""
         self._mobiles.offer(key, offer, now)
 
     def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
-        """What another router told of the containers behind an address."""
+        """The capabilities that another router announced for an address."""
         node = self._topology.nodes.get(router_id)
         return None if node is None else node.offers.get(key)
 
     def mobile_removed(self, key: str, now: float) -> list[Effect]:
-        """An address is no longer reachable here; told by the next `tick`."""
+        """An address is no longer reachable here; the next `tick` announces it."""
         self._mobiles.remove(key, now)
         return []
 
     def advertise(self, surcharge: int | None, now: float) -> list[Effect]:
-        """Tell of our links as dearer by this (0: as they are), or of none (None), so that others find ways round us.
+        """Announce the router's links with a higher cost (0: the normal one), or none (None), so that others avoid it.
 
-        Our own paths stay as they are: what is on its way to us still gets through, and replies go out.
+        Its own paths stay: deliveries in transit still arrive, and replies are sent.
         """
         out: list[Effect] = []
         if surcharge != self._surcharge:
             self._surcharge = surcharge
             self._topology.ls_seq += 1
             if surcharge is None:
-                out.append(SendAll("LSU", self._link_state(), SUFFIX_CONTROL))  # there may be no time for questions
+                out.append(SendAll("LSU", self._link_state(), SUFFIX_CONTROL))  # there may be no time left for requests
             self._announce(now)
         self._finish(now, out)
         return out
 
     def tick(self, now: float) -> list[Effect]:
-        """Do what is due."""
+        """Do everything that is due."""
         out: list[Effect] = []
         self._finish(now, out)
         return out
 
     def deadline(self) -> float:
-        """When `tick` is next needed; never later than something is due, at times earlier. Cheap to call."""
+        """The time of the next `tick`; never too late, sometimes too early. Cheap to call."""
         messages_at = min(self._neighbours.wake, self._requests.wake, self._mobiles.wake, self._ra_at())
         return min(messages_at, self._topology.wake, self._expire_due)
 
     # Views
 
     def complete(self) -> bool:
-        """Whether nothing is awaited of routers that can be reached: no link state, no table, no paths."""
+        """Whether nothing is missing from reachable routers: no link state, no address table, no path computation."""
         return self._topology.wake == math.inf and not self._requests.awaits_answers()
 
     @property
@@ -218,9 +217,11 @@ class RoutingEngine:
     def _on_lsu(self, link_id: int, lsu: Lsu, now: float, out: list[Effect]) -> None:
         known = self._topology.nodes.get(lsu.id)
         if known is not None and known.instance is not None and lsu.instance < known.instance:
-            return  # Sent before it restarted, overtaken by what it sent since.
+            return  # Sent before its restart, overtaken by newer messages.
         node = self._meet(lsu, now, out)
-        # A lower sequence is news only when the router said so since: it restarted within one second of its clock.
+        if lsu.empty_mobile_seq is not None and lsu.empty_mobile_seq > node.mobile_seq:
+            self._on_mau(Mau(node.id, lsu.empty_mobile_seq, {}, {}, []), now, out)
+        # A lower sequence is new only if a later RA confirms it: the router restarted within one second of its clock.
         if lsu.ls_seq > node.ls_seq or (lsu.ls_seq < node.ls_seq and lsu.ls_seq == node.ra_ls_seq):
             node.last_seen = now
             self._topology_moves(now)
@@ -234,7 +235,7 @@ class RoutingEngine:
         self._requests.answered(node.id, Kind.LSR, now, node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq)
 
     def _doubt_one_sided(self, node: Node, peers: Mapping[str, int], now: float) -> None:
-        """Ask the other ends of links of which this router tells news while they told the contrary."""
+        """Ask the other ends of links whose change this router announced, while their own link states contradict it."""
         for peer in node.peers.keys() ^ peers.keys():
             other = self._topology.nodes.get(peer)
             if other is not None and other.ls_seq and (node.id in other.peers) != (peer in peers):
@@ -247,7 +248,7 @@ class RoutingEngine:
     def _on_mau(self, mau: Mau, now: float, out: list[Effect]) -> None:
         node = self._topology.nodes.get(mau.id)
         if node is None:
-            return  # Its table is asked for with its link state.
+            return  # Its table is requested with its link state.
         if node.ra_mobile_seq is None or mau.mobile_seq > node.ra_mobile_seq:
             node.ra_mobile_seq = mau.mobile_seq
         if take_update(node, mau, out):
@@ -258,12 +259,12 @@ class RoutingEngine:
 
     def _on_mar(self, mar: Mar, now: float) -> None:
         self._topology.node(mar.id, now)
-        # Who has what we told needs no answer; who has heard nothing is told even that there is nothing.
+        # A router that is up to date needs no answer; one without any table gets even an empty one.
         if mar.have_seq != self._mobiles.seq or mar.have_seq == 0:
             self._requests.want(mar.id, Kind.MAU, now)
 
     def _meet(self, message: Hello | Ra | Lsu, now: float, out: list[Effect]) -> Node:
-        """Record of a router that says its instance; with another one than before it restarted: forget what it said."""
+        """The record of the sender. If its instance has changed, it restarted: drop its recorded state."""
         node = self._topology.node(message.id, now)
         node.version = message.version
         if node.instance is not None and node.instance != message.instance:
@@ -296,7 +297,7 @@ class RoutingEngine:
         self._topology_moves(now)
 
     def _topology_moves(self, now: float) -> None:
-        """Floods may be going astray: advertise in the shorter interval, and own news of late a bit later once more."""
+        """Floods may get lost: use the shorter interval of RAs, and repeat this router's recent changes soon."""
         self._moved_at = now
         self._ra_due = min(self._ra_due, max(now + RA_REPEAT_S, self._ra_last + self._settings.ra_interval_flux_s))
         if now - self._news_at <= FRESH_S:
@@ -307,11 +308,11 @@ class RoutingEngine:
         self._ra_due = min(self._ra_due, max(now, self._ra_last + RA_SPACING_S))
 
     def _ra_at(self) -> float:
-        """When an RA is due; not while paths are to be computed first, which decide where it is flooded to."""
+        """When an RA is due; not before pending paths are computed, which decide where it is flooded to."""
         return min(self._ra_due, self._ra_repeat) if self._topology.wake == math.inf else math.inf
 
     def _finish(self, now: float, out: list[Effect]) -> None:
-        """Do what is due: each step can make a later one due, so their order matters."""
+        """Do everything that is due: each step can make a later one due, so their order matters."""
         if self._neighbours.wake <= now:
             self._neighbours.tick(now, out)
             self._neighbours_changed(now, out)
@@ -324,7 +325,7 @@ class RoutingEngine:
             self._compute(now, out)
         out.extend(self._flood.flush(self._topology.nodes, self._link_state))
         if self._mobiles.wake <= now:
-            # Before the RA that tells its sequence, or everybody would ask for it.
+            # Before the RA with its sequence; otherwise all routers would request it.
             out.append(SendAll("MAU", self._mobile_body(self._mobiles.flush(now)), SUFFIX_MOBILE))
             self._announce(now)
         if self._ra_at() <= now:
@@ -341,7 +342,7 @@ class RoutingEngine:
                 self._requests.want(node.id, Kind.LSR, now)
             self._requests.release(node.id, now)
             if node.id in self._topology.peers:
-                self._flood.add_all(self.nodes, node.id)  # Ours goes to it with the RA that tells of the new link.
+                self._flood.add_all(self.nodes, node.id)  # Ours is sent with the RA for the new link.
 
     def _send_ra(self, now: float, out: list[Effect]) -> None:
         settings = self._settings
@@ -368,7 +369,7 @@ class RoutingEngine:
                 self._requests.park(router_id, kind)
             else:
                 out.append(self._request(node, kind))
-                # Dispatch does not answer a MAR when it has nothing new: not repeated if that is what it said.
+                # Dispatch does not answer a MAR if it has no changes: do not repeat it if the RA says so.
                 behind = node.ra_mobile_seq is None or node.ra_mobile_seq > node.mobile_seq
                 self._requests.sent(router_id, kind, now, repeat=kind is Kind.LSR or (kind is Kind.MAR and behind))
         self._requests.rearm()
@@ -387,7 +388,8 @@ class RoutingEngine:
         more = self._surcharge
         peers = {} if more is None else {peer: cost + more for peer, cost in self._topology.peers.items()}
         settings = self._settings
-        return messages.link_state_body(settings.router_id, settings.area, settings.instance, seq, peers)
+        empty_seq = self._mobiles.empty_seq()
+        return messages.link_state_body(settings.router_id, settings.area, settings.instance, seq, peers, empty_seq)
 
     def _mobile_body(self, part: Mapping[str, object]) -> dict[str, object]:
         return self._body() | {"mobile_seq": self._mobiles.seq, **part}

@@ -1,22 +1,23 @@
 """Directed links between routers, and the distances from one router.
 
-Choice of path: of all routers u with dist[u] + cost(u, v) == dist[v] the one before v is the one with the lowest
-(dist[u], id of u). That is a pure function of the link states, so all routers agree; and what lies behind a router on
-another's path is that router's own path, so who forwards by its own next hops stays on the tree of the ingress router.
+Choice of path: of all routers u with dist[u] + cost(u, v) == dist[v], the predecessor of v is the one with the lowest
+(dist[u], id of u). This depends on the link states only, so all routers agree; and the part of a path behind a router
+is that router's own path, so forwarding by each router's own next hops stays on the tree of the ingress router.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Any
+
+import cython
 
 UNREACHED = 1 << 60
 NO_SLOT = -1
 
 
 class Graph:
-    """Routers by slot (a small int) and the directed links between them, by slot and cost."""
-
-    __slots__ = ("_free", "ids", "into", "out", "slots")
+    """Routers by slot (a small int) and the directed links between them, with their costs."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -25,8 +26,8 @@ class Graph:
         self.slots: dict[str, int] = {}
         self._free: list[int] = []
 
-    def slot(self, router_id: str) -> int:
-        """Slot of a router, allotted when it has none."""
+    def slot(self, router_id: str) -> cython.Py_ssize_t:
+        """The slot of a router, allocated if needed."""
         slot = self.slots.get(router_id)
         if slot is None:
             if self._free:
@@ -40,8 +41,8 @@ class Graph:
             self.slots[router_id] = slot
         return slot
 
-    def set_link(self, tail: int, head: int, cost: int) -> bool:
-        """Set the cost of a link; UNREACHED removes it. Returns whether the cost is a new one."""
+    def set_link(self, tail: cython.Py_ssize_t, head: cython.Py_ssize_t, cost: cython.longlong) -> cython.bint:
+        """Set the cost of a link; UNREACHED removes it. Returns whether the cost has changed."""
         if self.out[tail].get(head, UNREACHED) == cost:
             return False
         if cost == UNREACHED:
@@ -53,29 +54,35 @@ class Graph:
         return True
 
     def release_isolated(self, keep: int) -> None:
-        """Free the slots of routers without any link, except `keep`."""
+        """Free the slots of routers without links, except `keep`."""
         for slot, router_id in enumerate(self.ids):
             if not self.out[slot] and not self.into[slot] and slot != keep and self.slots.get(router_id) == slot:
                 del self.slots[router_id]
                 self._free.append(slot)
 
-    def distances(self, root: int) -> list[int]:
-        """Length of the shortest path from `root` to every slot, UNREACHED where there is none (Dijkstra).
-
-        Most links of a mesh have equal costs, so there are few different distances: the heap holds each distance once,
-        and `levels` the slots found at it.
+    def distances(self, root: cython.Py_ssize_t) -> list[int]:
+        """Length of the shortest path from `root` to every slot, UNREACHED if there is none (Dijkstra).
+         Most links of a mesh have equal costs, so there are few different distances: the heap has each distance once,
+        and `levels` has the slots at that distance.
         """
         out = self.out
-        dist = [UNREACHED] * len(self.ids)
+        dist: list[int] = [UNREACHED] * len(self.ids)
         dist[root] = 0
-        levels = {0: [root]}
+        levels: dict[int, list[int]] = {0: [root]}
         heap = [0]
+        near: cython.longlong
+        far: cython.longlong
+        cost: cython.longlong
+        slot: cython.Py_ssize_t
+        head: cython.Py_ssize_t
+        links: dict[int, int]
         while heap:
             near = heappop(heap)
             for slot in levels.pop(near):
                 if dist[slot] != near:
                     continue  # A shorter path was found after the slot was put at this level.
-                for head, cost in out[slot].items():
+                links = out[slot]
+                for head, cost in links.items():
                     far = near + cost
                     if far < dist[head]:
                         dist[head] = far
@@ -87,11 +94,17 @@ class Graph:
                             level.append(head)
         return dist
 
-    def before(self, dist: list[int], slot: int) -> int:
-        """The router before this one on the path (NO_SLOT: it is the root or out of reach)."""
-        here, ids = dist[slot], self.ids
-        best, best_dist = NO_SLOT, UNREACHED
-        for tail, cost in self.into[slot].items():
+    def before(self, dist: list[Any], slot: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The predecessor of a router on the path (NO_SLOT for the root and unreachable routers)."""
+        ids = self.ids
+        here: cython.longlong = dist[slot]
+        best: cython.Py_ssize_t = NO_SLOT
+        best_dist: cython.longlong = UNREACHED
+        near: cython.longlong
+        cost: cython.longlong
+        tail: cython.Py_ssize_t
+        links: dict[int, int] = self.into[slot]
+        for tail, cost in links.items():
             near = dist[tail]
             if near + cost == here and (near < best_dist or (near == best_dist and ids[tail] < ids[best])):
                 best, best_dist = tail, near

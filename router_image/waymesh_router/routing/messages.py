@@ -1,7 +1,7 @@
-"""Bodies of the control messages: reading what arrives, building what is sent.
+"""Bodies of the control messages: parsing received ones, building those to send.
 
-Source: protocol/inter-router.md, "Control messages" and "Address keys". A reader accepts symbol or string keys and any
-integer width; what does not have the form raises `BadBody` and has no effect.
+Source: protocol/inter-router.md, "Control messages" and "Address keys". The parser accepts symbol or string keys and
+integers of any width; a malformed body raises `BadBody` and has no effect.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ PROTOCOL_VERSION = 1
 MOBILE_CLASSES = frozenset("MCDEFH")
 # Treatments: 0 multicast-flood, 1 multicast-once, 2 closest, 3 balanced, 4 link-balanced, 5 unavailable.
 TREATMENTS = range(6)
-# What an address without a usable hint gets: the default of the `router` entity's defaultDistribution.
+# Treatment of an address without a usable hint: the default of the `router` entity's defaultDistribution.
 NO_HINT_TREATMENT = 3
 _LONG_END = 1 << 63
 OFFERS = "x-waymesh-offers"
-"""Key of a MAU's body that only routers of this kind know: a map from address keys of link routes to offers."""
+"""Key in a MAU that only Waymesh routers know: a map from address keys of link routes to capabilities."""
+NO_ADDRESSES = "x-waymesh-no-addresses"
+"""Key in an LSU that only Waymesh routers know: the mobile sequence at which the router had no addresses. It saves the
+requests for empty tables: when a mesh starts, nearly one for each pair of routers."""
 Offers = Mapping[str, Mapping[str, object]]
 
 
 class BadBody(ValueError):
-    """A control message without the form of its opcode; the text says what is wrong."""
+    """A control message with a malformed body; the text says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A router says who it is and whom it hears on this connection."""
+    """A router introduces itself and lists the routers that it hears on this connection."""
 
     id: str
     version: int
@@ -37,7 +40,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Ra:
-    """A router says up to where it told its link state and its mobile addresses."""
+    """A router announces the current sequences of its link state and its mobile addresses."""
 
     id: str
     version: int
@@ -48,18 +51,22 @@ class Ra:
 
 @dataclass(frozen=True, slots=True)
 class Lsu:
-    """A router's link state: its neighbours with their costs."""
+    """A router's link state: its neighbours with their costs.
+
+    `empty_mobile_seq`: the router had no mobile addresses at this sequence; None if the message does not have it.
+    """
 
     id: str
     version: int
     instance: int
     ls_seq: int
     peers: dict[str, int]
+    empty_mobile_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lsr:
-    """A router asks for our link state."""
+    """A router requests the link state of this router."""
 
     id: str
     version: int
@@ -67,9 +74,9 @@ class Lsr:
 
 @dataclass(frozen=True, slots=True)
 class Mau:
-    """`exist` is the whole table of an absolute update; otherwise it is None and `add`, `delete` are the difference.
+    """`exist` is the whole table of an absolute update; otherwise it is None, and `add`, `delete` are the difference.
 
-    `offers`: of addresses of link routes, what the containers behind them offer.
+    `offers`: for addresses of link routes, the capabilities of their containers.
     """
 
     id: str
@@ -82,7 +89,7 @@ class Mau:
 
 @dataclass(frozen=True, slots=True)
 class Mar:
-    """A router asks for our mobile addresses; it has those up to `have_seq`."""
+    """A router requests the mobile addresses of this router; it has those up to `have_seq`."""
 
     id: str
     have_seq: int
@@ -92,12 +99,12 @@ Message = Hello | Ra | Lsu | Lsr | Mau | Mar
 
 
 def sender(body: Mapping[str, object]) -> tuple[str, int]:
-    """Router id and protocol version of a body (0 when it has none)."""
+    """Router id and protocol version of a body (0 without a version)."""
     return _text(body, "id"), _number(body, "pv", 0)
 
 
 def parse(opcode: str, body: Mapping[str, object]) -> Message:
-    """Read a control body; raises BadBody."""
+    """Parse a control body; raises BadBody."""
     router_id, version = sender(body)
     if opcode == "HELLO":
         return Hello(router_id, version, _number(body, "instance", 0), frozenset(_texts(body, "seen")))
@@ -106,7 +113,8 @@ def parse(opcode: str, body: Mapping[str, object]) -> Message:
         return Ra(router_id, version, _number(body, "instance", 0), ls_seq, mobile_seq)
     if opcode == "LSU":
         ls_seq, peers = _link_state(body, router_id)
-        return Lsu(router_id, version, _number(body, "instance", 0), ls_seq, peers)
+        empty = _number(body, NO_ADDRESSES) if NO_ADDRESSES in body else None
+        return Lsu(router_id, version, _number(body, "instance", 0), ls_seq, peers, empty)
     if opcode == "LSR":
         return Lsr(router_id, version)
     if opcode == "MAU":
@@ -173,7 +181,7 @@ def _mobile_update(body: Mapping[str, object], router_id: str) -> Mau:
 
 
 def _offers(body: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
-    """What is told of containers; routers of Dispatch neither tell nor read it."""
+    """The announced capabilities of containers; routers of Dispatch neither send nor read them."""
     offers = body.get(OFFERS)
     if not isinstance(offers, Mapping):
         return {}
@@ -181,7 +189,7 @@ def _offers(body: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
 
 
 def _hinted(body: Mapping[str, object], key: str) -> dict[str, int]:
-    """Address keys of a list with their treatments; keys of a class that does not travel are left out."""
+    """Address keys of a list with their treatments; keys of classes that routers do not exchange are left out."""
     keys = _texts(body, key)
     hints = body.get("hints")
     if not isinstance(hints, list | tuple) or len(hints) != len(keys):
@@ -194,21 +202,22 @@ def _hinted(body: Mapping[str, object], key: str) -> dict[str, int]:
 
 
 def travels(key: str) -> bool:
-    """Whether an address key is of a class that routers tell each other."""
+    """Whether routers exchange addresses of this key's class."""
     return len(key) > 1 and key[0] in MOBILE_CLASSES
 
 
 def base_body(router_id: str, area: str) -> dict[str, object]:
-    """What every control body begins with; this alone is the body of an LSR."""
+    """The beginning of every control body; the whole body of an LSR."""
     return {"id": router_id, "pv": PROTOCOL_VERSION, "area": area}
 
 
 def link_state_body(
-    router_id: str, area: str, instance: int, ls_seq: int, peers: Mapping[str, int]
+    router_id: str, area: str, instance: int, ls_seq: int, peers: Mapping[str, int], empty_mobile_seq: int | None
 ) -> dict[str, object]:
-    """Body of an LSU."""
+    """Body of an LSU. `empty_mobile_seq`: the mobile sequence if the router has no mobile addresses, else None."""
     state = {"id": router_id, "area": area, "ls_seq": ls_seq, "peers": dict(peers)}
-    return base_body(router_id, area) | {"instance": instance, "ls_seq": ls_seq, "ls": state}
+    body = base_body(router_id, area) | {"instance": instance, "ls_seq": ls_seq, "ls": state}
+    return body if empty_mobile_seq is None else body | {NO_ADDRESSES: empty_mobile_seq}
 
 
 def differential(add: Mapping[str, int], delete: Iterable[str], offers: Offers) -> dict[str, object]:

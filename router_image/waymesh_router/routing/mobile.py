@@ -1,7 +1,7 @@
-"""Mobile addresses: those of this router, told to all, and those that another router told.
+"""Mobile addresses: those of this router, announced to all, and those that other routers announced.
 
-Source: protocol/inter-router.md: a differential MAU after local subscriptions change, sequence +1 each; an absolute one
-as answer to a MAR; a MAR when an RA or MAU shows a gap in the sequence.
+Source: protocol/inter-router.md: a differential MAU after each change of local subscriptions, sequence +1; an absolute
+MAU as answer to a MAR; a MAR when an RA or MAU shows a gap in the sequence.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, MobileF
 from waymesh_router.routing.messages import Mau
 from waymesh_router.routing.nodes import Node
 
-# Changes of one turn of the loop go out in one MAU at the end of the turn; the next MAU not before this time, so that
-# a thousand consumers that attach one by one cost some MAUs and not a thousand floods.
+# Changes of one turn of the loop are sent in one MAU at the end of the turn; the next MAU not before this time, so that
+# a thousand consumers that attach one by one cause a few MAUs and not a thousand floods.
 MAU_SPACING_S = 0.002
-# More changes go out in several MAUs: each router has other work to do between two of them.
+# More changes are sent in several MAUs: each router has other work to do in between.
 MAU_CHANGES = 500
 
 
 class LocalMobiles:
-    """Addresses reachable at this router. `wake` is when `flush` is next needed."""
+    """Addresses reachable at this router. `wake` is the time of the next `flush`."""
 
     def __init__(self, first_seq: int) -> None:
         self.wake = math.inf
@@ -36,7 +36,7 @@ class LocalMobiles:
         self._last = -math.inf
 
     def add(self, key: str, treatment: int, now: float) -> None:
-        """An address became reachable here, or has another treatment."""
+        """An address became reachable here, or its treatment changed."""
         self._delete.pop(key, None)
         self._add.pop(key, None)
         if self._told.get(key) != treatment:
@@ -51,7 +51,7 @@ class LocalMobiles:
         self._schedule(now)
 
     def offer(self, key: str, offer: Mapping[str, object] | None, now: float) -> None:
-        """What is offered behind an address, None for nothing; told with it, again where it was told otherwise."""
+        """Set the capabilities for an address, None for none; announced with it, again if they have changed."""
         if self._offers.get(key) == offer:
             return
         if offer is None:
@@ -67,7 +67,7 @@ class LocalMobiles:
         self.wake = max(now, self._last + MAU_SPACING_S) if pending else math.inf
 
     def flush(self, now: float) -> dict[str, object]:
-        """Count pending changes as told, MAU_CHANGES of them at most; returns the body part of their MAU."""
+        """Take at most MAU_CHANGES pending changes and return the body part of their MAU."""
         delete = dict.fromkeys(islice(self._delete, MAU_CHANGES))
         add = dict(islice(self._add.items(), MAU_CHANGES - len(delete)))
         again = {key: self._told[key] for key in self._again if key in self._told and key not in self._delete}
@@ -83,15 +83,19 @@ class LocalMobiles:
         self._schedule(now)
         return part
 
+    def empty_seq(self) -> int | None:
+        """`seq` if it was announced (above 0) without any address, else None."""
+        return None if self._told or not self.seq else self.seq
+
     def table(self) -> dict[str, object]:
-        """Body part of an absolute MAU: what was told up to `seq`."""
+        """Body part of an absolute MAU: the addresses announced up to `seq`."""
         return messages.absolute(self._told, self._offers)
 
 
 def take_update(node: Node, mau: Mau, out: list[Effect]) -> bool:
-    """Take another router's MAU; False: it does not fit the sequence, a MAR is needed.
+    """Apply another router's MAU; False: it does not fit the sequence, a MAR is needed.
 
-    Effects are emitted only while the router is reachable; otherwise the table is just kept.
+    Effects are emitted only while the router is reachable; otherwise only the table is updated.
     """
     if mau.exist is None:
         if mau.mobile_seq == node.mobile_seq:
@@ -117,6 +121,6 @@ def take_update(node: Node, mau: Mau, out: list[Effect]) -> bool:
 
 
 def flush_node(node: Node, out: list[Effect]) -> None:
-    """The core is to forget the addresses of a router that goes or restarted."""
+    """Remove the addresses of a router from the core because it is gone or has restarted."""
     if node.up and node.mobiles:
         out.append(MobileFlush(node.id))

@@ -1,8 +1,8 @@
-"""The HELLO protocol: with whom is there a two-way connection, and over which link.
+"""The HELLO protocol: finds two-way connections to neighbours, and the link to use for each.
 
-Sources: protocol/inter-router.md, "Control messages": a HELLO goes out every helloInterval, a peer is dropped after
-helloMaxAge or at once when its control link drops, a neighbour counts only when the HELLO that comes from it names us.
-From then on any octet that comes from it shows that it lives.
+Sources: protocol/inter-router.md, "Control messages": a HELLO is sent every helloInterval; a peer is dropped after
+helloMaxAge, or at once when its control link is lost; a peer becomes a neighbour when its HELLO names this router. From
+then on, any received byte shows that it is alive.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from waymesh_router.routing.effects import Effect, LogEvent, SendHello
 from waymesh_router.routing.messages import Hello, base_body, seen_list
 from waymesh_router.routing.settings import RoutingSettings
 
-# News in a HELLO is answered by one at once, which makes a link two-way in one round trip instead of one interval. Two
-# peers with odd clocks or a flapping state must not make that a storm: at most one such extra HELLO in this time.
+# A HELLO with news is answered at once, which makes a link two-way in one round trip instead of one interval. To avoid
+# a storm between peers with a flapping state, only one such extra HELLO is sent in this time.
 EXTRA_HELLO_SPACING_S = 0.010
 
 
@@ -48,7 +48,7 @@ class Link:
 
 
 class Neighbours:
-    """All control links. `wake` is when `tick` is next needed (or a little before)."""
+    """All control links. `wake` is the time of the next `tick` (or a little earlier)."""
 
     def __init__(self, settings: RoutingSettings) -> None:
         self.wake = math.inf
@@ -68,12 +68,12 @@ class Neighbours:
         self._links.pop(link_id, None)
 
     def peer(self, link_id: int) -> str | None:
-        """The router at the other end of a link; None: not known (yet)."""
+        """The router at the other end of a link; None if it is not known yet."""
         link = self._links.get(link_id)
         return None if link is None else link.peer
 
     def chosen(self) -> dict[str, Link]:
-        """The link to use for each neighbour: of several the one of lowest cost, then the oldest."""
+        """The link to use for each neighbour: the one of lowest cost, then the oldest."""
         best: dict[str, Link] = {}
         for link in self._links.values():
             if link.peer is not None and link.two_way:
@@ -83,7 +83,7 @@ class Neighbours:
         return best
 
     def hello(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> bool:
-        """Take a HELLO; says whether it came from a neighbour (another router that hears us)."""
+        """Handle a HELLO; returns whether it came from a neighbour (another router that hears this one)."""
         link = self._links.get(link_id)
         if link is None:
             out.append(LogEvent("debug", "ROUTER_HELLO", f"HELLO from {hello.id} on unknown link {link_id} ignored"))
@@ -101,7 +101,7 @@ class Neighbours:
         return two_way
 
     def heard(self, link_id: int, now: float) -> None:
-        """Something came over the link. Of a neighbour that is as good as a HELLO, which may wait behind other data."""
+        """Data arrived on the link. From a neighbour it counts as a HELLO, which may be queued behind other data."""
         link = self._links.get(link_id)
         if link is not None and link.two_way:
             link.heard_at = now
@@ -113,7 +113,7 @@ class Neighbours:
             out.append(LogEvent("critical", "ROUTER_HELLO", text))
 
     def _drop_former_instance(self, hello: Hello) -> None:
-        """Links to a peer that has restarted lead nowhere, even if their connections are not known to be lost yet."""
+        """Drop links to a former instance of a restarted peer, even if their connections do not seem lost yet."""
         for link in self._links.values():
             if link.peer == hello.id and link.instance != hello.instance:
                 link.peer = None
@@ -124,7 +124,7 @@ class Neighbours:
         late = now - self.wake
         for link in self._links.values():
             if late > self._settings.hello_interval_s:
-                # We were stopped for a while; what peers sent meanwhile waits in our sockets. Their silence is ours.
+                # This process was stopped; what peers sent meanwhile waits in its sockets, so they were not silent.
                 link.heard_at = min(now, link.heard_at + late)
             if link.peer is not None and now - link.heard_at >= self._settings.hello_max_age_s:
                 out.append(LogEvent("info", "ROUTER_HELLO", f"{link.peer} is silent on link {link.id}: dropped"))
@@ -139,8 +139,8 @@ class Neighbours:
         return min(link.next_hello, link.extra_at, silence)
 
     def _send(self, link: Link, now: float, out: list[Effect]) -> None:
-        """Send a HELLO. `seen` has who is heard on this very link: a router heard only on a parallel link would take
-        this one for two-way although nothing comes through it.
+        """Send a HELLO. `seen` has the router heard on this very link: a router heard only on a parallel link would
+        consider this link two-way although nothing arrives on it.
         """
         if link.extra_at <= now:
             link.last_extra = now

@@ -1,4 +1,4 @@
-"""What is known of another router."""
+"""Records of other routers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A reachable router as management shows it (entity `router.node`). Times are those of the caller's clock."""
+    """A reachable router for management (entity `router.node`). Times are those of the caller's clock."""
 
     id: str
     cost: int
     next_hop: str | None
-    """None for a neighbour reached by its own link."""
+    """None for a neighbour reached directly."""
     link_id: int | None
     valid_origins: Set[str]
     instance: int | None
@@ -26,8 +26,8 @@ class NodeView:
 
 
 class Node:
-    """Record of another router. It outlives the path to it until its link state is too old, so that a mesh that
-    was parted and heals need not tell everything anew.
+    """Record of another router. It is kept without a path until its link state is too old, so that a mesh that was
+    partitioned and heals need not exchange everything again.
     """
 
     __slots__ = (
@@ -57,16 +57,16 @@ class Node:
         self.changed_at = now
         self.instance: int | None = None
         self.version: int | None = None
-        # What it told. A sequence of 0 means that nothing was told yet.
+        # Its announced state. Sequence 0: nothing announced yet.
         self.ls_seq = 0
         self.peers: dict[str, int] = {}
         self.mobile_seq = 0
         self.mobiles: dict[str, int] = {}
         self.offers: dict[str, Mapping[str, object]] = {}
-        # What it said last that it has to tell; None: it has not said.
+        # Sequences in its last RA; None: not announced.
         self.ra_ls_seq: int | None = None
         self.ra_mobile_seq: int | None = None
-        # What the core was told of it.
+        # What the core knows of it.
         self.up = False
         self.index = 0
         self.link_id: int | None = None
@@ -75,7 +75,7 @@ class Node:
         self.origins: Set[str] = frozenset()
 
     def forget(self) -> None:
-        """Forget what it told: it restarted."""
+        """Drop its announced state, because it restarted."""
         self.ls_seq = 0
         self.peers = {}
         self.mobile_seq = 0
@@ -102,7 +102,7 @@ class Node:
 
 
 class ReachableNodes(Mapping[str, NodeView]):
-    """Live read-only view of the reachable routers by id; a `NodeView` is made when it is asked for."""
+    """Live read-only view of the reachable routers by id; creates a `NodeView` on access."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes

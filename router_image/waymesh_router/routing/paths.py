@@ -1,7 +1,7 @@
-"""The routes of one router: cost, next hop and valid origins of every router it can reach.
+"""The routes of a router: cost, next hop and valid origins for every reachable router.
 
-Sources: protocol/inter-router.md, "Paths". As in Dispatch a link counts in the direction in which a router's link state
-lists it; the other end's link state is not asked. (One end drops it at once, the other a moment later.)
+Sources: protocol/inter-router.md, "Paths". As in Dispatch, a link counts in the direction in which a router's link
+state lists it, regardless of the link state of the other end. (One end drops it at once, the other a moment later.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from waymesh_router.routing.graph import UNREACHED, Graph
 class ValidOrigins(Set[str]):
     """The routers whose shortest path to a destination leads through this router: a live view of `Paths`.
 
-    Whether it contains a router is computed when it is first asked for that router after a change of links.
+    Membership of a router is computed on the first query after a change of links.
     """
 
     __slots__ = ("_paths", "_slot")
@@ -41,7 +41,7 @@ class ValidOrigins(Set[str]):
 
 
 class Route(NamedTuple):
-    """How a router is reached: cost of the path, first router on it (itself, for a direct link), valid origins."""
+    """Route to a router: cost of the path, first router on it (itself for a direct link), valid origins."""
 
     cost: int
     next_hop: str
@@ -49,33 +49,32 @@ class Route(NamedTuple):
 
 
 class Paths:
-    """Keeps `routes` for the link states it is given.
-
-    Only the tree of this router is computed on each change. The tree of another router matters when one of its messages
-    passes through here; what lies behind us on it is computed at the first one. All trees at once would take the memory
-    and the time of N Dijkstra runs for each change, also for routers that send nothing.
+    """Keeps `routes` up to date with the link states.
+     Only the tree of this router is computed on each change. The tree of another router matters only when one of its
+    messages arrives here; the part of it behind this router is computed then. All trees at once would cost the memory
+    and time of N Dijkstra runs for each change, also for routers that send nothing.
     """
 
     def __init__(self, router_id: str) -> None:
         self.routes: dict[str, Route] = {}
-        # Counts up when routes or valid origins may differ from what they were.
+        # Incremented when routes or valid origins may have changed.
         self.version = 0
-        # By origin: for each slot 1 if the path from that origin to the slot passes through us, else 0.
+        # By origin: for each slot 1 if the path from the origin to the slot leads through this router, else 0.
         self.behind: dict[object, bytes] = {}
         self._graph = Graph()
         self._me = self._graph.slot(router_id)
-        # Link states that `update` is to apply: until then everything follows from the former ones.
+        # Link states that the next `update` applies.
         self._pending: dict[str, Mapping[str, int]] = {}
-        # Our own tree: the slots that come right after a slot.
+        # The tree of this router: the successors of each slot.
         self._next: dict[int, list[int]] = {}
         self._nothing = bytes(1)
 
     def set_links(self, router_id: str, peers: Mapping[str, int]) -> None:
-        """Replace the links that go out from a router: peer id → cost (>= 1). An empty map removes them."""
+        """Replace the outgoing links of a router: peer id → cost (>= 1). An empty map removes them."""
         self._pending[router_id] = peers
 
     def update(self) -> set[str]:
-        """Bring `routes` up to date; returns the ids whose route is new, gone or has another cost or next hop."""
+        """Update `routes`; returns the ids whose route is new, gone or has another cost or next hop."""
         if not self._apply_pending():
             return set()
         graph = self._graph
@@ -88,14 +87,14 @@ class Paths:
         self.behind.clear()
         self._nothing = bytes(len(graph.ids))
         changed = self._publish(dist, reached)
-        # Who has one neighbour only is on nobody's way: valid origins are empty, as they were.
+        # A router with one neighbour is on no path of others: valid origins are empty, as before.
         if changed or transit:
             self.version += 1
         graph.release_isolated(self._me)
         return changed
 
     def find_behind(self, origin: object) -> bytes:
-        """Compute the entry of `behind` for this origin, and keep it where the origin can be reached."""
+        """Compute the entry of `behind` for this origin, and store it if the origin is reachable."""
         if origin not in self.routes:
             return self._nothing
         if not self._is_transit():
@@ -106,7 +105,7 @@ class Paths:
         return found
 
     def _apply_pending(self) -> bool:
-        """Set the links as the pending link states say; returns whether any is different."""
+        """Apply the pending link states; returns whether any link has changed."""
         graph = self._graph
         differs = False
         for router_id, peers in self._pending.items():
@@ -124,7 +123,7 @@ class Paths:
         return len(graph.out[self._me].keys() | graph.into[self._me].keys()) > 1
 
     def _behind_on_tree(self, root: int) -> bytes:
-        """Mark the slots whose path from the root passes through us. They are behind us on our own tree as well."""
+        """Mark the slots on paths from the root through this router. They are behind it on its own tree, too."""
         graph = self._graph
         dist = graph.distances(root)
         found: bytearray | None = None
@@ -140,7 +139,7 @@ class Paths:
         return self._nothing if found is None else bytes(found)
 
     def _publish(self, dist: list[int], reached: list[int]) -> set[str]:
-        """Bring the routes to the reached slots up to date and drop the others."""
+        """Update the routes to the reached slots and drop the others."""
         ids = self._graph.ids
         alive = {ids[slot] for slot in reached}
         changed = self.routes.keys() - alive
@@ -161,7 +160,7 @@ class Paths:
         return changed
 
     def _first_hops(self) -> dict[int, int]:
-        """First router on our path to each slot."""
+        """First router on the path of this router to each slot."""
         hops = {slot: slot for slot in self._next.get(self._me, ())}
         stack = list(hops)
         while stack:

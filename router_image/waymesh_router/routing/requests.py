@@ -1,7 +1,7 @@
-"""Questions and answers that are still to be sent to single routers, with the repetition of unanswered questions.
+"""Requests and answers that wait to be sent to single routers, and retries of unanswered requests.
 
-An LSR or MAR, or the answer to one, can only be sent when there is a path; until then it waits. In a changing mesh a
-question or its answer can get lost, and the next RA may be 30 s away, therefore questions are repeated.
+An LSR or MAR, or the answer to one, needs a path; until there is one, it waits. In a changing mesh a request or its
+answer can get lost, and the next RA may be 30 s away, so requests are repeated.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Container
 from enum import Enum
 from heapq import heappop, heappush
 
-# First repetition after this; then doubled each time up to the maximum. A C router answers at once but acts on news
-# once a second. When hundreds of routers start together, the last question that gets lost decides when the mesh is
-# complete, so the wait after it must not be long. Only routers that can be reached are asked: few questions stay open.
+# First retry after this time; then doubled each time up to the maximum. A C router answers at once but processes news
+# once a second. When hundreds of routers start together, the last lost request decides when the mesh is complete, so
+# the delay must not be long. Only reachable routers are asked: few requests stay open.
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 1.0
 
 
 class Kind(Enum):
-    """What is to be sent."""
+    """The kind of message to send."""
 
     LSR = "LSR"
     LSU = "LSU"
@@ -39,20 +39,20 @@ class _Request:
 
 
 class Requests:
-    """`wake` is when `due` is next needed (or a little before).
+    """`wake` is the time of the next `due` (or a little earlier).
 
-    After the start of a mesh of a thousand routers thousands of requests wait: a heap finds those that are due.
+    After the start of a mesh of a thousand routers, thousands of requests wait: a heap finds those that are due.
     """
 
     def __init__(self) -> None:
         self.wake = math.inf
         self._waiting: dict[tuple[str, Kind], _Request] = {}
-        # Time, request number and key. An entry whose request is gone or due at another time is stale.
+        # Time, request number and key. An entry is stale if its request is gone or due at another time.
         self._times: list[tuple[float, int, tuple[str, Kind]]] = []
         self._count = 0
 
     def want(self, router_id: str, kind: Kind, at: float) -> None:
-        """Send this at the given time. If it was sent and is not answered, only note that there is a newer reason."""
+        """Send this at the given time. If it was sent and is unanswered, only record that there is a newer reason."""
         request = self._waiting.get((router_id, kind))
         if request is None:
             self._count += 1
@@ -64,8 +64,8 @@ class Requests:
             self._set_due((router_id, kind), request, at)
 
     def answered(self, router_id: str, kind: Kind, now: float, complete: bool) -> None:
-        """An answer came. An incomplete one makes the question due again if something newer was heard since it was
-        asked (else its repetition does).
+        """An answer arrived. After an incomplete one, the request is due again if there is a newer reason since it
+        was sent (otherwise its retry is).
         """
         request = self._waiting.get((router_id, kind))
         if request is None:
@@ -82,19 +82,19 @@ class Requests:
             self._waiting.pop((router_id, kind), None)
 
     def retain(self, known: Container[str]) -> None:
-        """Drop everything for routers that are not known any more."""
+        """Drop everything for routers that are no longer known."""
         for key in [key for key in self._waiting if key[0] not in known]:
             del self._waiting[key]
 
     def release(self, router_id: str, now: float) -> None:
-        """The router became reachable: what waited for that is due."""
+        """The router became reachable: its waiting messages are due."""
         for kind in Kind:
             request = self._waiting.get((router_id, kind))
             if request is not None and request.due == math.inf:
                 self._set_due((router_id, kind), request, now)
 
     def due(self, now: float) -> list[tuple[str, Kind]]:
-        """What is to be sent now, in the order in which it was first wanted."""
+        """The messages to send now, in the order in which they were first requested."""
         found = set()
         while self._times and self._times[0][0] <= now:
             at, number, key = heappop(self._times)
@@ -103,11 +103,11 @@ class Requests:
         return [key for _, key in sorted(found, key=lambda entry: entry[0])]
 
     def park(self, router_id: str, kind: Kind) -> None:
-        """There is no path: keep it until `release`."""
+        """There is no path: keep the message until `release`."""
         self._waiting[router_id, kind].due = math.inf
 
     def sent(self, router_id: str, kind: Kind, now: float, repeat: bool) -> None:
-        """It was sent; with `repeat` it is sent again until it is answered."""
+        """The message was sent; with `repeat`, it is sent again until it is answered."""
         if not repeat:
             del self._waiting[router_id, kind]
             return
@@ -117,13 +117,13 @@ class Requests:
         request.retry = min(2 * request.retry, RETRY_MAX_S)
 
     def awaits_answers(self) -> bool:
-        """Whether a question to a router that can be reached is open."""
+        """Whether a request to a reachable router is unanswered."""
         return any(
             kind in (Kind.LSR, Kind.MAR) and request.due < math.inf for (_, kind), request in self._waiting.items()
         )
 
     def rearm(self) -> None:
-        """Compute `wake` anew, after what was due has been handled."""
+        """Recompute `wake` after due messages were handled."""
         times = self._times
         while times and not self._is_current(*times[0]):
             heappop(times)

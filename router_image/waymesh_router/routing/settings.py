@@ -1,4 +1,4 @@
-"""What the control plane is told of its router."""
+"""Settings of the control plane."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RoutingSettings:
-    """Identity and intervals of one router; the intervals are those of the `router` entity, in seconds.
+    """Identity and intervals of a router; the intervals are those of the `router` entity, in seconds.
 
-    `instance` is the boot time in whole seconds: peers tell a restart by it.
+    `instance` is the boot time in whole seconds, by which peers recognize a restart.
     """
 
     router_id: str
@@ -25,7 +25,7 @@ class RoutingSettings:
 
 
 def routing_settings(attrs: Mapping[str, Any], boot: int) -> RoutingSettings:
-    """The settings that a `router` entity gives. `boot`: when the router started, in seconds since 1970."""
+    """The settings from a `router` entity. `boot`: when the router started, in seconds since 1970."""
     return RoutingSettings(
         router_id=attrs["id"],
         instance=boot,

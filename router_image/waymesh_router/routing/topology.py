@@ -1,4 +1,4 @@
-"""The link states of all routers, and what follows from them for the core: nodes, links, next hops, costs, origins."""
+"""The link states of all routers, and their consequences for the core: nodes, links, next hops, costs, origins."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from waymesh_router.routing.nodes import Node
 from waymesh_router.routing.paths import Paths
 from waymesh_router.routing.settings import RoutingSettings
 
-# Paths are computed at once on a change, then again not before this time for each router known. A computation costs
-# some 3 µs a router, and as much again for each router whose messages pass through here. So the spacing doubles while
-# changes keep coming, up to the factor: from 5 to 80 ms at 200 routers, below a millisecond in a mesh of three.
+# Paths are computed at once after a change, then not again for this time per known router. A computation takes some
+# 3 µs a router, and as much again for each router whose messages pass through here. So the spacing doubles while
+# changes continue, up to the factor: from 5 to 80 ms at 200 routers, below a millisecond in a mesh of three.
 COMPUTE_SPACING_PER_ROUTER_S = 25e-6
 COMPUTE_SPACING_MAX_FACTOR = 16
 
 
 class Topology:
-    """Records of the other routers and the paths to them. `wake` is when `compute` is next needed."""
+    """Records of the other routers and the paths to them. `wake` is the time of the next `compute`."""
 
     def __init__(self, settings: RoutingSettings, first_seq: int, now: float) -> None:
         self.wake = math.inf
@@ -50,14 +50,14 @@ class Topology:
         self._next_index = 1
 
     def node(self, router_id: str, now: float) -> Node:
-        """Record of a router, made when there is none."""
+        """The record of a router, created if needed."""
         node = self.nodes.get(router_id)
         if node is None:
             node = self.nodes[router_id] = Node(router_id, now)
         return node
 
     def set_neighbours(self, costs: Mapping[str, int], links: Mapping[str, int], now: float, out: list[Effect]) -> bool:
-        """Our neighbours with cost and connection; says whether our link state changed (and its sequence with it)."""
+        """Set the neighbours with cost and connection; returns whether the link state (and its sequence) changed."""
         concerned = sorted(self._links.keys() | links.keys())
         self._links = dict(links)
         for router_id in concerned:
@@ -73,7 +73,7 @@ class Topology:
         return True
 
     def set_link_state(self, node: Node, ls_seq: int, peers: Mapping[str, int], now: float) -> None:
-        """Take the link state of another router."""
+        """Set the link state of another router."""
         node.ls_seq = ls_seq
         if peers != node.peers:
             node.peers = dict(peers)
@@ -89,8 +89,8 @@ class Topology:
         return COMPUTE_SPACING_PER_ROUTER_S * len(self.nodes) * self._spacing_factor
 
     def expire(self, now: float) -> list[str]:
-        """Drop link states and records that were not confirmed for remoteLsMaxAge; returns the ids still reachable
-        that way (named by others, but silent) which have to be asked anew.
+        """Drop link states and records that were not confirmed for remoteLsMaxAge; returns the dropped ids that are
+        still reachable (named by others, but silent) and must be asked again.
         """
         silent = []
         for node in list(self.nodes.values()):
@@ -105,7 +105,7 @@ class Topology:
         return silent
 
     def compute(self, now: float, out: list[Effect]) -> list[Node]:
-        """Bring paths up to date and emit the differences; returns the routers that became reachable."""
+        """Update paths and emit the differences; returns the routers that became reachable."""
         self.wake = math.inf
         busy = now - self._computed_at <= 2 * self._spacing()
         self._spacing_factor = min(2 * self._spacing_factor, COMPUTE_SPACING_MAX_FACTOR) if busy else 1

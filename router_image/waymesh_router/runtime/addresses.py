@@ -1,4 +1,4 @@
-"""Hosts and ports as the configuration writes them, and the sockets they mean."""
+"""Configured hosts and ports, and their socket addresses."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FAMILIES = {"IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
 BACKLOG = 1024
 
 SocketAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
-"""Family and what `bind` or `connect` takes."""
+"""Address family, and the argument of `bind` or `connect`."""
 
 
 def port_number(entity: str, port: str | int) -> int:
-    """The number of a port that is given by number or service name; 0 lets the system choose. Raises HostError."""
+    """The number of a port given by number or service name; with 0 the system chooses a port. Raises HostError."""
     text = str(port)
     if text in WELL_KNOWN_PORTS:
         return WELL_KNOWN_PORTS[text]
@@ -35,12 +35,12 @@ def port_number(entity: str, port: str | int) -> int:
 
 
 def family(attrs: Mapping[str, Any]) -> socket.AddressFamily:
-    """`socketAddressFamily`; any family when it is not given."""
+    """`socketAddressFamily`; any family if it is not set."""
     return FAMILIES.get(str(attrs.get("socketAddressFamily") or ""), socket.AF_UNSPEC)
 
 
 def numeric_address(host: str, port: int, wanted: socket.AddressFamily) -> SocketAddress | None:
-    """The address when `host` is a literal IP address, None when it is a name that must be resolved."""
+    """The address if `host` is a literal IP address, None for a name that must be resolved."""
     literal = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
         infos = socket.getaddrinfo(literal, port, wanted, socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -50,22 +50,21 @@ def numeric_address(host: str, port: int, wanted: socket.AddressFamily) -> Socke
 
 
 def resolve(host: str | None, port: int, wanted: socket.AddressFamily, flags: int = 0) -> list[SocketAddress]:
-    """All addresses of `host` (blocks while names are looked up). Raises OSError."""
+    """All addresses of `host` (blocks during name resolution). Raises OSError."""
     infos = socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM, flags=flags)
     unique: dict[tuple[Any, ...], SocketAddress] = {info[4]: (info[0], info[4]) for info in infos}
     return list(unique.values())
 
 
 def peer_text(address: tuple[Any, ...]) -> str:
-    """`1.2.3.4:5555` or `[::1]:5555`."""
-    host = address[0]
-    return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+    """`1.2.3.4:5555` or `::1:5555`, in the format of Dispatch."""
+    return f"{address[0]}:{address[1]}"
 
 
 def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]:
-    """Bound, listening, non-blocking sockets for a listener: one for each address its host stands for.
+    """Bound, listening, non-blocking sockets for a listener: one for each address of its host.
 
-    Raises HostError; then nothing is left open.
+    Raises HostError; no socket stays open then.
     """
     host = str(attrs.get("host") or "")
     port = port_number(entity, attrs["port"])
@@ -78,13 +77,13 @@ def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]
     sockets: list[socket.socket] = []
     problem: OSError | None = None
     for kind, address in addresses:
-        if sockets and port == 0:  # all addresses of a host share the port that the system chose for the first
+        if sockets and port == 0:  # all addresses of a host use the port that the system chose for the first one
             address = (address[0], sockets[0].getsockname()[1], *address[2:])
         try:
             sockets.append(_bind(kind, address))
         except OSError as error:
             if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL) and len(addresses) > 1:
-                problem = problem or error  # a machine without IPv6, say
+                problem = problem or error  # for example, a machine without IPv6
                 continue
             _close_all(sockets)
             raise HostError(f"{entity}: cannot listen on {place}: {_reason(error)}") from None
@@ -98,7 +97,7 @@ def _bind(kind: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if kind == socket.AF_INET6:  # or :: would take the IPv4 port too, which we bind ourselves
+        if kind == socket.AF_INET6:  # otherwise :: would also take the IPv4 port, which has a socket of its own
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
         sock.listen(BACKLOG)

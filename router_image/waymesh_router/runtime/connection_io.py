@@ -1,10 +1,10 @@
-"""The per-connection byte path: socket → engine → socket. The hot part of the runtime: plain classes, no closures.
+"""The byte path of a connection: socket → engine → socket. The hot part of the runtime: plain classes, no closures.
 
-`ConnectionIO` is a socket and its engine connection. Nothing here raises: whatever goes wrong with a connection, in the
-network or in our own code, ends that connection and disturbs nobody else.
+`ConnectionIO` is a socket and its engine connection. Nothing here raises: any error of the network, the peer or the
+router's own code ends this connection only.
 
-Compiled, it reads and writes the descriptor itself: with the types of the engine at hand no Python object is made for
-a read or a write.
+Compiled, it reads and writes the descriptor itself: with the types of the engine, a read or a write creates no Python
+object.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 BUFFER_BYTES = 262144
 TURN_BUDGET = cython.declare(cython.longlong, 1000)
-"""Work that a connection may do in one turn; see `Connection.budget`. That is about a millisecond of transfers, or one
+"""Work that a connection may do in one turn; see `Connection.budget`. About a millisecond of transfers, or one
 attach."""
 WHOLE_BUDGET = cython.declare(cython.longlong, 1 << 62)
 CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 16384)
-"""What is left for later turns is handed to the engine in pieces like this, so that little is copied in each turn."""
+"""Remaining input is passed to the engine in chunks of this size in later turns, so that little is copied in each."""
 SLACK = 64
-"""Bytes behind what was read that the engine may look at (and finds meaningless), which saves it bounds checks."""
+"""Bytes behind the received ones that the engine may read (their content does not matter), to save bounds checks."""
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
 LITTLE_BYTES = 16384
 TCP_NOTSENT_LOWAT = 25
@@ -43,25 +43,25 @@ NOTHING_NOW = cython.declare(cython.int, -1)
 
 
 class Owner(Protocol):
-    """What a `ConnectionIO` tells the host."""
+    """Calls from a `ConnectionIO` to the host."""
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
         """The transport is gone (peer, network, time-out)."""
 
     def finished(self, io: ConnectionIO) -> None:
-        """The engine connection is done and all its bytes are written."""
+        """The engine connection is closed and all its bytes are written."""
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
-        """Our own code raised `error` while it served this connection: to be logged, counted and closed."""
+        """The router's own code raised `error` for this connection: to be logged, counted and closed."""
 
     def await_events(self, fd: int, mask: int) -> None:
         """Wait for `mask` on `fd` from now on."""
 
 
 class ReceiveBuffer:
-    """The one receive buffer of the process. Between turns it holds nothing: connections keep incomplete frames.
+    """The one receive buffer of the process. It is empty between turns: connections keep incomplete frames.
 
-    `ready`: connections that have whole frames left for the next turn, their budget being used up.
+    `ready`: connections with complete frames left for the next turn, because their budget was used up.
     """
 
     def __init__(self, size: int = BUFFER_BYTES) -> None:
@@ -77,11 +77,10 @@ class ReceiveBuffer:
 
 
 class ConnectionIO:
-    """One transport with its engine connection. `info` is the host's.
-
-    `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`.
-    `tail`: what was read and is not used, from `used` on. `paused`: there are whole frames in it, which are taken in
-    the next turns; until then nothing more is read, so that a peer has to wait while others are served.
+    """A transport with its engine connection. `info` belongs to the host.
+     `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `tail`: received bytes,
+    unused from `used` on. `paused`: it has complete frames, which are handled in the next turns; no more is read until
+    then, so that other connections are served while this peer waits.
     """
 
     def __init__(self, owner: Owner, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -100,25 +99,25 @@ class ConnectionIO:
         self.info: Any = None
 
     def keep_little_unsent(self) -> None:
-        """Leave most of what a slow link cannot take yet with us, where urgent frames can still overtake it."""
+        """Keep most of what a slow link cannot take yet in the router, where urgent frames can still overtake it."""
         self.portion = LITTLE_BYTES
         self.sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LITTLE_BYTES)
 
     def on_event(self, mask: cython.int) -> None:
-        """epoll has something for us. Each connection reads once in a turn, so that all get their share."""
+        """epoll reports an event. Each connection reads once per turn, so that all get their share."""
         if mask & EPOLLOUT and self.open:
             self.write()
         if mask & ~EPOLLOUT and self.open and not self.paused:
             self.read()
 
     def abandon(self) -> None:
-        """The host's code raised while it took an event of ours."""
+        """The host's code raised an error while it handled an event of this connection."""
         if self.open:
             self.owner.ended(self, "internal error")
         self.sock.close()
 
     def read(self) -> cython.bint:
-        """Read what is there, up to the buffer's end; the engine handles all complete frames. False for nothing."""
+        """Read up to the size of the buffer; the engine handles all complete frames. False if nothing was read."""
         buffer: ReceiveBuffer = self.buffer
         left: cython.Py_ssize_t = len(self.tail)
         count: cython.Py_ssize_t
@@ -138,7 +137,7 @@ class ConnectionIO:
         return count > 0
 
     def drain_input(self, reason: str) -> None:
-        """The peer closed its receiving side: read what it sent before that, then end the connection."""
+        """The peer closed its receiving side: read the input sent before that, then end the connection."""
         self.leaving = True
         if self.paused:
             self.paused = False
@@ -149,7 +148,7 @@ class ConnectionIO:
             self.owner.ended(self, reason)
 
     def feed(self, count: cython.Py_ssize_t) -> None:
-        """Hand `count` bytes of the shared buffer to the engine and keep the tail that it did not take."""
+        """Pass `count` bytes of the shared buffer to the engine and keep the unused tail."""
         used: cython.Py_ssize_t
         conn: Connection = self.conn
         conn.budget = WHOLE_BUDGET if self.leaving else TURN_BUDGET
@@ -168,13 +167,13 @@ class ConnectionIO:
             self.write()
 
     def pause(self, used: cython.Py_ssize_t) -> None:
-        """The budget is used up: go on at `used` of the tail in the next turn."""
+        """The budget is used up: continue at `used` of the tail in the next turn."""
         self.paused = True
         self.used = used
         self.buffer.ready.append(self)
 
     def go_on(self) -> None:
-        """Hand what was left to the engine, within a new budget."""
+        """Pass the remaining input to the engine, with a new budget."""
         if not (self.open and self.paused):
             return
         self.paused = False
@@ -187,7 +186,7 @@ class ConnectionIO:
             self.write()
 
     def resume(self, answer: bytes) -> None:
-        """The engine's answer that was worked out elsewhere is there: go on with the input that waited for it."""
+        """The engine's answer, computed elsewhere, is available: continue with the input that waited for it."""
         try:
             self.conn.resume(answer)
         except Exception as error:  # noqa: BLE001 - the connection edge
@@ -201,7 +200,7 @@ class ConnectionIO:
             self.feed(count)
 
     def take_rest(self) -> None:
-        """The engine takes frames of the tail until its budget is used up, or until none is whole."""
+        """Let the engine handle frames of the tail until its budget is used up, or no complete frame is left."""
         conn: Connection = self.conn
         tail: bytes = self.tail
         left: cython.Py_ssize_t = len(tail) - self.used
@@ -219,13 +218,13 @@ class ConnectionIO:
             if conn.budget <= 0:
                 self.pause(self.used)
                 return
-            if used + left == size:  # all was presented: the rest is no whole frame
+            if used + left == size:  # the engine saw all of it: no complete frame is left
                 self.tail = tail[self.used :]
                 return
             size = left if left < CHUNK_BYTES or used == 0 else CHUNK_BYTES  # a frame may be longer than a chunk
 
     def flush(self) -> None:
-        """Turn what the engine collected in this turn into bytes and write them."""
+        """Encode and write everything that the engine collected in this turn."""
         try:
             self.conn.flush()
         except Exception as error:  # noqa: BLE001 - the connection edge
@@ -235,7 +234,7 @@ class ConnectionIO:
             self.write()
 
     def write(self) -> None:
-        """Write what is pending; wait for room when the socket takes no more."""
+        """Write pending bytes; if the socket is full, wait until it is writable."""
         conn: Connection = self.conn
         sent: cython.Py_ssize_t
         size: cython.Py_ssize_t
@@ -260,7 +259,7 @@ class ConnectionIO:
             self.owner.failed(self, error)
 
     def wait_for_room(self, blocked: cython.bint) -> None:
-        """Whether the socket is full: only then is it asked when it can be written."""
+        """Set whether the socket is full: only then epoll waits until it is writable."""
         if blocked != self.blocked:
             self.blocked = blocked
             self.owner.await_events(self.fd, EPOLLIN | EPOLLOUT if blocked else EPOLLIN)
@@ -268,7 +267,7 @@ class ConnectionIO:
     # ---- the transport; TLS overrides these
 
     def receive(self, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read once into the buffer behind `start`: count of bytes, 0 at the end of the stream, NOTHING_NOW.
+        """Read once into the buffer behind `start`: number of bytes, 0 at the end of the stream, NOTHING_NOW.
 
         Raises OSError.
         """
@@ -284,7 +283,7 @@ class ConnectionIO:
             return NOTHING_NOW
 
     def send(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write some of the `size` bytes that are pending: count of bytes taken, 0 when there is no room now.
+        """Write some of the `size` pending bytes: number of bytes written, 0 if the socket is full.
 
         Raises OSError.
         """
@@ -298,14 +297,14 @@ class ConnectionIO:
             return 0
 
     def failure(self, to_wait: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """`to_wait` when the system call that failed only asks to come again. Raises OSError."""
+        """`to_wait` if the failed system call only needs to be repeated later. Raises OSError."""
         if errno in (EAGAIN, EINTR):
             return to_wait
         raise OSError(errno, os.strerror(errno))
 
 
 def go_on_all(buffer: ReceiveBuffer) -> None:
-    """Let each connection that has frames left from an earlier turn take some of them, one after the other."""
+    """Let each connection with frames left from an earlier turn handle some of them, one connection after the other."""
     io: ConnectionIO
     ready = buffer.ready
     buffer.ready = []
@@ -315,9 +314,9 @@ def go_on_all(buffer: ReceiveBuffer) -> None:
 
 
 def flush_all(dirty: list[Connection], connections: dict[Connection, ConnectionIO]) -> None:
-    """Write to every connection that has something to say, once; `dirty` is empty afterwards.
+    """Write once to every connection that has pending output; `dirty` is empty afterwards.
 
-    A flush may make further connections dirty (one that fails takes its links along): they are appended while we walk.
+    A flush may make further connections dirty (a failing one ends its links): they are appended during the iteration.
     """
     io: ConnectionIO
     for conn in dirty:

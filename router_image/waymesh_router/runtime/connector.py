@@ -17,17 +17,17 @@ from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.tls import TlsProfile
 
 STAGGER_S = 0.25
-"""When an address has not answered for so long, the next one is tried beside it; the first that answers is taken."""
+"""If an address has not answered after this time, the next one is tried in parallel; the first answer wins."""
 
 
 class Owner(Protocol):
-    """What a connector tells the host."""
+    """Calls from a connector to the host."""
 
     def connected(self, connector: Connector, sock: socket.socket, peer: str) -> None:
-        """The transport (and TLS) is up; the socket is registered nowhere."""
+        """The transport (and TLS) is established; the socket is not registered."""
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
-        """This try failed; the next one is scheduled."""
+        """An attempt failed; the next one is scheduled."""
 
 
 class Connector:
@@ -36,7 +36,7 @@ class Connector:
     def __init__(
         self, loop: Loop, attrs: Mapping[str, Any], profile: TlsProfile | None, owner: Owner, rng: Callable[[], float]
     ) -> None:
-        """`rng()` gives a float in [0, 1) for the jitter. Raises HostError when the attributes make no sense."""
+        """`rng()` returns a float in [0, 1) for the jitter. Raises HostError for invalid attributes."""
         self.name = str(attrs["name"])
         self.attrs = attrs
         self.targets = configured_targets(self.name, attrs)
@@ -46,7 +46,7 @@ class Connector:
         self._context: Callable[[], Any] | None = None
         if profile is not None:
             self._context = partial(profile.client_context, attrs.get("verifyHostname") is not False)
-            self._context()  # a bad certificate shows now
+            self._context()  # reports a bad certificate now
         self._target = 0
         self._retries = Retries(rng, loop.now())
         self._round = 0
@@ -59,26 +59,26 @@ class Connector:
 
     @property
     def peer(self) -> str:
-        """`host:port` of the current target as it is configured."""
+        """`host:port` of the current target, as configured."""
         return peer_text(self.targets[self._target])
 
     def start(self) -> None:
-        """Try to connect, now."""
+        """Connect now."""
         self._drop()
         self._edge(self._look)
 
     def close(self) -> None:
-        """No more tries; a try in progress is given up. An established transport is the host's."""
+        """Stop trying, also an attempt in progress. An established transport belongs to the host."""
         self._closed = True
         self._drop()
 
     def lost(self) -> None:
-        """The established transport ended: connect again."""
+        """The established transport has ended: connect again."""
         self._retries.lost(self._loop.now())
         self._again()
 
     def retry(self) -> None:
-        """The peer may be there now, perhaps at another address: do not wait. Harmless while a transport is up."""
+        """Retry now: the peer may be reachable again, perhaps at another address. No effect while connected."""
         if self._closed:
             return
         if self._wait is not None:
@@ -87,7 +87,7 @@ class Connector:
             self._edge(self._look)
 
     def set_failover(self, targets: list[tuple[str, int]]) -> None:
-        """Further targets, as the connected peer announced them. The configured ones stay first."""
+        """Set the targets that the connected peer announced. The configured ones stay first."""
         current = self.targets[self._target]
         configured = configured_targets(self.name, self.attrs)
         self.targets = [*configured, *(target for target in targets if target not in configured)]
@@ -96,18 +96,18 @@ class Connector:
     # ---- name and addresses
 
     def _look(self) -> None:
-        """Find out the addresses of the target. Names are looked up at each try: a pod has a new address each time."""
+        """Resolve the target. Names are resolved for each attempt, because a restarted pod has a new address."""
         host, port = self.targets[self._target]
         self._looking = True
         found = numeric_address(host, port, family(self.attrs))
         if found is not None:
             self._resolved(self._round, [found], None)
             return
-        # A thread for each look-up: one that hangs must not delay the other connectors.
+        # One thread per look-up: one that hangs must not delay other connectors.
         threading.Thread(target=self._look_up, args=(self._round, host, port), name="resolver", daemon=True).start()
 
     def _look_up(self, number: int, host: str, port: int) -> None:
-        """In the helper thread."""
+        """Runs in the helper thread."""
         found: list[SocketAddress] = []
         problem: str | None = None
         try:
@@ -117,7 +117,7 @@ class Connector:
         self._loop.call_from_thread(lambda: self._edge(lambda: self._resolved(number, found, problem)))
 
     def _resolved(self, number: int, addresses: list[SocketAddress], problem: str | None) -> None:
-        if number != self._round:  # of a try that is over
+        if number != self._round:  # it belongs to an earlier attempt
             return
         self._looking = False
         known = [*self._addresses, *(one.address for one in self._tries)]
@@ -128,7 +128,7 @@ class Connector:
             self._fail(problem or f"{self.peer}: no address")
 
     def _next_address(self) -> None:
-        """Try the next address, and unless an answer comes soon the one behind it."""
+        """Try the next address, and the one after it unless an answer comes soon."""
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -138,17 +138,17 @@ class Connector:
             self._next = self._loop.call_later(STAGGER_S, lambda: self._edge(self._next_address))
         one.start()
 
-    # ---- from tries
+    # ---- calls from attempts
 
     def reached(self, one: Try, sock: socket.socket) -> None:
-        """The first address that answers is taken."""
+        """Use the first address that answers."""
         self._tries.remove(one)
         self._drop()
         self._retries.connected(self._loop.now())
         self._edge(lambda: self._owner.connected(self, sock, self.peer))
 
     def failed(self, one: Try, reason: str) -> None:
-        """Another address may do."""
+        """Try the other addresses."""
         self._tries.remove(one)
         if self._addresses:
             self._edge(self._next_address)
@@ -158,7 +158,7 @@ class Connector:
     # ---- failures
 
     def _edge(self, step: Callable[[], None]) -> None:
-        """Do a step. An error of our own in it counts as a failed try: the connector goes on."""
+        """Run a step. An internal error in it counts as a failed attempt: the connector continues."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the edge of timers
@@ -166,7 +166,7 @@ class Connector:
             self.abandon()
 
     def abandon(self) -> None:
-        """Something went wrong inside a try: that was one failed try."""
+        """An internal error in an attempt: it counts as failed."""
         self._drop()
         self._again()
 
@@ -175,14 +175,14 @@ class Connector:
         self._again()
 
     def _again(self) -> None:
-        """Schedule the next try, on the next target."""
+        """Schedule the next attempt, on the next target."""
         if self._closed:
             return
         self._target = (self._target + 1) % len(self.targets)
         self._wait = self._loop.call_later(self._retries.delay(self._loop.now()), self.start)
 
     def _drop(self) -> None:
-        """Give up all tries in progress, cancel timers."""
+        """Abort all attempts in progress and cancel timers."""
         self._round += 1
         self._looking = False
         self._addresses.clear()
@@ -196,7 +196,7 @@ class Connector:
 
 
 def configured_targets(name: str, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Host and port, then those of failoverUrls. Raises HostError."""
+    """The host and port, then the targets of failoverUrls. Raises HostError."""
     entity = f"connector {name}"
     found = [(str(attrs.get("host") or "127.0.0.1"), port_number(entity, attrs["port"]))]
     for text in str(attrs.get("failoverUrls") or "").split(","):

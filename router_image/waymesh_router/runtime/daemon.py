@@ -1,4 +1,4 @@
-"""Being a process: background, pidfile, user, descriptor limit."""
+"""Process setup: background, pidfile, user, descriptor limit."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ READY = b"1"
 
 
 def raise_descriptor_limit() -> None:
-    """As many open descriptors as the system lets us have: each connection is one, and the usual soft limit is 1024."""
+    """Raise the limit of open descriptors to the maximum: each connection needs one, the usual soft limit is 1024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Daemon:
-    """A process in the background. The one that was started waits for `ready()` and tells by its exit code how it went.
+    """A background process. The process that was started waits for `ready()` and returns the result as its exit code.
 
     The working directory is kept: relative paths of the configuration (certificates, user files) are read again later.
     """
 
     def __init__(self, pidfile: str | None, user: str | None) -> None:
-        """Forks: returns in the background process only. Call it before any thread, socket or epoll is made."""
+        """Forks: returns in the background process only. Call it before creating any thread, socket or epoll."""
         self._pidfile = os.path.abspath(pidfile) if pidfile else None
         self._user = user
         reading, self._report = os.pipe()
         if os.fork():
             os.close(self._report)
-            started = os.read(reading, 1) == READY  # nothing when the background process ended
+            started = os.read(reading, 1) == READY  # empty if the background process has ended
             os._exit(0 if started else 1)
         os.close(reading)
         os.setsid()
@@ -40,7 +40,7 @@ class Daemon:
             os._exit(0)
 
     def ready(self) -> None:
-        """It listens: write the pidfile, drop privileges, leave the terminal. Raises HostError."""
+        """The router listens: write the pidfile, drop privileges, leave the terminal. Raises HostError."""
         if self._pidfile:
             try:
                 Path(self._pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
@@ -57,7 +57,7 @@ class Daemon:
         os.close(self._report)
 
     def ended(self) -> None:
-        """Take the pidfile away, if we still may."""
+        """Remove the pidfile, if still permitted."""
         if self._pidfile:
             try:
                 os.unlink(self._pidfile)
@@ -73,6 +73,6 @@ def become(user: str) -> None:
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)
     except KeyError:
-        raise HostError(f"user {user}: there is no such user") from None
+        raise HostError(f"user {user}: no such user") from None
     except OSError as error:
         raise HostError(f"user {user}: {error.strerror}") from None

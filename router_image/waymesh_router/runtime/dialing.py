@@ -1,4 +1,4 @@
-"""One try of a connector to reach one address: the TCP connection, then the TLS handshake."""
+"""One attempt of a connector to connect to one address: TCP, then the TLS handshake."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from waymesh_router.runtime.loop import EPOLLOUT, Loop, Timer
 from waymesh_router.runtime.tls_io import Handshake
 
 CONNECT_S = 2.0
-"""Time for the TCP connection. The address of a pod that is gone answers nothing; one lost packet can be repeated."""
+"""Time limit for TCP: the address of a removed pod does not answer. Long enough to repeat one lost packet."""
 TLS_S = 15.0
-"""Time for the TLS handshake behind it."""
+"""Time limit for the TLS handshake."""
 
 
 class Dialer(Protocol):
-    """Whom a try tells how it went; once."""
+    """Gets the result of an attempt, once."""
 
     def reached(self, one: Try, sock: socket.socket) -> None:
-        """The transport (and TLS) is up; the socket is registered nowhere."""
+        """The transport (and TLS) is established; the socket is not registered."""
 
     def failed(self, one: Try, reason: str) -> None:
-        """It is not."""
+        """The attempt failed."""
 
 
 class Try:
-    """`context`: makes the TLS context, None for plain TCP; `host`: the name that the peer's certificate is for."""
+    """`context`: creates the TLS context, None for plain TCP; `host`: the expected name in the peer's certificate."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Try:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Connect. It may fail at once."""
+        """Connect. This can fail at once."""
         kind, address = self.address
         self._limit(CONNECT_S)
         try:
@@ -66,7 +66,7 @@ class Try:
         self._loop.register(sock.fileno(), self, EPOLLOUT)
 
     def drop(self) -> None:
-        """Give up: the socket is closed, nothing is told."""
+        """Abort: the socket is closed, no result is reported."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -90,7 +90,7 @@ class Try:
             self._secure(self._context, sock)
 
     def abandon(self) -> None:
-        """Something went wrong while the result was taken: that was one failed try."""
+        """An internal error while the result was handled: the attempt failed."""
         self._fail("an internal error, see the log")
 
     def _secure(self, make_context: Callable[[], ssl.SSLContext], sock: socket.socket) -> None:
@@ -124,8 +124,8 @@ class Try:
 
 
 def _is_own_end(sock: socket.socket) -> bool:
-    """TCP lets a socket connect to itself when nobody listens on a port and the system picks the same one for us."""
+    """Whether a socket is connected to itself: TCP permits that if nobody listens and the system picks that port."""
     try:
         return bool(sock.getsockname() == sock.getpeername())
-    except OSError:  # gone again; the first read will tell
+    except OSError:  # already closed; the first read reports it
         return False

@@ -1,5 +1,4 @@
-"""`waymesh-router --drain`: have a running router hand its clients over, and wait until it has. What a pod runs before
-it is stopped."""
+"""`waymesh-router --drain`: drains a running router and waits for the end. A pod runs it before it is stopped."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ POLL_S = 0.2
 REQUEST_S = 5.0
 TRIES = 3
 GRACE_S = 5.0
-"""How much longer than the router's own time-out it may take to say that it is done."""
+"""Additional time, after the router's own time limit, for it to report the end."""
 
 
 def drain(url: str, timeout_s: int | None) -> int:
-    """Drain the router that listens at `url`; the exit code: 0 when it is drained, 1 with the reason on stderr."""
+    """Drain the router that listens at `url`; the exit code: 0 if it is drained, 1 with the reason on stderr."""
     wish: dict[str, Any] = {"draining": True}
     if timeout_s is not None:
         wish["drainTimeoutSeconds"] = timeout_s
@@ -34,7 +33,7 @@ def drain(url: str, timeout_s: int | None) -> int:
 
 
 def _wait(client: ManagementClient, state: Mapping[str, Any]) -> int:
-    """Until it is drained; raises ClientError when it does not answer any more."""
+    """Wait until it is drained; raises ClientError if it does not respond any more."""
     end = time.monotonic() + float(state["drainTimeoutSeconds"]) + GRACE_S
     failures = 0
     while state["drainStatus"] != "drained":
@@ -44,7 +43,7 @@ def _wait(client: ManagementClient, state: Mapping[str, Any]) -> int:
         try:
             state = client.read("router")
             failures = 0
-        except ClientError:  # the client connects anew by itself
+        except ClientError:  # the client reconnects by itself
             failures += 1
             if failures == TRIES:
                 raise

@@ -1,10 +1,10 @@
-"""What the host of the router could not do."""
+"""Errors of the router's host."""
 
 from __future__ import annotations
 
 
 class HostError(OSError):
-    """A port, a file, a name, a certificate: the text names entity, attribute and reason."""
+    """An unusable port, file, name or certificate: the text names entity, attribute and reason."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -12,3 +12,7 @@ class HostError(OSError):
 
     def __str__(self) -> str:
         return self.text
+
+
+class ProfileError(HostError):
+    """An sslProfile with unusable trust settings. Its listeners stay closed; the others open."""

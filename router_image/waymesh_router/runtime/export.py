@@ -1,4 +1,4 @@
-"""Telemetry's way out of the process: a spool of files, the clocks, and the figures of the process."""
+"""The runtime side of telemetry: a spool of files, clocks, and process figures."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from waymesh_router.runtime.spool_files import SpoolSettings
 from waymesh_router.telemetry.exporter import Process
 
 LOOK_S = 0.1
-"""How often the lag of the loop is measured."""
+"""Interval at which the delay of the loop is measured."""
 
 
 class ExporterHost(Protocol):
-    """Whose exporter it is."""
+    """The host of an exporter."""
 
     loop: Loop
     incarnation: Incarnation
@@ -31,23 +31,22 @@ class ExporterHost(Protocol):
 
 
 class Incarnation:
-    """What the exporters of one process have in common, whatever is configured meanwhile: when it started, and the
-    numbers of its records."""
+    """The state that all exporters of one process share across configurations: its start time and record numbers."""
 
     def __init__(self) -> None:
         self.boot = time.time_ns() // 1_000_000
         self.tally = Tally()
         self.spool: Spool | None = None
-        """The latest one."""
+        """The latest spool."""
 
     def follow(self, settings: SpoolSettings, log: Callable[[str, str], None]) -> Spool:
-        """The next spool."""
+        """Create the next spool."""
         self.spool = Spool(settings, self.tally, log, self.spool)
         return self.spool
 
 
 def check_folder(path: str) -> None:
-    """Raises HostError where the folder cannot be made or written to."""
+    """Raises HostError if the folder cannot be created or written to."""
     root = Path(path)
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -62,12 +61,12 @@ class FileExporter:
 
     def __init__(self, attrs: Mapping[str, Any], router_id: str, host: ExporterHost) -> None:
         root = Path(attrs["path"])
-        with contextlib.suppress(HostError):  # it is tried again, and told, with each file
+        with contextlib.suppress(HostError):  # repeated, and reported, for each file
             check_folder(attrs["path"])
         boot = host.incarnation.boot
         settings = SpoolSettings(root, attrs["mesh"], router_id, boot, attrs["maxMegabytes"] << 20)
         loop, log = host.loop, host.log
-        self.clock_ns = time.monotonic_ns  # called for each sample: nothing in between
+        self.clock_ns = time.monotonic_ns  # called for each sample, so without a wrapper
         self.sink = host.incarnation.follow(
             settings, lambda level, text: loop.call_from_thread(lambda: log("ROUTER", level, text))
         )
@@ -86,7 +85,7 @@ class FileExporter:
         return Process(time.process_time_ns() // 1000, lag)
 
     def _look(self) -> None:
-        """A timer that comes late shows how long the loop was busy."""
+        """Measure how late the timer is: the time for which the loop was busy."""
         now = self._loop.now()
         if self._look_at:
             self._lag_us = max(self._lag_us, int((now - self._look_at) * 1e6))

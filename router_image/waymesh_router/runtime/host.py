@@ -1,4 +1,4 @@
-"""The router's host on real sockets: what `waymesh_router.host.Host` asks for, done with the event loop."""
+"""The router's host on real sockets: implements `waymesh_router.host.Host` with the event loop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from waymesh_router.runtime.http_io import HttpConnection
 from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
+from waymesh_router.runtime.profiles import Profiles
 from waymesh_router.runtime.tcp import data_segments_in
-from waymesh_router.runtime.tls import TlsProfile, password_of
-from waymesh_router.runtime.tls_identity import check_uid_format, external_user, read_name_map
+from waymesh_router.runtime.tls import password_of
+from waymesh_router.runtime.tls_identity import external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO
 from waymesh_router.runtime.workers import Workers
 
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from waymesh_router.runtime.log import Log
 
 CLOSE_S = 2.0
-"""How long a peer may take to answer our close before its transport is cut."""
+"""Time for a peer to answer a close before its transport is closed."""
 PUBLISH_S = 5.0
-"""How long the end of the process waits for a slow disk to take the last records."""
+"""Time for a slow disk to store the last records when the process ends."""
 FORCED = "amqp:connection:forced"
 """Spec: 2.8.16."""
 
@@ -52,13 +53,13 @@ class SocketHost:
         self.loop = loop
         self.log = log.write
         self.incarnation = Incarnation()
-        self.errors = 0
-        """Errors of our own (bugs); each one is in the log with its traceback."""
+        self.host_name = socket.gethostname()
+        self.errors = 0  # internal errors; each one is logged with its traceback
         loop.on_error = self.internal_error
         self._log = log
         self._rng = rng
         self._router: Router
-        self._profiles: dict[str, TlsProfile] = {}
+        self._profiles = Profiles(self._server_log)
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
@@ -69,32 +70,27 @@ class SocketHost:
         self._lingering = 0
 
     def attach(self, router: Router) -> None:
-        """Tell whom to serve; before the loop runs."""
+        """Set the router; to be called before the loop runs."""
         self._router = router
         self._log.on_serious = router.logged
 
-    # ---- what the router asks for (Host)
+    # ---- requests of the router (Host)
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        """Add an `sslProfile`. Raises HostError (an OSError) when its files are unusable."""
-        check_uid_format(str(attrs["name"]), str(attrs.get("uidFormat") or ""))
-        profile = TlsProfile(attrs, self._server_log)
-        self._profiles[profile.name] = profile
+        """Add an `sslProfile`. Raises HostError (an OSError) if its files are unusable."""
+        self._profiles.add(attrs)
 
     def remove_ssl_profile(self, name: str) -> None:
-        """Forget an `sslProfile`; what uses it already goes on."""
-        self._profiles.pop(name, None)
+        """Remove an `sslProfile`; existing users of it continue."""
+        self._profiles.remove(name)
 
     def certificate_ends(self) -> dict[str, float]:
-        """When the certificates of sslProfiles end, in seconds since 1970, by name."""
-        return {name: end for name, profile in self._profiles.items() if (end := profile.not_after) is not None}
+        """Expiry times of the certificates of sslProfiles, in seconds since 1970, by name."""
+        return self._profiles.ends()
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
-        """Start a listener. Raises HostError (an OSError) when its port or certificate is unusable."""
-        profile = self._profile(f"listener {attrs['name']}", attrs)
-        for attribute in ("requireSsl", "requireEncryption", "peerNames"):
-            if attrs.get(attribute) and profile is None:
-                raise HostError(f"listener {attrs['name']}: {attribute}: needs an sslProfile")
+        """Start a listener. Raises HostError (an OSError) if its port or certificate is unusable."""
+        profile = self._profiles.of_listener(attrs)
         http = bool(attrs.get("http"))
         accepted = self._http_accepted if http else self.accepted
         listener = Listener(self.loop, attrs, profile, accepted, self._server_log)
@@ -103,17 +99,17 @@ class SocketHost:
         self.log("SERVER", "notice", f"Listening on {listener.places} ({role}) as {listener.name}")
 
     def unlisten(self, name: str) -> None:
-        """Stop a listener. As in Dispatch the connections that it accepted go on."""
+        """Stop a listener. As in Dispatch, connections that it accepted stay open."""
         listener = self._listeners.pop(name, None)
         if listener is not None:
             listener.close()
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
-        """Keep a connection up. Raises HostError (an OSError) when the attributes make no sense."""
-        profile = self._profile(f"connector {attrs['name']}", attrs)
+        """Keep a connection up. Raises HostError (an OSError) for invalid attributes."""
+        profile = self._profiles.of_connector(attrs)
         connector = Connector(self.loop, attrs, profile, self, self._rng)
         self._connectors[connector.name] = connector
-        # In the next turn: the router may still be in the middle of the request that made this connector.
+        # In the next turn: the router may still be handling the request that created this connector.
         self.loop.call_later(0, lambda: self._start(connector))
 
     def disconnect(self, name: str) -> None:
@@ -124,12 +120,12 @@ class SocketHost:
             self._close_later(connector, f"connector {name} was deleted")
 
     def segments_in(self, conn: Connection) -> int:
-        """Segments that brought data from the peer so far, also those that wait for a lost one; 0 where not known."""
+        """TCP data segments received from the peer so far, including out-of-order ones; 0 if unknown."""
         io = self._connections.get(conn)
         return 0 if io is None else data_segments_in(io.sock)
 
     def retry(self) -> None:
-        """Have connectors that wait try now. In the next turn: whoever asks may be in the middle of another's input."""
+        """Waiting connectors retry in the next turn, because the caller may still be handling input of another one."""
         self.loop.call_later(0, self._retry)
 
     def _retry(self) -> None:
@@ -137,81 +133,81 @@ class SocketHost:
             connector.retry()
 
     def set_failover(self, name: str, targets: list[tuple[str, int]]) -> None:
-        """Where else a connector may go, from the peer's `failover-server-list`."""
+        """Set the alternative targets of a connector, from the peer's `failover-server-list`."""
         if name in self._connectors:
             self._connectors[name].set_failover(targets)
 
     def password(self, entity: str, text: str) -> str:
-        """The password that `entity`'s attribute means. Raises HostError."""
+        """The password of an attribute of `entity`. Raises HostError."""
         return password_of(entity, text)
 
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
-        """Have `work` done in a thread, then `conn` go on with what it returned; False when too many wait already."""
+        """Run `work` in a thread, then let `conn` continue with its result; False if too many are waiting."""
         host = self._connections[conn].info.peer.host.rpartition(":")[0]
         return self._workers.submit(host, work, partial(self._wanted, conn), partial(self._resume, conn))
 
     def ports(self, name: str) -> list[int]:
-        """The ports that a listener is bound to."""
+        """The ports on which a listener listens."""
         return self._listeners[name].ports
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
-        """A `log` entity. Raises SchemaError when its levels or its output are unusable."""
+        """Apply a `log` entity. Raises SchemaError if its levels or its output are unusable."""
         self._log.configure(attrs)
 
     def log_stats(self, module: str) -> Mapping[str, int]:
-        """How many lines of each level a module has written."""
+        """Number of lines of a module by level."""
         return self._log.stats(module)
 
     def recent_log(self, limit: int | None) -> list[tuple[Any, ...]]:
-        """The last lines: module, level, text, file, line, seconds since 1970."""
+        """The most recent lines: module, level, text, file, line, seconds since 1970."""
         return [dataclasses.astuple(line) for line in self._log.recent(limit)]
 
     def check_telemetry(self, attrs: Mapping[str, Any]) -> None:
-        """Raises HostError (an OSError) when the folder cannot be used now."""
+        """Raises HostError (an OSError) if the folder is unusable now."""
         check_folder(attrs["path"])
 
     def exporter(self, attrs: Mapping[str, Any], router_id: str) -> FileExporter:
-        """A way out for records; while the folder cannot be used they are dropped."""
+        """Create an exporter of records; while the folder is unusable, they are dropped."""
         return FileExporter(attrs, router_id, self)
 
     def end_telemetry(self) -> None:
-        """The router makes no more records: wait, not for long, until all are published."""
+        """The router creates no more records: wait, for a limited time, until all are published."""
         if self.incarnation.spool is not None:
             self.incarnation.spool.wait(PUBLISH_S)
 
     def memory_usage(self) -> int:
-        """Bytes of memory that the process holds (resident set)."""
+        """Memory of the process in bytes (resident set)."""
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
 
     def internal_error(self, where: str, error: Exception) -> None:
-        """A bug of our own: counted, and told with its traceback."""
+        """Count an internal error, and log it with its traceback."""
         self.errors += 1
         text = "".join(traceback.format_exception(error)).rstrip()
         self.log("SERVER", "error", f"internal error {where}: {text}")
 
     def drop(self, conn: Connection, reason: str) -> None:
-        """Cut a connection."""
+        """Close the transport of a connection at once."""
         io = self._connections.get(conn)
         if io is not None:
             self.ended(io, reason)
 
-    # ---- from listeners and connectors
+    # ---- calls from listeners and connectors
 
     def accepted(self, listener: Listener, sock: socket.socket, peer: str) -> None:
         """A client's transport is ready for AMQP."""
         self._adopt(listener, sock, peer, self._router.accepted)
 
     def connected(self, connector: Connector, sock: socket.socket, peer: str) -> None:
-        """Our transport is ready for AMQP."""
+        """A connector's transport is ready for AMQP."""
         self._adopt(connector, sock, peer, self._router.connected)
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
-        """A connector's try failed; it goes on by itself."""
+        """An attempt of a connector failed; it retries by itself."""
         self.log("SERVER", "info", f"connector {connector.name}: {reason}")
         self._router.connect_failed(connector.name, reason)
 
-    # ---- from connections
+    # ---- calls from connections
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
         """The transport is gone."""
@@ -220,8 +216,8 @@ class SocketHost:
         self._report_lost(io, reason)
 
     def finished(self, io: ConnectionIO) -> None:
-        """Both sides said what they had to say. Closing with unread input would make the kernel reset the connection
-        and take our last words (an error, most often) from the peer, so its end is awaited for a while."""
+        """Both sides have sent everything. Closing with unread input would make the kernel reset the connection, and
+        the peer would lose the last bytes (most often an error), so the peer's end is awaited for a while."""
         self._release(io)
         self._lingering += 1
         Linger(self.loop, io.sock, self._lingered)
@@ -231,7 +227,7 @@ class SocketHost:
         self._lingering -= 1
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
-        """A bug showed on this connection: it goes, the others do not notice."""
+        """An internal error on this connection: close it; others are not affected."""
         self.internal_error(f"on the connection with {io.info.peer.host}", error)
         self.ended(io, f"internal error: {error}")
 
@@ -242,9 +238,9 @@ class SocketHost:
     # ---- the turn
 
     def turn(self, now: float) -> float:
-        """End of a loop turn: the router's deadlines, what earlier turns left to be read, then all writes.
+        """End of a loop turn: the router's deadlines, input left from earlier turns, then all writes.
 
-        The time of the router's next deadline; now where a connection has more to be read.
+        Returns the time of the router's next deadline; now if a connection has input left.
         """
         if self._buffer.ready:
             go_on_all(self._buffer)
@@ -259,17 +255,15 @@ class SocketHost:
         return now if self._buffer.ready else deadline
 
     def reload(self) -> None:
-        """SIGHUP: read all certificates again."""
-        for profile in self._profiles.values():
-            profile.reload()
+        """SIGHUP: reload all certificates."""
+        self._profiles.reload()
 
     def look(self) -> None:
-        """Read certificates again whose files have changed."""
-        for profile in self._profiles.values():
-            profile.look()
+        """Reload certificates whose files have changed."""
+        self._profiles.look()
 
     def stop(self, reason: str) -> None:
-        """Close everything in an orderly way, then stop the loop; a peer that does not answer delays it by CLOSE_S."""
+        """Close everything gracefully, then stop the loop; a peer that does not answer delays it by CLOSE_S."""
         self._stopping = True
         for listener in self._listeners.values():
             listener.close()
@@ -281,7 +275,7 @@ class SocketHost:
             self._close(io, reason)
         self.loop.call_later(CLOSE_S, self.loop.stop)
 
-    # ---- inside
+    # ---- private
 
     def _wanted(self, conn: Connection) -> bool:
         return conn in self._connections
@@ -307,20 +301,12 @@ class SocketHost:
             self.internal_error(f"over the page {path}", error)
             return Page(INTERNAL_ERROR, "internal error\n")
 
-    def _profile(self, entity: str, attrs: Mapping[str, Any]) -> TlsProfile | None:
-        name = attrs.get("sslProfile")
-        if not name:
-            return None
-        if name not in self._profiles:
-            raise HostError(f"{entity}: sslProfile: there is no sslProfile {name}")
-        return self._profiles[name]
-
     def _start(self, connector: Connector) -> None:
         if self._connectors.get(connector.name) is connector and not self._stopping:
             connector.start()
 
     def _adopt(self, endpoint: Endpoint, sock: socket.socket, host: str, open_: Opener) -> None:
-        """Make a connection of a transport. An error of ours here costs this transport only."""
+        """Create the connection of a transport. An internal error here affects this transport only."""
         try:
             peer = self._peer(endpoint, sock, host)
             conn = open_(endpoint.name, peer)
@@ -371,7 +357,7 @@ class SocketHost:
             endpoint.lost()
 
     def _close_later(self, endpoint: Endpoint, reason: str) -> None:
-        """Close an endpoint's connections in the next turn: one may have to carry the answer to this request."""
+        """Close an endpoint's connections in the next turn: one of them may carry the response to this request."""
         self.loop.call_later(0, lambda: self._close_all(endpoint, reason))
 
     def _close_all(self, endpoint: Endpoint, reason: str) -> None:
@@ -394,7 +380,7 @@ class SocketHost:
 
 @dataclasses.dataclass(slots=True)
 class _Info:
-    """What the host knows of a connection."""
+    """Data of the host about a connection."""
 
     endpoint: Endpoint
     peer: Peer

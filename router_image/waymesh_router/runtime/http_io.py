@@ -1,7 +1,7 @@
-"""HTTP on a listener with `http: yes`: probes and metrics, answered in the loop.
+"""HTTP on a listener with `http: yes`: probes and metrics, served in the loop.
 
-Only GET and HEAD of a few pages, one request a connection: what an orchestrator and a scraper ask for. A page is made
-in the loop's thread; that it comes at all says that the loop turns.
+Only GET and HEAD of a few pages, one request per connection, as orchestrators and scrapers need. Pages are created in
+the loop's thread, so a response shows that the loop is running.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
 
 MAX_REQUEST_BYTES = 16384
 REQUEST_S = 10.0
-"""Time for the request to come and the answer to go; then the connection is cut."""
+"""Time limit for request and response; then the connection is closed."""
 HEAD_END = b"\r\n\r\n"
 
 Pages = Callable[[str], Page]
-"""The page of a path."""
+"""Returns the page of a path."""
 
 
 class HttpConnection:
-    """One accepted transport (plain or TLS, handshake done) on which one request is answered."""
+    """An accepted transport (plain or TLS, after the handshake) on which one request is answered."""
 
     def __init__(self, loop: Loop, sock: socket.socket, pages: Pages, ended: Callable[[HttpConnection], None]) -> None:
-        """`ended(self)` is called once, when the answer is out or will never be."""
+        """`ended(self)` is called once, after the response or after a failure."""
         self._loop = loop
         self._sock = sock
         self._pages = pages
@@ -39,7 +39,7 @@ class HttpConnection:
         loop.register(sock.fileno(), self, EPOLLIN)
 
     def on_event(self, mask: int) -> None:
-        """Read on until the request is whole, or write on."""
+        """Continue reading until the request is complete, or writing."""
         try:
             if not self._answer:
                 self._read()
@@ -56,7 +56,7 @@ class HttpConnection:
         self._sock.close()
 
     def abandon(self) -> None:
-        """Something went wrong: close at once."""
+        """An internal error: close at once."""
         self.close()
 
     def _release(self) -> None:
@@ -89,10 +89,10 @@ class HttpConnection:
 
 
 def respond(request: bytes, pages: Pages) -> bytes:
-    """The whole answer to a request whose head is complete."""
+    """The complete response to a request whose head is complete."""
     words = request.partition(b"\r\n")[0].decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        return answer(Page(HTTPStatus.BAD_REQUEST, "this is no HTTP/1.1 request\n"))
+        return answer(Page(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request\n"))
     method, target, _ = words
     if method not in ("GET", "HEAD"):
         return answer(Page(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not supported\n"), extra="Allow: GET, HEAD\r\n")
@@ -100,7 +100,7 @@ def respond(request: bytes, pages: Pages) -> bytes:
 
 
 def answer(page: Page, *, body: bool = True, extra: str = "") -> bytes:
-    """A page as it goes out; the connection ends behind it."""
+    """A page as an HTTP response; the connection is closed after it."""
     text = page.text.encode()
     head = (
         f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}\r\n"

@@ -1,4 +1,4 @@
-"""The end of a transport, such that the peer gets our last words."""
+"""Closes a transport so that the peer receives the last bytes."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from collections.abc import Callable
 from waymesh_router.runtime.loop import Loop
 
 LINGER_S = 2.0
-"""How long a closed connection's socket waits for the peer to take our last bytes and close its end."""
+"""How long a closed connection's socket waits for the peer to read the last bytes and to close its end."""
 
 
 class Linger:
-    """A socket that is written out: its end is announced, its input thrown away until the peer closes or time is up."""
+    """A socket after its last write: its end is sent, its input discarded until the peer closes or the time is up."""
 
     def __init__(self, loop: Loop, sock: socket.socket, ended: Callable[[], None] = lambda: None) -> None:
-        """`ended` is called when the socket is closed; that may be at once."""
+        """`ended` is called when the socket is closed; this can happen at once."""
         self._loop = loop
         self._sock = sock
         self._ended = ended
         self._timer = loop.call_later(LINGER_S, self._end)
         with contextlib.suppress(OSError, ValueError):
             if isinstance(sock, ssl.SSLSocket):
-                sock.unwrap()  # sends close_notify; the peer's is not awaited
+                sock.unwrap()  # sends close_notify; does not wait for the peer's
         try:
             sock.shutdown(socket.SHUT_WR)
             loop.register(sock.fileno(), self)
-        except OSError:  # the peer was faster
+        except OSError:  # the peer closed first
             self._end()
 
     def on_event(self, mask: int) -> None:
-        """Input, or the peer's end."""
+        """Input, or the end of the stream."""
         try:
             while self._sock.recv(65536):
                 pass
@@ -43,7 +43,7 @@ class Linger:
         self._end()
 
     def abandon(self) -> None:
-        """Something went wrong: close at once."""
+        """An internal error: close at once."""
         self._end()
 
     def _end(self) -> None:

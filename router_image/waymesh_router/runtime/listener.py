@@ -1,4 +1,4 @@
-"""Listeners: accept, find out whether the client speaks TLS, hand the transport to the host."""
+"""Listeners: accept connections, detect TLS, and pass the transports to the host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Listener:
         self._loop = loop
         self._accepted = accepted
         self._log = log
-        if profile is not None:  # a bad certificate shows now and not at the first client
+        if profile is not None:  # reports a bad certificate now and not at the first client
             self._context(profile)
         self._sockets = open_listening(f"listener {self.name}", attrs)
         self._handshakes: dict[int, tuple[socket.socket, Timer]] = {}
@@ -50,16 +50,16 @@ class Listener:
 
     @property
     def ports(self) -> list[int]:
-        """The bound ports (the system's choice when port 0 was configured)."""
+        """The bound ports (chosen by the system if port 0 was configured)."""
         return [int(sock.getsockname()[1]) for sock in self._sockets]
 
     @property
     def places(self) -> str:
-        """Where it listens, for the log."""
+        """The addresses that it listens on, for the log."""
         return ", ".join(peer_text(sock.getsockname()) for sock in self._sockets)
 
     def close(self) -> None:
-        """Stop listening and drop handshakes in progress. Accepted connections are the host's."""
+        """Stop listening and drop handshakes in progress. Accepted connections belong to the host."""
         if self._pause is not None:
             self._pause.cancel()
         for sock in self._sockets:
@@ -69,7 +69,7 @@ class Listener:
             self._forget(fd).close()
 
     def on_event(self, mask: int) -> None:
-        """Clients are waiting to be accepted, on any of the sockets."""
+        """Clients wait to be accepted, on any of the sockets."""
         for listening in self._sockets:
             for _ in range(ACCEPTS_PER_TURN):
                 try:
@@ -80,7 +80,7 @@ class Listener:
                     if error.errno in OUT_OF_DESCRIPTORS:
                         self._hold(error)
                         return
-                    continue  # this client is gone already
+                    continue  # this client has already disconnected
                 try:
                     self._start(sock, peer_text(address))
                 except Exception as error:  # noqa: BLE001 - the connection edge: the other clients are to be let in
@@ -88,7 +88,7 @@ class Listener:
                     self._refuse(sock)
 
     def abandon(self) -> None:
-        """Accepting itself raised: pause, then try again."""
+        """Accepting raised an internal error: pause, then try again."""
         self._pause_accepting()
 
     def _register(self) -> None:
@@ -97,7 +97,7 @@ class Listener:
             self._loop.register(sock.fileno(), self)
 
     def _hold(self, error: OSError) -> None:
-        """No descriptor left: trying again at once would burn the CPU."""
+        """No descriptor is left: pause, because retrying at once would burn the CPU."""
         self._log("error", f"listener {self.name}: cannot accept: {error.strerror}; next try in {RETRY_ACCEPT_S:g} s")
         self._pause_accepting()
 
@@ -121,7 +121,7 @@ class Listener:
         self._loop.register(fd, first, FirstBytes.MASK)
 
     def _decided(self, fd: int, peer: str, tls: bool) -> None:
-        """The client's first bytes told whether it wants TLS."""
+        """The first bytes of the client showed whether it uses TLS."""
         sock, timer = self._handshakes[fd]
         if not tls:
             if any(self.attrs.get(name) for name in ("requireSsl", "requireEncryption", "peerNames")):
@@ -132,7 +132,7 @@ class Listener:
         assert self.profile is not None
         try:
             secured = self._context(self.profile).wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        except OSError as error:  # the client is gone already
+        except OSError as error:  # the client has already disconnected
             self._fail(fd, peer, f"TLS: {error.strerror or error}")
             return
         self._handshakes[fd] = (secured, timer)
@@ -145,14 +145,14 @@ class Listener:
         self._loop.replace(fd, handshake)
 
     def _refuse(self, sock: socket.socket) -> None:
-        """Our own code could not take this client on."""
+        """Close a client that could not be set up because of an internal error."""
         fd = sock.fileno()
         if fd in self._handshakes:
             sock = self._forget(fd)
         sock.close()
 
     def _secured(self, fd: int, peer: str, sock: ssl.SSLSocket) -> None:
-        """The handshake is over and the client's certificate verified: is it one of those that may come?"""
+        """The handshake is complete and the client's certificate verified: check whether its name is allowed."""
         wanted = self.attrs.get("peerNames")
         reason = refused_name(wanted, sock.getpeercert()) if wanted else None
         if reason is None:
@@ -161,13 +161,13 @@ class Listener:
             self._fail(fd, peer, f"TLS: {reason}")
 
     def _fail(self, fd: int, peer: str, reason: str) -> None:
-        if fd not in self._handshakes:  # handed on, or failed, already
+        if fd not in self._handshakes:  # already passed on, or failed
             return
         self._forget(fd).close()
         self._log("error", f"listener {self.name}: connection from {peer} failed: {reason}")
 
     def _forget(self, fd: int) -> socket.socket:
-        """Take a socket out of the handshakes: unregistered, its timer cancelled, still open."""
+        """Remove a socket from the handshakes: unregistered, its timer cancelled, still open."""
         sock, timer = self._handshakes.pop(fd)
         timer.cancel()
         self._loop.unregister(fd)

@@ -1,4 +1,4 @@
-"""The router's log: which module writes which levels where, the recent lines, and how many there were of each level."""
+"""The router's log: levels and outputs of modules, recent lines, and counters by level."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from waymesh_schema.errors import SchemaError
 from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES, parse_levels
 from waymesh_schema.text import one_line
 
-RING_LINES = 1000
+RING_LINES = 4096
+"""Recent lines that are kept by default; see logBufferLines of the router entity."""
+MOST_CHARACTERS = 16_384
+"""Maximum length of a text; longer ones are truncated."""
 SERIOUS = frozenset(LOG_LEVELS[LOG_LEVELS.index("warning") :])
 _BUILT_IN: Mapping[str, Any] = {
     "enable": "info+",
@@ -37,7 +40,7 @@ _SYSLOG_PRIORITIES = {
 
 
 class Sink(Protocol):
-    """Where lines go. `write` takes one line without its end and may raise OSError."""
+    """An output for lines. `write` takes one line without its newline and may raise OSError."""
 
     def write(self, level: str, line: str) -> None:
         """Write one line of that level."""
@@ -47,7 +50,7 @@ class Sink(Protocol):
 
 
 class _StandardSink:
-    """stderr or stdout, looked up at each line."""
+    """stderr or stdout, looked up for each line."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -59,11 +62,11 @@ class _StandardSink:
             stream.flush()
 
     def close(self) -> None:
-        """The stream is not ours."""
+        """Does nothing: the stream belongs to the process."""
 
 
 class _FileSink:
-    """A file that lines are appended to."""
+    """A file to which lines are appended."""
 
     def __init__(self, path: str) -> None:
         self._stream = Path(path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open until close()
@@ -72,7 +75,7 @@ class _FileSink:
         self._stream.write(line + "\n")
 
     def close(self) -> None:
-        with suppress(OSError):  # a full disk is no reason to fail at the end
+        with suppress(OSError):  # a full disk must not cause a failure at the end
             self._stream.close()
 
 
@@ -83,7 +86,7 @@ class _SyslogSink:
         syslog.syslog(_SYSLOG_PRIORITIES[level], line)
 
     def close(self) -> None:
-        """Others may use the connection."""
+        """Does nothing: others may use the connection."""
 
 
 def open_sink(output: str) -> Sink:
@@ -95,19 +98,19 @@ def open_sink(output: str) -> Sink:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line that was written; `timestamp` in seconds since 1970; `file` and `line` known with includeSource."""
+    """A written line; `timestamp` in seconds since 1970; `file` and `line`: its position in the code."""
 
     module: str
     level: str
     text: str
-    file: str | None
-    line: int | None
+    file: str
+    line: int
     timestamp: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Effective:
-    """The settings of one module with those of DEFAULT, and the built-in ones, filled in."""
+    """The settings of a module, completed with those of DEFAULT and the built-in ones."""
 
     levels: frozenset[str]
     timestamp: bool
@@ -116,9 +119,9 @@ class _Effective:
 
 
 class Log:
-    """All log modules. `clock` gives the present time with its zone; `opener` makes sinks.
+    """All log modules. `clock` returns the current time with its zone; `opener` creates sinks.
 
-    Every module has always effective settings; a sink is open while at least one module writes to it.
+    Every module always has effective settings; a sink is open while at least one module writes to it.
     """
 
     def __init__(self, clock: Callable[[], datetime], opener: Callable[[str], Sink] = open_sink) -> None:
@@ -132,58 +135,68 @@ class Log:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
         self.lost = 0
-        """Lines that a sink refused."""
+        """Lines that a sink did not accept."""
         self.on_serious: Callable[[str, str, str], None] = _nobody
-        """Called with module, level and text of each line of SERIOUS."""
+        """Called with module, level and text of each line whose level is in SERIOUS."""
         self._apply(self._settings)
 
     def enabled(self, module: str, level: str) -> bool:
-        """Whether a line would be written; ask before making a costly text."""
+        """Whether a line would be written; check this before composing an expensive text."""
         return level in self._effective[module].levels
 
     def write(self, module: str, level: str, text: str, depth: int = 1) -> None:
-        """Write one line if it is enabled. `depth` counts the calls between the line's source and this one."""
+        """Write a line if it is enabled. `depth`: number of calls between the line's source and this method."""
         settings = self._effective[module]
         if level not in settings.levels:
             return
         now = self._clock()
         self._counts[module, level] += 1
-        file, number = _source(depth) if settings.source else (None, None)
-        text = one_line(text)  # a peer's text must not forge lines
+        file, number = _source(depth)
+        text = one_line(text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "…")
         self._ring.append(LogLine(module, level, text, file, number, int(now.timestamp())))
         line = f"{module} ({level}) {text}"
         if settings.timestamp and settings.output != "syslog":
             line = f"{self._stamp(now)} {line}"
-        if file is not None:
+        if settings.source:
             line += f" ({file}:{number})"
         try:
             self._sinks[settings.output].write(level, line)
-        except (OSError, ValueError):  # full disk, closed stream, encoding without the character: no reason to stop
+        except (OSError, ValueError):  # full disk, closed stream, unencodable character: continue
             self.lost += 1
         if level in SERIOUS:
             self.on_serious(module, level, text)
 
     def configure(self, attributes: Mapping[str, Any]) -> None:
-        """Set what the attributes of a `log` entity say for their `module`; None leaves it to DEFAULT.
-
-        Attributes that are not there keep their value. Raises SchemaError, and changes nothing, when the expression of
-        levels is wrong or the output cannot be opened.
+        """Apply the attributes of a `log` entity to their `module`; None selects the value of DEFAULT.
+         Missing attributes keep their value. Raises SchemaError without any change if the expression of levels is
+        invalid or the output cannot be opened.
         """
         module = attributes["module"]
         known = {name: attributes[name] for name in _BUILT_IN if name in attributes}
         self._apply({**self._settings, module: {**self._settings[module], **known}})
 
+    def reopen(self) -> None:
+        """Reopen all outputs: a file may have been renamed for rotation. One that cannot be reopened stays open."""
+        for output, former in list(self._sinks.items()):
+            with suppress(OSError):
+                self._sinks[output] = self._opener(output)
+                former.close()
+
+    def keep(self, lines: int) -> None:
+        """Set the number of recent lines to keep."""
+        self._ring = deque(self._ring, maxlen=lines)
+
     def set_time(self, utc: bool, time_format: str | None) -> None:
-        """Times in UTC or in the clock's zone, in a format of strftime or the usual one."""
+        """Write times in UTC or in the clock's zone, in a strftime format or the default one."""
         self._utc = utc
         self._time_format = time_format or None
 
     def settings(self, module: str) -> dict[str, Any]:
-        """The attributes of a module's `log` entity as they were set."""
+        """The attributes of a module's `log` entity, as set."""
         return {"module": module, **dict.fromkeys(_BUILT_IN), **self._settings[module]}
 
     def recent(self, limit: int | None = None) -> list[LogLine]:
-        """The last lines, at most `limit`, oldest first."""
+        """The most recent lines, at most `limit`, oldest first."""
         lines = list(self._ring)
         return lines if limit is None else lines[max(0, len(lines) - limit) :]
 
@@ -222,7 +235,7 @@ class Log:
 
 
 def _nobody(module: str, level: str, text: str) -> None:
-    """Nobody wants to know."""
+    """Default that ignores the line."""
 
 
 def _resolve(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _Effective]]:
@@ -249,4 +262,4 @@ def _levels(settings: Mapping[str, Any]) -> frozenset[str] | None:
 
 def _source(depth: int) -> tuple[str, int]:
     frame: FrameType = sys._getframe(depth + 1)
-    return Path(frame.f_code.co_filename).name, frame.f_lineno
+    return frame.f_code.co_filename.rpartition("/")[2], frame.f_lineno

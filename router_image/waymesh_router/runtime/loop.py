@@ -3,13 +3,13 @@
 Not asyncio: its transports cost 2.4 times the round-trip time of a raw loop. One turn is
 
 1. the timers that are due, 2. one `on_event` for each ready descriptor, 3. `turn(now)`, which lets the router act on
-its own deadlines and then writes to each connection that has something to say, once.
+its own deadlines and then writes once to each connection with pending output.
 
-Whatever raises, a timer, a handler, a call from a thread, the turn itself, is reported to `on_error` and costs only
-what it was about: the loop goes on.
+An error in a timer, a handler, a call from a thread or the turn itself is reported to `on_error` and affects only that
+one: the loop continues.
 
-A timer that is set during a turn runs in a later turn, after that turn's writes: whoever answers a request and then
-wants to close the connection can rely on it.
+A timer that is set during a turn runs in a later turn, after that turn's writes. So code can answer a request and then
+close the connection with a timer.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from typing import Protocol
 EPOLLIN = select.EPOLLIN
 EPOLLOUT = select.EPOLLOUT
 FAILED_TURN_S = 0.25
-"""After a turn that raised the next one comes at the latest so much later."""
+"""Maximum delay of the next turn after an error in a turn."""
 MAX_EVENTS = 1024
-"""Ready descriptors taken in one turn: more would make the first ones wait long for their answer."""
+"""Ready descriptors handled in one turn: with more, the first ones would wait long for their answers."""
 
 
 class EventHandler(Protocol):
-    """What is registered for a descriptor."""
+    """Handles the events of a descriptor."""
 
     def on_event(self, mask: int) -> None:
-        """The descriptor is ready; `mask` as epoll gave it."""
+        """The descriptor is ready; `mask` is from epoll."""
 
     def abandon(self) -> None:
-        """`on_event` raised, and the descriptor is served no longer: close what it belongs to."""
+        """`on_event` raised, and the descriptor is no longer served: close its object."""
 
 
 class Timer:
-    """A call that is due at `when`; `cancel()` makes it do nothing."""
+    """A call that is due at `when`; `cancel()` disables it."""
 
     __slots__ = ("callback", "when")
 
@@ -57,7 +57,7 @@ class Timer:
         return self.when < other.when
 
     def cancel(self) -> None:
-        """Forget the call. Harmless when it ran already."""
+        """Cancel the call. No effect if it has run."""
         self.callback = None
 
 
@@ -65,7 +65,7 @@ class Loop:
     """Descriptors, timers and calls from other threads, served by one thread."""
 
     def __init__(self) -> None:
-        # Seconds since the epoch at start, but never set back or forth by whoever corrects the clock of the machine.
+        # Seconds since the epoch at start; not affected by later corrections of the system clock.
         self._origin = time.time() - time.monotonic()
         self._epoll = select.epoll()
         self._handlers: dict[int, EventHandler] = {}
@@ -74,7 +74,7 @@ class Loop:
         self._wakeup, self.wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopped = False
         self.on_error: Callable[[str, Exception], None] = _print_error
-        """Called with what was being done and the error that our own code raised while it was done."""
+        """Called after an internal error with a description of the action and the error."""
         self.register(self._wakeup, self)
 
     def now(self) -> float:
@@ -84,23 +84,23 @@ class Loop:
     # ---- descriptors
 
     def register(self, fd: int, handler: EventHandler, mask: int = EPOLLIN) -> None:
-        """Serve `fd` by `handler` from now on."""
+        """Serve `fd` with `handler`."""
         self._handlers[fd] = handler
         self._epoll.register(fd, mask)
 
     def replace(self, fd: int, handler: EventHandler, mask: int = EPOLLIN) -> None:
-        """Give a registered `fd` to another handler. What is ready already is reported to the new one."""
+        """Give a registered `fd` another handler, which gets pending events too."""
         self._handlers[fd] = handler
         self._epoll.modify(fd, mask)
 
     def modify(self, fd: int, mask: int) -> None:
-        """Change what a registered `fd` waits for."""
+        """Change the events for which a registered `fd` waits."""
         self._epoll.modify(fd, mask)
 
     def unregister(self, fd: int) -> None:
-        """Stop serving `fd`; to be called before it is closed. Harmless when it is not registered."""
+        """Stop serving `fd`; to be called before it is closed. No effect if it is not registered."""
         if self._handlers.pop(fd, None) is not None:
-            with contextlib.suppress(OSError):  # a TLS wrapper that failed has closed it, and epoll forgot it by itself
+            with contextlib.suppress(OSError):  # a failed TLS wrapper has closed it, which removes it from epoll
                 self._epoll.unregister(fd)
 
     # ---- timers and other threads
@@ -112,33 +112,32 @@ class Loop:
         return timer
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` when `delay_s` seconds have gone by; with 0 in the next turn."""
+        """Call `callback` after `delay_s` seconds; with 0 in the next turn."""
         return self.call_at(self.now() + delay_s, callback)
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
-        """Call `callback` in the loop's thread, soon. Any thread, and any signal handler, may say this.
-
-        For signals `wakeup_fd` must also be given to `signal.set_wakeup_fd`, or one that arrives just before epoll
-        waits would be served late.
+        """Call `callback` in the loop's thread, soon. Safe in any thread and any signal handler.
+         For signals, `wakeup_fd` must also be passed to `signal.set_wakeup_fd`; otherwise one that arrives just before
+        epoll waits would be handled late.
         """
         self._calls.append(callback)
-        with contextlib.suppress(BlockingIOError):  # full: the loop is awake already
+        with contextlib.suppress(BlockingIOError):  # full: the loop is already awake
             os.write(self.wakeup_fd, b"\0")
 
     def on_event(self, mask: int) -> None:
-        """The wake-up descriptor: run what other threads left."""
+        """The wake-up descriptor: run the calls from other threads."""
         os.read(self._wakeup, 4096)
         while self._calls:
             self._guarded("in a call from another thread", self._calls.popleft())
 
     def abandon(self) -> None:
-        """The wake-up descriptor stays: without it no signal would be heard."""
+        """Keep the wake-up descriptor: without it no signal would be handled."""
         self.register(self._wakeup, self)
 
     # ---- running
 
     def run(self, turn: Callable[[float], float]) -> None:
-        """Serve until `stop()`. `turn(now)` ends each turn and gives the time of its own next deadline."""
+        """Serve until `stop()`. `turn(now)` ends each turn and returns the time of its next deadline."""
         poll = self._epoll.poll
         handlers = self._handlers
         deadline = self._turn(turn)
@@ -160,13 +159,13 @@ class Loop:
         self._stopped = True
 
     def close(self) -> None:
-        """Give the loop's own descriptors back."""
+        """Close the loop's own descriptors."""
         self._epoll.close()
         os.close(self._wakeup)
         os.close(self.wakeup_fd)
 
     def _timeout(self, deadline: float) -> float:
-        """Seconds that epoll may wait (-1: for ever)."""
+        """Seconds for which epoll may wait (-1: no limit)."""
         timers = self._timers
         if timers and timers[0].when < deadline:
             deadline = timers[0].when
@@ -198,7 +197,7 @@ class Loop:
             self.on_error(where, error)
 
     def _abandon(self, fd: int, handler: EventHandler, error: Exception) -> None:
-        """A handler raised. Were its descriptor still served, it would raise again in each turn."""
+        """A handler raised. Its descriptor is no longer served, because it would raise again in each turn."""
         self.on_error(f"while {type(handler).__name__} served a descriptor", error)
         if self._handlers.get(fd) is handler:
             self.unregister(fd)
@@ -206,5 +205,5 @@ class Loop:
 
 
 def _print_error(where: str, error: Exception) -> None:
-    """Until somebody else is to hear of errors."""
+    """Default until `on_error` is set."""
     sys.stderr.write(f"internal error {where}: {''.join(traceback.format_exception(error))}")

@@ -1,10 +1,11 @@
-"""`waymesh-router`: from the command line to a running router, and its end.
+"""`waymesh-router`: runs a router from the command line until it is stopped.
 
-Imports are few and some are late on purpose: a router listens within half a second of its start.
+Imports are few and some are deferred on purpose: a router listens within half a second of its start.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import random
@@ -21,26 +22,31 @@ from waymesh_router.runtime.daemon import Daemon, raise_descriptor_limit
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
+from waymesh_router.runtime.log_writer import open_output
 from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.memory import LOOK_S, Trimmer, memory_limit
 from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
+from waymesh_router.runtime.profiles import without_unusable
 from waymesh_router.runtime.tls import file_stamp
-from waymesh_router.runtime.users import read_users, user_file_path
+from waymesh_router.runtime.users import read_users, user_file_path, users_hint
 from waymesh_schema.config import ConfigEntry, ConfigError, read_config
 from waymesh_schema.errors import SchemaError
 
 VERSION = "0.1.0"
-"""The distribution's version (a test compares): looking it up would cost a tenth of the start."""
+"""The distribution's version (verified by a test): looking it up would take a tenth of the start time."""
 WATCH_S = 3.0
-"""Files of certificates and users are looked at this often."""
+"""Interval at which files of certificates and users are checked for changes."""
 GC_THRESHOLDS = (2_500, 400, 50)
-"""The objects of the byte path are freed by reference counting; cycles are only made by connections, sessions and links
-that end. The default thresholds would look through all live links again and again for nothing. A collection of the
-youngest objects alone takes some tenths of a millisecond."""
+"""The objects of the byte path are freed by reference counting; only ended connections, sessions and links form cycles.
+The default thresholds would examine all live links again and again for nothing. A collection of the youngest generation
+alone takes some tenths of a millisecond."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a router until it is told to stop, or drain one. The exit code: 0, or 1 with the reason on stderr."""
+    """Run a router until it is stopped, or perform the action of another option.
+
+    Returns the exit code: 0, or 1 with the reason on stderr.
+    """
     try:
         options = parse_options(sys.argv[1:] if argv is None else argv)
     except UsageError as error:
@@ -50,14 +56,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(USAGE if options.help else f"{VERSION}\n")
         return 0
     if options.drain:
-        from waymesh_router.runtime.drain_command import drain  # brings proton, which a router does without
+        from waymesh_router.runtime.drain_command import drain  # imports proton, which a router does not need
 
         return drain(options.url, options.timeout_s)
+    if options.dump:
+        from waymesh_router.runtime.dump_command import dump
+
+        return dump(options.url)
     try:
+        if options.check:
+            from waymesh_router.runtime.check import check
+
+            return check(options.config)
         return _run(options)
-    except (ConfigError, SchemaError, ManagementError, OSError) as error:
+    except ConfigError as error:
+        sys.stderr.writelines(f"waymesh-router: {problem}\n" for problem in error.problems)
+    except (SchemaError, ManagementError, OSError) as error:
         sys.stderr.write(f"waymesh-router: {error}\n")
-        return 1
+    return 1
 
 
 def _run(options: Options) -> int:
@@ -80,30 +96,39 @@ def _run(options: Options) -> int:
 
 
 class Running:
-    """A configured router on its loop, listening."""
+    """A configured, listening router on its loop."""
 
     def __init__(self, entries: Sequence[ConfigEntry]) -> None:
-        """Raises SchemaError, ManagementError or OSError; then the process is to end."""
-        self.log = Log(lambda: datetime.now(UTC).astimezone())
+        """Raises SchemaError, ManagementError or OSError; the process must end then."""
+        self.log = Log(lambda: datetime.now(UTC).astimezone(), open_output)
+        atexit.register(self.log.close)  # also after an error at the start
         self.loop = Loop()
         self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")
+        self.log.keep(self._router_attrs["logBufferLines"])
         self.log.set_time(self._router_attrs["timestampsInUTC"], self._router_attrs["timestampFormat"])
         rng = random.Random()
         self.host = SocketHost(self.loop, self.log, rng.random)
-        now = self.loop.now()  # seconds since the epoch: peers tell a restart of this router by its boot time
+        now = self.loop.now()  # seconds since the epoch: peers recognize a restart by the boot time
+        entries, unusable = without_unusable(entries)
         self.router = Router(entries, self.host, now, rng, VERSION, int(now))
         self.router.core.budget.set_limits(*buffer_limits(self.router.attrs, memory_limit()))
-        self._users_seen = self._users_stamp()  # before the file is read: a change from here on is seen
+        self._users_seen = self._users_stamp()  # before the file is read: later changes are noticed
         self.router.authenticator = read_users(self._router_attrs, self._report_user)
         self._prepare_users()
         self.host.attach(self.router)
         self.router.start()
+        for text in unusable:
+            self.log.write("SERVER", "error", text)
+        hint = users_hint(self._router_attrs)
+        if hint:
+            self.log.write("SERVER", "warning", hint)
         self.loop.call_later(WATCH_S, self._watch)
         self._trimmer = Trimmer()
         self._look_at_memory()
 
     def watch_signals(self) -> None:
-        """SIGTERM and SIGINT stop in order, the second time at once; SIGHUP reads TLS and user files again."""
+        """SIGTERM and SIGINT stop the router gracefully, the second one at once; SIGHUP reloads TLS and user files, and
+        reopens log files."""
         signal.set_wakeup_fd(self.loop.wakeup_fd, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
@@ -120,13 +145,14 @@ class Running:
         self.host.stop("the router is being stopped")
 
     def _reload(self) -> None:
-        self.log.write("ROUTER", "notice", "SIGHUP: reading TLS and user files again")
+        self.log.reopen()
+        self.log.write("ROUTER", "notice", "SIGHUP: reloading TLS and user files")
         self.host.reload()
         self._read_users()
 
     def _watch(self) -> None:
-        """Take up what was changed in files: whoever changes them in a pod cannot send a signal."""
-        self.loop.call_later(WATCH_S, self._watch)  # first: the watch goes on even if this look at the files fails
+        """Apply changes of files: in a pod, no process sends a signal after a change."""
+        self.loop.call_later(WATCH_S, self._watch)  # first: the watch continues even if this check fails
         self.host.look()
         if self._users_stamp() != self._users_seen:
             self.log.write("ROUTER", "notice", "the users have changed: reading them again")
@@ -150,7 +176,7 @@ class Running:
             self._prepare_users()
 
     def _prepare_users(self) -> None:
-        """Derive keys of plain passwords in a thread: it takes milliseconds for each user."""
+        """Derive the keys of plain passwords in a thread: it takes milliseconds for each user."""
         users = self.router.authenticator
         if users is not None and users.stores()[0]:
             threading.Thread(target=users.prepare, name="users", daemon=True).start()
@@ -160,7 +186,7 @@ class Running:
 
 
 def _settle_memory() -> None:
-    """What exists now stays for good: the collector need not look at it again, and its pages are not written to."""
+    """Objects that exist now are permanent: exclude them from collection, so that their pages are not written."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

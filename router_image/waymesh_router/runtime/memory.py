@@ -1,4 +1,4 @@
-"""The memory that the process may use, and how what it no longer needs goes back to the system."""
+"""The memory limit of the process, and the return of freed memory to the system."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 LIMIT_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Of the control group, version 2 and version 1."""
+"""Limits of the control group, version 2 and version 1."""
 TRIM_BYTES = 32 << 20
-"""Memory is given back when so much less waits than at most since the last time, and less than half."""
+"""Memory is trimmed when the waiting bytes have dropped by this much, and by half, since their maximum."""
 LOOK_S = 1.0
 
 
@@ -22,16 +22,16 @@ def memory_limit(files: tuple[Path, ...] = LIMIT_FILES) -> int:
             text = file.read_text().strip()
         except OSError:
             continue
-        if text.isdigit():  # the word "max": no limit
+        if text.isdigit():  # "max": no limit
             return min(machine, int(text))
     return machine
 
 
 class Trimmer:
-    """Gives freed memory back. glibc keeps what was freed below something that is still in use until it is told to."""
+    """Returns freed memory. glibc keeps memory that was freed below a block in use until malloc_trim is called."""
 
     def __init__(self, trim: Callable[[int], object] | None = None) -> None:
-        """`trim`: what is called in the place of the C library's malloc_trim, which some libraries do not have."""
+        """`trim`: called instead of the C library's malloc_trim, which some libraries do not have."""
         self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
         self._most = 0
 

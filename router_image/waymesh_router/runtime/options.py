@@ -1,4 +1,4 @@
-"""Command line of `waymesh-router`, with the options that users of qdrouterd know."""
+"""Command line of `waymesh-router`, with the options of qdrouterd."""
 
 from __future__ import annotations
 
@@ -20,30 +20,39 @@ Usage: waymesh-router [options]
   -d, --daemon         run in the background
   -P, --pidfile PATH   with -d: write the process id to this file
   -U, --user NAME      with -d: run as this user
+      --check          do not start a router: read the configuration and the files it names, and tell all
+                       errors; exit code 0 if there are none
+      --dump           do not start a router: print the configuration of the one at --url as a file
+                       (*.json) that a router can be started with
       --drain          do not start a router: have the one at --url hand its clients over to others, and
                        wait until that is done
       --timeout S      with --drain: seconds for deliveries to be settled (default: what the router has)
-      --url URL        with --drain: where the router listens (default {DEFAULT_URL})
+      --url URL        with --drain, --dump: where the router listens (default {DEFAULT_URL})
   -v, --version        print the version and exit
   -h, --help           print this text and exit
 """
 
 _SHORT = "c:I:dP:U:vh"
-_LONG = ("config=", "include=", "daemon", "pidfile=", "user=", "drain", "timeout=", "url=", "version", "help")
+_LONG = (
+    "config=", "include=", "daemon", "pidfile=", "user=", "check", "dump", "drain", "timeout=", "url=", "version",
+    "help",
+)  # fmt: skip
 
 
 class UsageError(Exception):
-    """A command line that is refused. Its text, reason and usage, goes to stderr; the exit code is 1."""
+    """An invalid command line. Its text, reason and usage, is printed to stderr; the exit code is 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line asks for. With `version` or `help` that is printed to stdout, and the exit code is 0."""
+    """The parsed command line. With `version` or `help`, that is printed to stdout, and the exit code is 0."""
 
     config: tuple[str, ...] = (DEFAULT_CONFIG,)
     daemon: bool = False
     pidfile: str | None = None
     user: str | None = None
+    check: bool = False
+    dump: bool = False
     drain: bool = False
     timeout_s: int | None = None
     url: str = DEFAULT_URL
@@ -52,7 +61,7 @@ class Options:
 
 
 def parse_options(argv: Sequence[str]) -> Options:
-    """The options in `argv`, which does not hold the program's name; of all but --config the last of several wins.
+    """The options in `argv`, which excludes the program's name; except for --config, the last of several wins.
 
     Raises UsageError.
     """
@@ -75,6 +84,8 @@ def parse_options(argv: Sequence[str]) -> Options:
         daemon=asked("d", "daemon"),
         pidfile=text("P", "pidfile"),
         user=text("U", "user"),
+        check=asked("check"),
+        dump=asked("dump"),
         drain=asked("drain"),
         timeout_s=_seconds(text("timeout")),
         url=text("url") or DEFAULT_URL,

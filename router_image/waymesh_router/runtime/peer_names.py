@@ -1,4 +1,4 @@
-"""Which TLS clients a listener takes, by the DNS names of their certificates (`peerNames`)."""
+"""Selects the TLS clients that a listener accepts, by the DNS names of their certificates (`peerNames`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def refused_name(peer_names: str, certificate: Mapping[str, Any] | None) -> str | None:
-    """Why the client is not taken, with the names that its certificate has; None when it is.
+    """The reason to refuse a client, with the names in its certificate; None if it is accepted.
 
     `peer_names`: the attribute. `certificate`: verified, as `ssl` reports it.
     """
@@ -24,7 +24,7 @@ def dns_names(certificate: Mapping[str, Any]) -> Sequence[str]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a certificate's name is meant by a pattern. `*.x` means `a.x`, and `*.x` itself; not `x`, not `a.b.x`."""
+    """Whether a certificate's name matches a pattern. `*.x` matches `a.x`, and `*.x` itself; not `x`, not `a.b.x`."""
     wanted, has = pattern.lower(), name.lower()
     label, dot, rest = has.partition(".")
     return has == wanted or (wanted.startswith("*.") and dot + rest == wanted[1:] and label not in ("", "*"))

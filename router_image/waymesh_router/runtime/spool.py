@@ -1,6 +1,6 @@
-"""Telemetry as files: lines are gathered in memory, a thread of its own compresses and publishes them (spool_files).
+"""Telemetry files: lines are collected in memory; a thread compresses and publishes them (spool_files).
 
-The event loop never waits for a disk: when the thread falls behind, records are dropped and counted, samples first.
+The event loop never waits for a disk: if the thread is too slow, records are dropped and counted, samples first.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from waymesh_router.telemetry.lines import LineWriter, Row
 from waymesh_schema.telemetry import KINDS
 
 PIECE = 256
-"""So many records are handed to the thread in one go: a good half of a millisecond's work, a hundred kilobytes."""
+"""Records passed to the thread at once: more than half a millisecond of work, a hundred kilobytes."""
 BACKLOG_BYTES = 32 << 20
-"""What may wait for the thread: beyond half of it samples are dropped, beyond all of it everything."""
+"""Records that may wait for the thread: beyond half of it samples are dropped, beyond all of it everything."""
 _HOUR_US = 3_600_000_000
 
 PUBLISH = Piece("", 0, 0, 0, b"")
-"""In the place of lines: end the files."""
+"""In place of lines: close the files."""
 
 
 class Tally:
-    """The records of one process, over all its spools. `seqs`: the last number given, by kind."""
+    """The records of one process, over all its spools. `seqs`: the last sequence number by kind."""
 
     def __init__(self) -> None:
         self.seqs = dict.fromkeys(KINDS, 0)
@@ -33,19 +33,19 @@ class Tally:
         self._lock = threading.Lock()
 
     def lost(self, kind: str, reason: str, count: int) -> None:
-        """So many records are lost; may be called on any thread."""
+        """Count lost records; can be called on any thread."""
         with self._lock:
             self._dropped[kind, reason] = self._dropped.get((kind, reason), 0) + count
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:
-        """How many records were lost, by kind and reason."""
+        """Number of lost records, by kind and reason."""
         with self._lock:
             return dict(self._dropped)
 
 
 class _Waiting:
-    """Records of one kind that have not been handed over: of one hour (since 1970), their numbers without a gap."""
+    """Records of one kind for the thread: from one hour (since 1970), with consecutive sequence numbers."""
 
     __slots__ = ("count", "first", "hour", "lines")
 
@@ -57,13 +57,13 @@ class _Waiting:
 
 
 class Spool:
-    """Takes records on the loop's thread, numbers them, drops and counts what there is no room for."""
+    """Takes records on the loop's thread, numbers them, and drops and counts them if there is no room."""
 
     def __init__(
         self, settings: SpoolSettings, tally: Tally, log: Callable[[str, str], None], before: Spool | None = None
     ) -> None:
-        """`log(level, text)` is called on the writing thread. `before`: whose files must be finished first, since
-        what is unfinished later was left by a former process."""
+        """`log(level, text)` is called on the writing thread. `before`: the spool whose files must be finished first;
+        unfinished files after that were left by an earlier process."""
         self.closed = False
         self._tally = tally
         whose = (settings.mesh, settings.router, settings.boot)
@@ -77,21 +77,21 @@ class Spool:
 
     @property
     def seqs(self) -> Mapping[str, int]:
-        """The last number given, by kind."""
+        """The last sequence number by kind."""
         return self._tally.seqs
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:
-        """Records lost so far, by kind and reason."""
+        """Number of lost records so far, by kind and reason."""
         return self._tally.dropped
 
     @property
     def error(self) -> str:
-        """Why records cannot be written; "" while they can."""
+        """Why records cannot be written; "" if they can."""
         return self._files.error
 
     def put(self, kind: str, ts_us: int, mono_us: int, values: Row) -> None:
-        """Take a record. Its number is spent even when there is no room for it, so that the loss shows."""
+        """Take a record. Its sequence number is used even if there is no room for it, so that the loss is visible."""
         seqs = self._tally.seqs
         seqs[kind] = seq = seqs[kind] + 1
         if self._backlog > BACKLOG_BYTES // 2 and (KINDS[kind].sampled or self._backlog > BACKLOG_BYTES):
@@ -109,13 +109,13 @@ class Spool:
             self._hand_over(kind)
 
     def flush(self) -> None:
-        """Have all that was taken so far written, soon: if the process is killed it is not lost."""
+        """Write all records so far soon: they survive if the process is killed."""
         for kind, waiting in self._waiting.items():
             if waiting.count:
                 self._hand_over(kind)
 
     def rotate(self) -> None:
-        """Publish all that was taken so far, soon."""
+        """Publish all records so far, soon."""
         self.flush()
         self._queue.put(PUBLISH)
 
@@ -126,7 +126,7 @@ class Spool:
         self.closed = True
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until all is published after `close`, or so long."""
+        """Wait until all is published after `close`, at most for this time."""
         self._thread.join(seconds)
 
     def _hand_over(self, kind: str) -> None:

@@ -1,7 +1,7 @@
-"""The files of a spool. A file appears under its final name whole or not at all, and its name follows from its content
-(waymesh_schema): its records are of one hour, and their numbers have no gap.
+"""The files of a spool. A file appears under its final name complete or not at all, and its name follows from its
+content (waymesh_schema): its records are of one hour, with consecutive sequence numbers.
 
-Errors of the disk cost records, which are counted, and nothing else; where there is no room, samples go first.
+Disk errors have no other effect than lost records, which are counted; if space is short, samples are removed first.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from waymesh_router.telemetry.exporter import DISK, ROOM
 from waymesh_schema.telemetry import KINDS, PARTIAL, SUFFIX, VERSION, FileName, parse_path
 
 LEVEL = 1
-"""Of compression by ISA-L, which takes a fifth of zlib's time for as many bytes."""
+"""Compression level of ISA-L, which takes a fifth of zlib's time for the same size."""
 READ_BYTES = 1 << 16
 FILE_BYTES = 64 << 20
-"""A file is ended when it holds so many bytes of lines."""
+"""A file is closed when it has this many bytes of lines."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
-"""Of gzip: no name and no time, so that the same content makes the same file. Source: RFC 1952, 2.3."""
+"""gzip header without name and time, so that equal content makes equal files. Source: RFC 1952, 2.3."""
 _LAST_BLOCK = b"\x03\x00"
-"""Ends compressed data that were flushed to a whole octet: an empty block. Source: RFC 1951, 3.2.6."""
+"""End of compressed data that were flushed to a whole byte: an empty block. Source: RFC 1951, 3.2.6."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Lines of one kind and one hour (since 1970); `first`: the seq of the first."""
+    """Lines of one kind and one hour (since 1970); `first`: the sequence number of the first one."""
 
     kind: str
     hour: int
@@ -49,7 +49,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SpoolSettings:
-    """Where to, and whose records. `boot`: milliseconds since 1970. `max_bytes`: of this router's files in `root`."""
+    """Folder and identity of the records. `boot`: milliseconds since 1970. `max_bytes`: of the router's files."""
 
     root: Path
     mesh: str
@@ -59,9 +59,9 @@ class SpoolSettings:
 
 
 class _Open:
-    """A file that is being written. What it holds after each piece can be read by a later process.
+    """A file that is being written. Its content after each piece can be read by a later process.
 
-    `append` and `finish` raise OSError; the file then holds what it held before, and they can be tried again.
+    `append` and `finish` raise OSError; the content of the file is then unchanged, and they can be repeated.
     """
 
     def __init__(self, path: Path, hour: int, first: int) -> None:
@@ -77,11 +77,11 @@ class _Open:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
     def goes_on(self, piece: Piece) -> bool:
-        """Whether a piece comes right behind what there is."""
+        """Whether a piece continues the file without a gap."""
         return self.hour == piece.hour and self.first + self.count == piece.first and self.size < FILE_BYTES
 
     def pack(self, data: bytes) -> bytes:
-        """What `append` takes. To be appended before anything else is packed: later data refer to it."""
+        """Compress data for `append`, which must be called before the next `pack`: later data refer to it."""
         head = b"" if self._end else _HEAD
         return head + self._zip.compress(data) + self._zip.flush(zlib.Z_SYNC_FLUSH)
 
@@ -93,7 +93,7 @@ class _Open:
         self.size += len(piece.data)
 
     def finish(self) -> None:
-        """All of it is on the disk."""
+        """Complete the file on the disk."""
         os.ftruncate(self._fd, self._end)
         self._write(_LAST_BLOCK + struct.pack("<LL", self._crc, self.size & 0xFFFFFFFF))
         os.fsync(self._fd)
@@ -120,17 +120,17 @@ class SpoolFiles:
         log: Callable[[str, str], None],
         lost: Callable[[str, str, int], None],
     ) -> None:
-        """`log(level, text)`. `lost(kind, reason, count)`: records are lost."""
+        """`log(level, text)`. `lost(kind, reason, count)`: counts lost records."""
         self._settings = settings
         self._log = log
         self._lost = lost
         self._open: dict[str, _Open] = {}
         self.error = ""
-        """Why the disk does not take records; "" while it does."""
+        """Why the disk does not accept records; "" if it does."""
         self._name = quote(settings.router, safe="-_.~")
 
     def write(self, piece: Piece) -> None:
-        """Add lines to the file of their kind, a new one where they do not go on with it."""
+        """Add lines to the file of their kind, or to a new one if they do not continue it."""
         there = self._open.get(piece.kind)
         if there is not None and not there.goes_on(piece):
             self._publish(piece.kind)
@@ -143,13 +143,13 @@ class SpoolFiles:
         except OSError as error:
             self._failed(error)
             self._lost(piece.kind, DISK, piece.count)
-            if there is not None:  # what comes now would refer to what is lost
+            if there is not None:  # later data would refer to the lost data
                 self._publish(piece.kind)
         else:
             self.error = ""
 
     def publish_all(self) -> None:
-        """End all files and make room."""
+        """Close all files, and remove old ones if there is not enough space."""
         for kind in list(self._open):
             self._publish(kind)
         try:
@@ -158,7 +158,7 @@ class SpoolFiles:
             self._failed(error)
 
     def recover(self) -> None:
-        """What a former process left unfinished is published as far as it can be read."""
+        """Publish the unfinished files of an earlier process, as far as they are readable."""
         for path in sorted(self._paths(PARTIAL)):
             try:
                 self._recover(path)
@@ -195,14 +195,14 @@ class SpoolFiles:
         return FileName(kind, moment.date().isoformat(), moment.hour, router, boot, first, count)
 
     def _failed(self, error: OSError) -> None:
-        """Said once until something succeeds again."""
+        """Log an error, once until the next success."""
         if not self.error:
             self._log("error", f"telemetry cannot be written: {error}; records are dropped until it can")
         self.error = str(error)
 
     # ---- room
     def _with_room(self, kind: str, action: Callable[[], Any]) -> Any:
-        """Do something; while there is no room for it, and it is not for samples, samples go. Raises OSError."""
+        """Run an action; if the disk is full, remove samples and repeat, unless it is for samples. Raises OSError."""
         while True:
             try:
                 return action()
@@ -211,7 +211,7 @@ class SpoolFiles:
                     raise
 
     def _drop_samples(self) -> bool:
-        """Remove the oldest file of samples, in the end the one that is being written; whether there was one."""
+        """Remove the oldest file of samples, finally the one that is being written; returns whether there was one."""
         samples = [path for path in self._paths("") if _sampled(path)]
         if samples:
             self._remove(min(samples, key=_age))
@@ -224,7 +224,7 @@ class SpoolFiles:
         return False
 
     def _make_room(self) -> None:
-        """Remove the oldest files while all together are too large: samples first, for they are the least missed."""
+        """Remove the oldest files while the total size is too large: samples first, because they matter least."""
         sizes = {path: size for path in self._paths("") if (size := _size(path)) is not None}
         excess = sum(sizes.values()) - self._settings.max_bytes
         for path in sorted(sizes, key=lambda path: (not _sampled(path), _age(path))):
@@ -234,7 +234,7 @@ class SpoolFiles:
             excess -= sizes[path]
 
     def _remove(self, path: Path) -> None:
-        """Its records are lost, unless it was taken away to somewhere else meanwhile."""
+        """Remove a file and count its records as lost, unless it was moved away meanwhile."""
         with suppress(FileNotFoundError):
             path.unlink()
             name = parse_path(path.relative_to(self._settings.root).as_posix())
@@ -242,13 +242,13 @@ class SpoolFiles:
                 self._lost(name.kind, ROOM, name.count)
 
     def _paths(self, begin: str) -> list[Path]:
-        """This router's files; `begin`: PARTIAL for unfinished ones, nothing for others."""
+        """This router's files; `begin`: PARTIAL for unfinished ones, "" for others."""
         numbers = 2 if begin else 3
         ours = re.compile(rf"{re.escape(begin + self._name)}(-\d+){{{numbers}}}{re.escape(SUFFIX)}")
         folder = self._settings.root / f"v{VERSION}"
         return [path for path in folder.glob(f"kind=*/dt=*/hr=*/{begin}*{SUFFIX}") if ours.fullmatch(path.name)]
 
-    # ---- a former process
+    # ---- files of an earlier process
     def _recover(self, path: Path) -> None:
         kind = path.parts[-4].removeprefix("kind=")
         dt, hour = path.parts[-3].removeprefix("dt="), int(path.parts[-2].removeprefix("hr="))
@@ -276,13 +276,13 @@ def _sampled(path: Path) -> bool:
 
 
 def _age(path: Path) -> tuple[int, str, str, int]:
-    """Orders files from the oldest on: by incarnation, hour and number."""
+    """Sort key, oldest file first: by incarnation, hour and number."""
     boot, first, _ = path.name.removesuffix(SUFFIX).rsplit("-", 3)[1:]
     return int(boot), path.parts[-3], path.parts[-2], int(first)
 
 
 def _size(path: Path) -> int | None:
-    """None for a file that is not there any more."""
+    """None for a file that no longer exists."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -290,7 +290,7 @@ def _size(path: Path) -> int | None:
 
 
 def _readable(path: Path) -> Iterator[bytes]:
-    """The whole lines of a file whose end may be missing or torn, some at a time."""
+    """The complete lines of a file whose end may be missing or damaged, in chunks."""
     unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
     rest, torn = b"", False
     with path.open("rb") as file:
@@ -304,11 +304,11 @@ def _readable(path: Path) -> Iterator[bytes]:
 
 
 def _inflate(unzip: Any, piece: bytes) -> tuple[bytes, bool]:
-    """What a piece holds, as far as it can be read, and whether that was not all."""
+    """The decompressed content of a piece, as far as it is readable, and whether some of it is not."""
     before = unzip.copy()
     try:
         return unzip.decompress(piece), False
-    except zlib.error:  # which takes along what came out before it: once more, octet by octet
+    except zlib.error:  # which also discards the output before it: repeat byte by byte
         found = bytearray()
         for octet in piece:
             try:

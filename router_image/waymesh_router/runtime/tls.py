@@ -1,7 +1,7 @@
 """TLS contexts made from `sslProfile` entities.
 
-A profile is made anew when one of its files has changed: that is looked at for each handshake, every few seconds, and
-on SIGHUP. Files that cannot be loaded then leave the last good context in use and are reported.
+A profile is reloaded when one of its files has changed, which is checked for each handshake, every few seconds, and on
+SIGHUP. If files cannot be loaded, the last good context stays in use and the error is reported.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.errors import HostError, ProfileError
 from waymesh_router.runtime.tls_expiry import not_after
 from waymesh_schema.password import ENV, FILE, password_form
 
 FILE_ATTRIBUTES = ("certFile", "privateKeyFile", "passwordFile")
-"""Beside the files of authorities."""
+"""Checked together with the files of authorities."""
 PROTOCOLS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -31,7 +31,7 @@ _Stamp = tuple[int, int] | None
 
 
 class _Use(NamedTuple):
-    """What a context is for."""
+    """The purpose of a context."""
 
     server: bool
     verify: ssl.VerifyMode
@@ -40,10 +40,10 @@ class _Use(NamedTuple):
 
 
 class TlsProfile:
-    """One `sslProfile` entity and the contexts made of it."""
+    """One `sslProfile` entity and its contexts."""
 
     def __init__(self, attrs: Mapping[str, Any], report: Callable[[str, str], None]) -> None:
-        """`attrs` validated; `report(level, text)` is told of reloads. Raises HostError when a file is unusable."""
+        """`attrs` validated; `report(level, text)` is called about reloads. Raises HostError if a file is unusable."""
         self.attrs = attrs
         self.name = str(attrs["name"])
         self._report = report
@@ -53,12 +53,12 @@ class TlsProfile:
         ca = self._authorities[0] if self._authorities else None
         self._build(_Use(bool(attrs.get("certFile")), ssl.CERT_NONE, False, ca))
         self.not_after = self._read_end()
-        """When its own certificate ends, in seconds since 1970; None without one."""
+        """Expiry time of its own certificate, in seconds since 1970; None without one."""
 
     def server_context(self, verify: ssl.VerifyMode, authorities: str | None = None) -> ssl.SSLContext:
-        """The context for accepting connections; `authorities`: a PEM file in place of the profile's caCertFile.
+        """The context for accepting connections; `authorities`: a PEM file that replaces the profile's caCertFile.
 
-        Raises HostError when it cannot be made.
+        Raises HostError if it cannot be created.
         """
         if not self.attrs.get("certFile"):
             raise HostError(f"sslProfile {self.name}: certFile: is needed to accept TLS connections")
@@ -71,16 +71,16 @@ class TlsProfile:
         return self._context(_Use(True, verify, False, ca))
 
     def client_context(self, verify_hostname: bool) -> ssl.SSLContext:
-        """The context for opening connections: the peer's chain is always verified, its host name if asked."""
+        """The context for opening connections: always verifies the peer's chain, and its host name if requested."""
         return self._context(_Use(False, ssl.CERT_REQUIRED, verify_hostname, self.attrs.get("caCertFile")))
 
     def look(self) -> None:
-        """Make the contexts anew if a file has changed."""
+        """Recreate the contexts if a file has changed."""
         if self._read_stamps() != self._stamps:
             self.reload()
 
     def reload(self) -> None:
-        """Make the contexts anew, now. A failure is reported and changes nothing."""
+        """Recreate the contexts now. A failure is reported and changes nothing."""
         stamps = self._read_stamps()
         try:
             fresh = {use: self._build(use) for use in self._contexts}
@@ -99,7 +99,7 @@ class TlsProfile:
         try:
             return not_after(Path(cert).read_text(encoding="latin-1"))
         except OSError:
-            return None  # it was there a moment ago; the next look tells more
+            return None  # it has just been removed; the next check handles it
 
     def _context(self, use: _Use) -> ssl.SSLContext:
         self.look()
@@ -131,10 +131,10 @@ class TlsProfile:
             versions = sorted(PROTOCOLS[word] for word in str(text).split())
         except KeyError as error:
             known = " ".join(PROTOCOLS)
-            raise HostError(f"sslProfile {self.name}: protocols: {error.args[0]} is none of {known}") from None
+            raise ProfileError(f"sslProfile {self.name}: protocols: {error.args[0]} is none of {known}") from None
         context.minimum_version = versions[0]
         context.maximum_version = versions[-1]
-        for version, excluded in _EXCLUDED.items():  # only the ends of a range can be given as versions
+        for version, excluded in _EXCLUDED.items():  # `ssl` accepts only the ends of a range as versions
             if versions[0] < version < versions[-1] and version not in versions:
                 context.options |= excluded
 
@@ -155,7 +155,7 @@ class TlsProfile:
         _check_readable(self.name, "certFile", cert)
         if key:
             _check_readable(self.name, "privateKeyFile", key)
-        # Always given, even if empty: without it OpenSSL would ask on the terminal.
+        # Always set, even if empty: without it OpenSSL would ask on the terminal.
         password = key_password(self.name, self.attrs) or ""
         try:
             context.load_cert_chain(cert, key or None, lambda: password)
@@ -170,11 +170,13 @@ class TlsProfile:
                 context.load_default_certs()
             return
         attribute = "caCertFile" if path == self.attrs.get("caCertFile") else "trustedCertsFile"
-        _check_readable(self.name, attribute, path)
         try:
+            _check_readable(self.name, attribute, path)
             context.load_verify_locations(path)
+        except HostError as error:
+            raise ProfileError(str(error)) from None
         except ssl.SSLError as error:
-            raise HostError(f"sslProfile {self.name}: {attribute} {path}: {error.reason or error}") from None
+            raise ProfileError(f"sslProfile {self.name}: {attribute} {path}: {error.reason or error}") from None
 
 
 def key_password(profile: str, attrs: Mapping[str, Any]) -> str | None:
@@ -187,9 +189,9 @@ def key_password(profile: str, attrs: Mapping[str, Any]) -> str | None:
 
 
 def password_of(entity: str, text: str) -> str:
-    """The password meant by `env:NAME`, `file:PATH`, `pass:TEXT`, `literal:TEXT` or the text itself.
+    """The password given as `env:NAME`, `file:PATH`, `pass:TEXT`, `literal:TEXT` or plain text.
 
-    `entity`: the entity and attribute that say so, for the text of a HostError.
+    `entity`: entity and attribute of the password, for the text of a HostError.
     """
     form, rest = password_form(text)
     if form == FILE:
@@ -203,9 +205,9 @@ def password_of(entity: str, text: str) -> str:
 
 
 def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
-    """Time of change and inode of a file, for telling that it changed; None: it cannot be looked at.
+    """Modification time and inode of a file, to detect changes; None if the file is not accessible.
 
-    A Kubernetes volume changes by a swapped link, and a new file may be older than the one before.
+    A Kubernetes volume changes by a swapped link, and a new file may be older than the previous one.
     """
     try:
         status = os.stat(path)
@@ -215,10 +217,9 @@ def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
 
 
 def listener_verify_mode(attrs: Mapping[str, Any], has_authorities: bool) -> ssl.VerifyMode:
-    """Whether a listener wants a client certificate; `has_authorities`: its profile says whom to trust (caCertFile).
-
-    EXTERNAL as the only mechanism cannot work without one, nor can `peerNames`; beside others EXTERNAL is one way in,
-    so a client may come without. A certificate that is presented must be valid in both cases.
+    """The client certificate mode of a listener; `has_authorities`: its profile has a caCertFile.
+     EXTERNAL as the only mechanism cannot work without a certificate, nor can `peerNames`; with other mechanisms, a
+    client can connect without one. A certificate that is presented must be valid in both cases.
     """
     mechanisms = str(attrs.get("saslMechanisms") or "").upper().split()
     if mechanisms == ["EXTERNAL"] or attrs.get("peerNames"):
@@ -241,7 +242,7 @@ def _first_line(entity: str, path: str) -> str:
 
 
 def _check_readable(profile: str, attribute: str, path: str) -> None:
-    """`ssl` names no file in its errors."""
+    """Raise an error with the file name, because `ssl` does not name it."""
     try:
         with open(path, "rb"):
             pass

@@ -1,4 +1,4 @@
-"""When a certificate ends: the one field of X.509 that is needed and that `ssl` does not tell of one's own."""
+"""Expiry of a certificate: the only field of X.509 that the router needs and `ssl` does not report for its own one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
 
 def not_after(pem: str) -> float | None:
-    """Seconds since 1970 when the first certificate in a PEM text ends; None where there is none to be read."""
+    """Expiry time, in seconds since 1970, of the first certificate in a PEM text; None if it is not readable."""
     begin, end = pem.find(BEGIN), pem.find(END)
     if begin < 0 or end < begin:
         return None

@@ -1,6 +1,6 @@
-"""Who a TLS peer is: the user name that SASL EXTERNAL gives to a verified client certificate.
+"""The identity of a TLS peer: the SASL EXTERNAL user name for a verified client certificate.
 
-Uses what `ssl` reports of the certificate; a certificate library would cost start-up time and memory for nothing.
+Uses the certificate as reported by `ssl`; a certificate library would add start-up time and memory.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.errors import HostError, ProfileError
 
 Subject = Sequence[Sequence[tuple[str, str]]]
-"""As `ssl` reports it: parts (relative distinguished names) of name and value, most often one in each part."""
+"""As `ssl` reports it: parts (relative distinguished names) of names and values, most often one in each part."""
 
 SHORT_NAMES = {
     "countryName": "C",
@@ -32,10 +32,10 @@ DIGEST_CODES = {"1": "sha1", "2": "sha256", "5": "sha512"}
 
 
 def check_uid_format(profile: str, text: str) -> None:
-    """Raises HostError when `text` holds anything but the codes c s l o u n 1 2 5, each at most once."""
+    """Raises ProfileError if `text` has anything but the codes c s l o u n 1 2 5, each at most once."""
     known = "".join((*SUBJECT_CODES, *DIGEST_CODES))
     if set(text) - set(known) or len(set(text)) != len(text):
-        raise HostError(f"sslProfile {profile}: uidFormat: {text!r}: only the codes {known}, each once")
+        raise ProfileError(f"sslProfile {profile}: uidFormat: {text!r}: only the codes {known}, each once")
 
 
 def read_name_map(profile: str, path: str) -> dict[str, str]:
@@ -46,15 +46,14 @@ def read_name_map(profile: str, path: str) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise HostError(f"sslProfile {profile}: uidNameMappingFile: {path}: {error}") from None
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise HostError(f"sslProfile {profile}: uidNameMappingFile: {path}: is no JSON map of strings")
+        raise HostError(f"sslProfile {profile}: uidNameMappingFile: {path}: not a JSON map of strings")
     return names
 
 
 def external_user(sock: ssl.SSLSocket, uid_format: str | None, names: Mapping[str, str]) -> str | None:
-    """The peer's user name, None when it presented no (valid) certificate.
-
-    Without a format it is the whole subject, `C=CZ,O=Example,CN=worker`; with one the parts in the order of its codes,
-    joined by semicolons. `names` maps the result to a friendlier name where it has one.
+    """The peer's user name, None if it presented no (valid) certificate.
+     Without a format it is the whole subject, `C=CZ,O=Example,CN=worker`; with a format the parts in the order of its
+    codes, separated by semicolons. `names` maps the result to a display name.
     """
     certificate: Mapping[str, Any] | None = sock.getpeercert()
     encoded = sock.getpeercert(binary_form=True)
@@ -66,9 +65,9 @@ def external_user(sock: ssl.SSLSocket, uid_format: str | None, names: Mapping[st
 
 
 def whole_subject(subject: Subject) -> str:
-    """The subject as text, in its own order: parts joined by commas, those of a multi-valued part by plus signs.
+    """The subject as text, in its own order: parts separated by commas, those of a multi-valued part by plus signs.
 
-    Separators in values are escaped by a backslash (RFC 4514, 2.4), so that no two subjects have the same text.
+    Separators in values are escaped with a backslash (RFC 4514, 2.4), so that different subjects have different texts.
     """
     return ",".join(
         "+".join(f"{SHORT_NAMES.get(name, name)}={_escaped(value, ',+')}" for name, value in part) for part in subject
@@ -76,9 +75,9 @@ def whole_subject(subject: Subject) -> str:
 
 
 def chosen_parts(subject: Subject, encoded: bytes, uid_format: str) -> str:
-    """The parts that a uidFormat asks for. An absent part is empty, those at the end are left out.
+    """The parts that a uidFormat selects. A missing part is empty, or left out at the end.
 
-    Separators in values are escaped by a backslash: no two choices of parts have the same text.
+    Separators in values are escaped with a backslash, so that different parts have different texts.
     """
     fields = {SHORT_NAMES.get(name, name): value for part in subject for name, value in part}
     parts = [

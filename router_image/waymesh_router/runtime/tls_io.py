@@ -1,4 +1,4 @@
-"""TLS transports: the non-blocking handshake, the choice between TLS and plain on one port, TLS reads and writes."""
+"""TLS transports: the non-blocking handshake, detection of TLS on a plain port, TLS reads and writes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
 
 RECORD_BYTES = 16384
 READS_PER_TURN = 8
-"""TLS hands out one record (16 kB) a read; more of them are taken in a turn to keep the cost of turns small."""
+"""OpenSSL returns one record (16 kB) per read; a turn handles several to keep its overhead small."""
 TLS_HANDSHAKE = 0x16
 AMQP_TLS_HEADER = b"AMQP\x02\x01\x00\x00"
-"""Spec: 5.2.1: the protocol header that asks for TLS on a plain port."""
+"""The protocol header that requests TLS on a plain port. Spec: 5.2.1."""
 _NOT_READY = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -24,7 +24,7 @@ class TlsConnectionIO(ConnectionIO):
     """A connection over TLS. Its `sock` is an `ssl.SSLSocket`."""
 
     def receive(self, start: int) -> int:
-        """Read up to READS_PER_TURN records: what OpenSSL holds decrypted would not be reported by epoll."""
+        """Read up to READS_PER_TURN records: epoll would not report data that OpenSSL has already decrypted."""
         into = self.buffer.view[start : self.buffer.limit]
         total = 0
         for _ in range(READS_PER_TURN):
@@ -44,8 +44,8 @@ class TlsConnectionIO(ConnectionIO):
         return total
 
     def send(self, size: int) -> int:
-        """Write what is pending, a record at a time: what OpenSSL does not take it wants to be given again (more may
-        follow), so that nothing may overtake it any more.
+        """Write pending bytes, a record at a time. OpenSSL requires that bytes it did not accept are presented again
+        (more may follow), so nothing may overtake them any more.
         """
         data = self.conn.pending()[:size]
         taken = 0
@@ -72,7 +72,7 @@ class Handshake:
         self._mask = EPOLLIN
 
     def on_event(self, mask: int) -> None:
-        """Go on as far as the socket lets us."""
+        """Continue as far as the socket permits."""
         wanted = EPOLLIN
         try:
             self._sock.do_handshake()
@@ -94,14 +94,14 @@ class Handshake:
             self._loop.modify(self._sock.fileno(), wanted)
 
     def abandon(self) -> None:
-        """Something went wrong: give the transport up."""
+        """An internal error: give the transport up."""
         self._failed("internal error")
 
 
 class FirstBytes:
-    """Looks at the first bytes of an accepted socket: TLS (at once, or asked for by an AMQP header) or plain AMQP.
+    """Examines the first bytes of an accepted socket: TLS (directly, or requested by an AMQP header) or plain AMQP.
 
-    To be registered edge-triggered (`MASK`), since looking does not consume and would be reported again and again.
+    To be registered edge-triggered (`MASK`): peeking does not consume input, which would be reported again and again.
     """
 
     MASK = EPOLLIN | select.EPOLLET
@@ -112,7 +112,7 @@ class FirstBytes:
         self._failed = failed
 
     def on_event(self, mask: int) -> None:
-        """Decide when enough has come; `decided(tls)` or `failed(reason)` is called once."""
+        """Decide when there are enough bytes; `decided(tls)` or `failed(reason)` is called once."""
         try:
             head = self._sock.recv(len(AMQP_TLS_HEADER), socket.MSG_PEEK)
         except BlockingIOError:
@@ -126,12 +126,12 @@ class FirstBytes:
             self._decided(True)
         elif head == AMQP_TLS_HEADER:
             self._sock.recv(len(head))
-            with contextlib.suppress(OSError):  # a peer that is gone shows in the handshake
+            with contextlib.suppress(OSError):  # the handshake reports a peer that is gone
                 self._sock.send(AMQP_TLS_HEADER)
             self._decided(True)
         elif not AMQP_TLS_HEADER.startswith(head):
             self._decided(False)
 
     def abandon(self) -> None:
-        """Something went wrong: give the transport up."""
+        """An internal error: give the transport up."""
         self._failed("internal error")

@@ -1,4 +1,4 @@
-"""The user file that SASL PLAIN and SCRAM check passwords against."""
+"""The user file with the passwords for SASL PLAIN and SCRAM."""
 
 from __future__ import annotations
 
@@ -12,28 +12,39 @@ if TYPE_CHECKING:
     from waymesh_amqp.users import UserFile
 
 REPORTED = 20
-"""Lines of a user file that are reported one by one."""
+"""Number of lines of a user file that are reported individually."""
 
 
 def user_file_path(router: Mapping[str, Any]) -> Path | None:
-    """`<saslConfigDir>/<saslConfigName>.users` of the `router` entity, None when it names no folder.
+    """`<saslConfigDir>/<saslConfigName>.users` of the `router` entity, None without a folder.
 
-    The folder's own `<saslConfigName>.conf` belongs to Cyrus SASL, whose database we do not read.
+    `<saslConfigName>.conf` in the same folder belongs to Cyrus SASL, whose database is not supported.
     """
     folder = router.get("saslConfigDir")
     return Path(folder) / f"{router.get('saslConfigName') or 'qdrouterd'}.users" if folder else None
 
 
-def read_users(router: Mapping[str, Any], report: Callable[[str], None]) -> UserFile | None:
-    """The users of the file; None when there is none, and then nobody can log in with a password.
+def users_hint(router: Mapping[str, Any]) -> str:
+    """Advice for a saslConfigDir with a Cyrus configuration but no user file; "" if there is no such problem."""
+    path = user_file_path(router)
+    if path is None or path.exists() or not path.with_suffix(".conf").exists():
+        return ""
+    return (
+        f"router: saslConfigDir: {path.with_suffix('.conf')} is a configuration of Cyrus SASL. It and its sasldb "
+        f"cannot be read, so nobody can log in with a password until there is {path} with a line "
+        "`NAME:{plain}PASSWORD` for each user"
+    )
 
-    `report(text)` is told of each line that cannot be used: its user cannot log in, the others can. Raises HostError
-    when the file cannot be read.
+
+def read_users(router: Mapping[str, Any], report: Callable[[str], None]) -> UserFile | None:
+    """The users in the file; None if it does not exist, then nobody can log in with a password.
+     `report(text)` is called for each unusable line: its user cannot log in, the others can. Raises HostError if the
+    file is unreadable.
     """
     path = user_file_path(router)
     if path is None or not path.exists():
         return None
-    from waymesh_amqp.users import UserFile  # brings SCRAM, which most routers can do without
+    from waymesh_amqp.users import UserFile  # imports SCRAM, which most routers do not need
 
     try:
         users = UserFile.parse(path.read_bytes().decode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""A few threads for what would hold the loop up: the key derivation (PBKDF2) of peers that log in."""
+"""A few threads for work that would block the loop: the key derivation (PBKDF2) for peers that log in."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ THREADS = 2
 NICENESS = 10
 """Added to the niceness of the threads, as of `nice`."""
 WAITING = 256
-"""Pieces of work that wait at most; more are refused."""
+"""Maximum number of waiting tasks; more are refused."""
 WAITING_OF_ONE = 64
-"""Pieces of work of one source that wait at most."""
+"""Maximum number of waiting tasks of one source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Piece:
 
 
 class Workers:
-    """Does pieces of work in threads, those of different sources by turns; all but the work is in the loop's thread."""
+    """Runs tasks in threads, alternating between sources; everything else happens in the loop's thread."""
 
     def __init__(self, loop: Loop, threads: int = THREADS) -> None:
         self._loop = loop
@@ -44,9 +44,9 @@ class Workers:
         wanted: Callable[[], bool],
         done: Callable[[bytes | Exception], None],
     ) -> bool:
-        """Have `work` done and `done` told what it returned or raised; False: too much waits already.
+        """Run `work` and pass its result or error to `done`; False: too many tasks are waiting.
 
-        Work of which `wanted()` is not true any more when its turn comes is dropped.
+        A task whose `wanted()` is no longer true when its turn comes is dropped.
         """
         mine = self._waiting.get(source)
         if mine is None:
@@ -75,7 +75,7 @@ class Workers:
             self._turns.remove(source)
 
     def _run(self, piece: _Piece) -> None:
-        """In a thread, which gives way to the loop's where processors are scarce."""
+        """Runs in a thread with a lower priority than the loop's."""
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         result: bytes | Exception

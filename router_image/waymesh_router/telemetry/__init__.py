@@ -1,1 +1,1 @@
-"""Telemetry: what a router exports about itself. Pure; the files are made in the runtime."""
+"""Telemetry records of a router. Pure; the runtime writes the files."""

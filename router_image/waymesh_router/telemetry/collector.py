@@ -1,4 +1,4 @@
-"""Gathers records: of what happens when it happens, and of what there is at each interval, a piece at a time."""
+"""Collects records: of events when they happen, and of the state at each interval, in slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waymesh_schema.telemetry import KINDS
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
-    from waymesh_router.core.containers.autolinks import AutoLink
+    from waymesh_router.core.containers.autolink import AutoLink
     from waymesh_router.core.delivery_sampling import Sample
     from waymesh_router.core.link_routing.routes import LinkRoute
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from waymesh_router.telemetry.exporter import Exporter
 
 BUDGET = 500
-"""Records made in one go: a millisecond or two."""
+"""Records per slice: a millisecond or two."""
 AS_ONE = 50
-"""So many waiting deliveries are counted in the time that a record takes."""
+"""Waiting deliveries that take as long to count as a record."""
 SAMPLES = 100
-"""Samples are recorded so many at a time: one by one each of them finds its code in none of the processor's caches."""
+"""Samples are recorded in batches: one by one, each would find its code in none of the processor's caches."""
 FLUSH_S = 5.0
 HOURLY_S = 3600.0
 FORMER = 10_000
-"""Addresses that are gone whose counters are remembered, in case they come again."""
+"""Removed addresses whose counters are kept, in case they return."""
 NORMAL = "normal"
-"""Role of the connections of clients."""
+"""Role of client connections."""
 QUIET_S = 5.0
-"""The paths are settled when they have not changed for so long."""
+"""Paths count as converged after this time without a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often counters are recorded and files published, in seconds."""
+    """Intervals at which counters are recorded and files published, in seconds."""
 
     interval_s: float = 60.0
     rotate_s: float = 300.0
 
 
 class Histogram:
-    """How long deliveries took to settle, in seconds: see waymesh_router.management.view.SettleTimes."""
+    """Distribution of settlement times, in seconds: see waymesh_router.management.view.SettleTimes."""
 
     bounds: Sequence[float] = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
@@ -58,14 +58,14 @@ class Histogram:
         self.sum = 0.0
 
     def add(self, seconds: float, weight: float) -> None:
-        """So many deliveries took so long."""
+        """Add `weight` deliveries that took this long."""
         self.counts[bisect_left(self.bounds, seconds)] += weight
         self.sum += seconds * weight
 
 
 @dataclass(slots=True)
 class _Episode:
-    """Changes of the paths that follow each other closely. `since`: when the first news of them came."""
+    """A series of path changes in quick succession. `since`: when the first change arrived."""
 
     since: float
     changes: int = 0
@@ -77,7 +77,7 @@ class Collector(TelemetryHooks):
     """The records of one router."""
 
     def __init__(self, view: RouterView, exporter: Exporter, pace: Pace, before: Collector | None = None) -> None:
-        """`before`: the last one of this router, whose counts go on."""
+        """`before`: the previous collector of this router, whose counts continue."""
         self._view = view
         self._exporter = exporter
         self._sink = exporter.sink
@@ -92,7 +92,7 @@ class Collector(TelemetryHooks):
         self._ended: list[tuple[Sample, str, int]] = []
         self._settled: Histogram = Histogram() if before is None else before.settled
         self.ending = False
-        """The router ends its connections itself: what it loses by that is no news."""
+        """The router closes its connections itself: losing neighbours is no event then."""
         self._links: dict[int, Row] = {}
         self._addresses: dict[str, Row] = {}
         self._former: OrderedDict[str, Row] = OrderedDict() if before is None else before._former
@@ -123,7 +123,7 @@ class Collector(TelemetryHooks):
             self._sink.flush()
 
     def finish(self) -> None:
-        """The router ends, or its telemetry: a last record of everything."""
+        """The router stops, or its telemetry: record everything a last time."""
         self.record_samples()
         if self._episode is not None:
             self._converged(self._episode)
@@ -133,32 +133,32 @@ class Collector(TelemetryHooks):
 
     @property
     def settled(self) -> Histogram:
-        """How long the deliveries took that came into the mesh here, as their samples say."""
+        """Settlement times of deliveries that entered the mesh here, from their samples."""
         self.record_samples()
         return self._settled
 
     @property
     def records(self) -> Mapping[str, int]:
-        """Records so far, by kind."""
+        """Number of records so far, by kind."""
         self.record_samples()
         return self._sink.seqs
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:
-        """Records that were lost for want of room, by kind and reason."""
+        """Number of records dropped for lack of space, by kind and reason."""
         return self._sink.dropped
 
     @property
     def error(self) -> str:
-        """Why records cannot be written; "" while they can."""
+        """Why records cannot be written; "" if they can."""
         return self._sink.error
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why records may be lost."""
+        """Reasons for lost records."""
         return REASONS
 
-    # ---- what happens
+    # ---- events
     def connection_opened(self, connection: RouterConnection) -> None:
         self._put("connection", rows.connection_row("open", connection, self._now, None))
         self._dear("connection.up", connection, None)
@@ -170,7 +170,7 @@ class Collector(TelemetryHooks):
             self._dear("connection.down", connection, text)
 
     def _dear(self, name: str, connection: RouterConnection, error: str | None) -> None:
-        """A connection with another router or a route-container: the mesh depends on it."""
+        """Record the change of a connection to another router or a route-container: the mesh depends on it."""
         if connection.role == NORMAL or connection.remote is None or self.ending:
             return
         detail = {"role": connection.role, "host": connection.peer.host, "connection": str(connection.id)}
@@ -202,7 +202,7 @@ class Collector(TelemetryHooks):
             self._former.popitem(last=False)
 
     def _address_row(self, address: Address) -> Row:
-        """With what former addresses of that name had counted."""
+        """The row of an address, including the counters of earlier addresses with its name."""
         return rows.address_row(address, self._former.get(address.key))
 
     def autolink(self, auto: AutoLink, before: str | None, after: str | None) -> None:
@@ -217,13 +217,13 @@ class Collector(TelemetryHooks):
         self._put("event", (name, severity, about, dict(detail)))
 
     def delivery(self, sample: Sample, outcome: str, now_us: int) -> None:
-        """A sample has its outcome."""
+        """A sample has an outcome."""
         self._ended.append((sample, outcome, now_us))
         if len(self._ended) >= SAMPLES:
             self.record_samples()
 
     def record_samples(self) -> None:
-        """Make records of the samples that have ended."""
+        """Create records of the samples that have ended."""
         if not self._ended:
             return
         ended, self._ended = self._ended, []
@@ -244,7 +244,7 @@ class Collector(TelemetryHooks):
         self._episode.last_id, self._episode.last_at = change_id, self._view.core.now
 
     def _converged(self, episode: _Episode) -> None:
-        """The paths have not changed for a while: how long they took to settle."""
+        """The paths have converged: record how long it took."""
         self._episode = None
         duration = round((episode.last_at - episode.since) * 1e6)
         detail = {"change_id": episode.last_id, "changes": episode.changes, "duration_us": max(0, duration)}
@@ -252,7 +252,7 @@ class Collector(TelemetryHooks):
         self.event("topology.converged", "info", about, {name: str(value) for name, value in detail.items()})
 
     def _record_nodes(self) -> None:
-        """Record the routers that are known otherwise than before."""
+        """Record the routers whose state has changed."""
         routing = self._view.routing
         if routing is None:
             return
@@ -264,19 +264,19 @@ class Collector(TelemetryHooks):
                 self._put("node", row)
         self._nodes = known
 
-    # ---- what there is
+    # ---- state
     def _put(self, kind: str, values: Row) -> None:
         self._sink.put(kind, self._exporter.wall_us(), self._exporter.clock_ns() // 1000, values)
 
     def _all(self) -> Iterator[None]:
-        """Make a record of everything, one each step."""
+        """Record everything, one record each step."""
         core = self._view.core
         for connection in list(core.connections.values()):
             if connection.remote is not None and not connection.over:
                 self._put("connection", rows.connection_row("interval", connection, self._now, None))
                 yield
         hourly = self._now >= self._hour_due
-        if hourly:  # what is recorded when it changes, again: whoever reads a day later need not look further back
+        if hourly:  # repeat what is recorded on change, so that readers need no older files
             self._hour_due = self._now + HOURLY_S
             self._links, self._addresses, self._nodes = {}, {}, {}
         yield from self._changed_links(list(core.links.values()))
@@ -301,7 +301,7 @@ class Collector(TelemetryHooks):
             yield
 
     def _count_waiting(self, waiting: Counter[int]) -> Iterator[None]:
-        """Deliveries that wait at their addresses, by the link that they came on."""
+        """Count the deliveries that wait at their addresses, by incoming link."""
         for address in [address for address in self._view.core.addresses.values() if address.pending]:
             for number, queued in enumerate(list(address.pending or ())):
                 if queued.link is not None:

@@ -1,4 +1,4 @@
-"""The values of records of sampled deliveries."""
+"""Records of sampled deliveries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDPOINT = cython.declare(cython.int, 0)
 
 
 def delivery_rows(sample: Sample, outcome: str, at_us: cython.longlong, router_id: str) -> list[Row]:
-    """Kind `delivery`: half `in` where it came into the mesh, half `out` for each consumer here."""
+    """Kind `delivery`: half `in` where it entered the mesh, half `out` for each consumer here."""
     found: list[Row] = []
     if sample.here:
         found.append(_row(sample, None, outcome, at_us, router_id))
@@ -26,7 +26,7 @@ def delivery_rows(sample: Sample, outcome: str, at_us: cython.longlong, router_i
 
 
 def _row(sample: Sample, out: RouterLink | None, outcome: str, at_us: cython.longlong, router_id: str) -> Row:
-    """Half `in` without a link `out`."""
+    """Half `in` if there is no link `out`."""
     annotations: Annotations = sample.annotations
     name, phase = named(sample.address)
     return (

@@ -1,4 +1,4 @@
-"""What telemetry needs of the world: clocks, figures of the process, a place for records."""
+"""The interface between telemetry and the runtime: clocks, process figures, and a sink for records."""
 
 from __future__ import annotations
 
@@ -7,58 +7,57 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 BACKLOG, DISK, ROOM = REASONS = ("backlog", "disk", "room")
-"""Why records are lost: the writer was behind; the disk did not take them; older ones made room for newer ones."""
+"""Reasons for lost records: the writer was too slow; the disk refused them; newer records replaced them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The process that the router runs in: CPU microseconds so far, how late its loop was at worst since it was asked
-    last."""
+    """The process of the router: CPU time in microseconds, and the largest delay of its loop since the last query."""
 
     cpu_us: int
     loop_lag_us: int
 
 
 class Sink(Protocol):
-    """Where records go."""
+    """Takes records."""
 
     @property
     def seqs(self) -> Mapping[str, int]:
-        """The number of the last record of each kind."""
+        """The sequence number of the last record of each kind."""
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:
-        """How many records were lost so far, by kind and reason."""
+        """Number of lost records so far, by kind and reason."""
 
     @property
     def error(self) -> str:
-        """Why records cannot be written; "" while they can."""
+        """Why records cannot be written; "" if they can."""
 
     def put(self, kind: str, ts_us: int, mono_us: int, values: tuple[Any, ...]) -> None:
-        """Take a record, whose values must not change from now on; never waits."""
+        """Take a record, whose values must not change afterwards; never blocks."""
 
     def flush(self) -> None:
-        """Write what was taken."""
+        """Write the records so far."""
 
     def rotate(self) -> None:
-        """Publish what was taken."""
+        """Publish the records so far."""
 
     def close(self) -> None:
-        """Publish what was taken; no more will come."""
+        """Publish the records so far; no more will follow."""
 
 
 class Exporter(Protocol):
-    """The way out for one router's records."""
+    """Exports the records of one router."""
 
     @property
     def sink(self) -> Sink:
-        """Where they go."""
+        """The sink for records."""
 
     def wall_us(self) -> int:
-        """Microseconds since 1970 by the machine's clock, which may be set."""
+        """Microseconds since 1970 by the system clock, which can be adjusted."""
 
     def clock_ns(self) -> int:
-        """Nanoseconds by a clock that nobody sets."""
+        """Nanoseconds of a monotonic clock."""
 
     def process(self) -> Process:
         """Figures of the process."""

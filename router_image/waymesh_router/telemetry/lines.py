@@ -1,6 +1,6 @@
 """Records as lines of JSON.
 
-A layout is a line with gaps for what varies: the values that recur stand in it, so for most records there is one.
+A layout is a line with gaps for the values that vary; recurring values are part of it, so most records share one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import cython
 from waymesh_schema.telemetry import DOUBLE, FLAG, INT, LONG, SHORT, TEXT, TIME, VERSION, Kind
 
 LAYOUTS = 1024
-"""So many are kept of a kind."""
+"""Layouts that are kept for each kind."""
 
 Row = tuple[Any, ...]
-"""The values of a kind's own fields, in their order: None, int, float, str, bool, list of str, dict from str to str or
-int."""
+"""The values of a kind's own fields, in order: None, int, float, str, bool, list of str, dict of str to str or int."""
 
 NUMBER = cython.declare(cython.int, 0)
 WORD = cython.declare(cython.int, 1)
@@ -26,7 +25,7 @@ SWITCH = cython.declare(cython.int, 2)
 OTHER = cython.declare(cython.int, 3)
 
 _FORMS = {**dict.fromkeys((SHORT, INT, LONG, DOUBLE, TIME), NUMBER), TEXT: WORD, FLAG: SWITCH}
-"""How a value is written, by its type."""
+"""Format of a value, by its type."""
 
 
 class LineWriter:
@@ -42,7 +41,7 @@ class LineWriter:
         self._layouts: dict[Row, list[str]] = {}
 
     def add(self, seq: cython.longlong, ts_us: cython.longlong, mono_us: cython.longlong, values: Row) -> None:
-        """A record for `take`: its number, its times in microseconds, its values."""
+        """Add a record: its sequence number, its times in microseconds, its values."""
         added = self._added
         added.append(f'{self._head}{seq},"ts":{ts_us},"mono_us":{mono_us}')
         key = tuple([values[at] for at in self._recurring])
@@ -57,12 +56,12 @@ class LineWriter:
         added.append(layout[gap])
 
     def take(self) -> bytes:
-        """The lines of what was added since the last time."""
+        """The lines of the records since the last call."""
         added, self._added = self._added, []
         return "".join(added).encode()
 
     def _new_layout(self, values: Row) -> list[str]:
-        """What stands around the values that vary."""
+        """The constant parts around the values that vary."""
         if len(self._layouts) >= LAYOUTS:
             self._layouts.clear()
         layout, piece = [], ""

@@ -1,4 +1,4 @@
-"""The values of records, in the order of the table in waymesh_schema.telemetry, read off the router's state."""
+"""The values of records, in the order of the table in waymesh_schema.telemetry, from the router's state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waymesh_router.management.tables import LINK_TYPES
 from waymesh_router.telemetry.lines import Row
 
 if TYPE_CHECKING:
-    from waymesh_router.core.containers.autolinks import AutoLink
+    from waymesh_router.core.containers.autolink import AutoLink
     from waymesh_router.core.link_routing.routes import LinkRoute
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
     from waymesh_router.management.view import RouterView
@@ -88,7 +88,7 @@ def connection_row(event: str, conn: RouterConnection, now: float, error: str | 
 
 
 def link_row(event: str, link: RouterLink, view: RouterView, now: float, undelivered: int) -> Row:
-    """Kind `link`. `undelivered`: deliveries that wait with the address, for an incoming link."""
+    """Kind `link`. `undelivered`: for an incoming link, its deliveries that wait at the address."""
     conn: RouterConnection = link.connection  # type: ignore[assignment]
     delays = view.sampler.of(link)
     name, phase = named(link.address)
@@ -124,13 +124,13 @@ def link_row(event: str, link: RouterLink, view: RouterView, now: float, undeliv
 
 
 def address_counts(address: Address, former: Row | None = None) -> Row:
-    """Its counters, with those of `former`, which had its name before."""
+    """The counters of an address, including those of `former`, an earlier address with its name."""
     own = (address.ingress, address.egress, address.transit, address.to_container, address.from_container)
     return own if former is None else tuple(map(sum, zip(own, former)))
 
 
 def address_row(address: Address, former: Row | None = None) -> Row:
-    """Kind `address`; `former`: what to add to its counters."""
+    """Kind `address`; `former`: counters to add."""
     name, phase = named(address)
     outstanding = {router: target.outstanding for router, target in address.targets.items() if target.outstanding}
     return (
@@ -162,7 +162,7 @@ def node_row(node: NodeView) -> Row:
 
 
 def gone(node: Row) -> Row:
-    """Kind `node`: it is not known any more."""
+    """Kind `node`: the router is no longer known."""
     return (*node[:-1], True)
 
 

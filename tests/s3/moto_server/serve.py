@@ -1,4 +1,4 @@
-"""moto's S3 on a port, behind a switch that refuses or keeps answers. Runs in an environment of its own."""
+"""moto's S3 on a port, with a switch to refuse requests or delay answers. Has its own Python environment."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Meshes of routing engines under virtual time: they converge to right and equal tables, and then keep quiet.
+"""Meshes of routing engines under virtual time: they converge to correct, equal tables, and are quiet then.
 
 Times are virtual; a link takes 1 ms unless said.
 """

@@ -88,7 +88,7 @@ class Sender(Link):
         if not settled:
             delivery = Delivery()
             delivery.out, delivery.oid = self, oid
-            self.session.unsettled_out.put(delivery)
+            assert self.session.unsettled_out.put(delivery)
             self.under_way[delivery] = sent
 
     def outcome(self, delivery: Delivery, settled: bool, state: bytes) -> None:
@@ -177,7 +177,7 @@ class Receiver(Link):
         if self.plan.second:
             delivery = Delivery()
             delivery.link, delivery.did = self, did
-            self.session.unsettled_in.put(delivery)
+            assert self.session.unsettled_in.put(delivery)
         crowd.world.after(crowd.world.rng.expovariate(1 / self.plan.delay), self._answer, did)
 
     def _answer(self, did: int) -> None:

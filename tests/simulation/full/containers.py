@@ -1,4 +1,4 @@
-"""Scripted peers of whole routers: brokers that routers dial or that dial them, and clients that say what a test says.
+"""Scripted peers of whole routers: brokers with incoming or outgoing connections, and scripted clients.
 
 A `Party` is a station with engine connections that records what it is told. A `Broker` has queues.
 """
@@ -21,6 +21,7 @@ from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.sasl import SaslClient, SaslServer
 from waymesh_amqp.session import Session
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.states import ATTACHED
 from waymesh_amqp.transfer import IncomingTransfer
 
 LATENCY_S = 0.001
@@ -141,7 +142,7 @@ class Party(Station, Handler):
         if not settled:
             delivery = Delivery()
             delivery.out, delivery.oid = link, oid
-            link.session.unsettled_out.put(delivery)
+            assert link.session.unsettled_out.put(delivery)
         self.wake()
 
     def settle(self, got: Got, state: bytes = ACCEPTED) -> None:
@@ -180,7 +181,7 @@ class Party(Station, Handler):
 
     def on_attach(self, link: Any, performative: Attach) -> None:
         party = self._by_link[link]
-        ours = link.state == "ATTACHED"
+        ours = link.state == ATTACHED
         party.attach = performative
         if not ours:
             self.answer(party, performative)

@@ -1,4 +1,4 @@
-"""What became of each message of a random workload, and whether that is allowed.
+"""The fate of each message of a random workload, and whether it is allowed.
 
 Source of what outcomes promise: routing chapter "Message Settlement and Reliability".
 """

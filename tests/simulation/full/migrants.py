@@ -1,4 +1,4 @@
-"""Clients that go to another router when theirs sends them away, as clients behind a Kubernetes Service do."""
+"""Clients that reconnect to another router when theirs drains, like clients behind a Kubernetes Service."""
 
 from __future__ import annotations
 

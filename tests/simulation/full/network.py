@@ -117,6 +117,7 @@ class SimRouter(Station):
         self.cables: dict[str, Cable] = {}
         self.alive = False
         self.errors = 0
+        self.host_name = f"machine-of-{name}"
         self.lines: list[tuple[float, str, str, str]] = []
         """Log: time, module, level, text."""
         self.records: Records

@@ -1,4 +1,4 @@
-"""What a mesh of routers must come to know, worked out from its cables and its local consumers."""
+"""The expected knowledge of a mesh of routers, computed from its cables and its local consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scene for link routes: routers in a line, the last one with a broker, a client at the first one."""
+"""A setup for link routes: routers in a line, the last one with a broker, a client at the first one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from tests.simulation.full.containers import Broker, Party, PartyLink
 from tests.simulation.full.network import Network, SimRouter
 from tests.simulation.full.oracle import faults
+from waymesh_amqp.states import OPENED
 from waymesh_schema.entities import entity_type
 from waymesh_schema.validate import validate_create
 
@@ -37,7 +38,7 @@ class Scene:
     def connect(self, name: str, router: SimRouter | None = None) -> tuple[Party, Any]:
         client = Party(self.network, name)
         conn = client.dial(router or self.first)
-        self.network.until(lambda: conn.state == "OPENED", 1.0)
+        self.network.until(lambda: conn.state == OPENED, 1.0)
         return client, conn.open_session()
 
     def until(self, condition: Any, limit: float = 2.0) -> None:

@@ -1,4 +1,4 @@
-"""Autolinks to a container that ends the whole session for one link that it refuses, as RabbitMQ does."""
+"""Autolinks to a container that ends the whole session when it refuses a link, as RabbitMQ does."""
 
 from __future__ import annotations
 

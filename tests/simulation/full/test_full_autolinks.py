@@ -8,6 +8,7 @@ from tests.kit.frames import message
 from tests.simulation.full.containers import ACCEPTED, REJECTED, RELEASED, Broker, Party, PartyLink
 from tests.simulation.full.network import Network, SimRouter
 from waymesh_amqp.outcomes import modified
+from waymesh_amqp.states import OPENED
 from waymesh_amqp.types import encode
 
 WAYPOINT = "address {\nprefix: queue\nwaypoint: yes\n}\n"
@@ -37,7 +38,7 @@ def states(router: SimRouter) -> list[str]:
 def client_session(network: Network, router: SimRouter, name: str = "client") -> tuple[Party, Any]:
     client = Party(network, name)
     conn = client.dial(router)
-    network.until(lambda: conn.state == "OPENED", 1.0)
+    network.until(lambda: conn.state == OPENED, 1.0)
     return client, conn.open_session()
 
 

@@ -14,6 +14,7 @@ from tests.simulation.full.oracle import faults
 from tests.simulation.full.routes import BOTH as LINK_ROUTES
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import modified
+from waymesh_amqp.states import OPENED
 from waymesh_amqp.types import encode
 
 MODIFIED = encode(modified(True))
@@ -73,7 +74,7 @@ class Client:
         self.book = book
         self.party = Party(book.network, name)
         conn = self.party.dial(book[router])
-        book.until(lambda: conn.state == "OPENED")
+        book.until(lambda: conn.state == OPENED)
         self.session = conn.open_session()
 
     def sender(self, address: str, credit: bool = True, name: str = "out") -> PartyLink:

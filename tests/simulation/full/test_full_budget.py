@@ -1,4 +1,4 @@
-"""What waits in a router stays within its budget; nothing is lost, and all senders go on when there is room."""
+"""Waiting deliveries stay within the budget; nothing is lost, and all senders continue when there is room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker's clients see through link routes: as if it were there. Routing chapter "Configuring Link Routing"."""
+"""Clients of link routes work as if connected to the broker. Routing chapter "Configuring Link Routing"."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults
 from tests.simulation.full.routes import BOTH, Scene
 from waymesh_amqp.performatives import Terminus
+from waymesh_amqp.states import OPENED
 from waymesh_amqp.types import Symbol, encode
 
 PORT = 31000
@@ -39,7 +40,7 @@ class Leading(Scene):
     def jms(self) -> tuple[Party, Any]:
         client = Party(self.network, "jms")
         conn = client.dial(self.first, PORT)
-        self.until(lambda: conn.state == "OPENED")
+        self.until(lambda: conn.state == OPENED)
         return client, conn.open_session()
 
 
@@ -95,14 +96,14 @@ def test_routers_with_one_container_id_keep_names_of_durable_subscriptions(
     for router in (network.router("A", BOTH), network.router("B", BOTH)):
         broker.connector(router, extra="openContainerId: mesh\n")
     network.start()
-    network.until(lambda: len(broker.conns) == 2 and all(conn.state == "OPENED" for conn in broker.conns), 2.0)
+    network.until(lambda: len(broker.conns) == 2 and all(conn.state == OPENED for conn in broker.conns), 2.0)
     network.run(0.2)
     assert [conn.remote.container_id for conn in broker.conns if conn.remote] == ["mesh", "mesh"]
     seen = []
     for router in network.routers.values():
         client = Party(network, "client")
         conn = client.dial(router)
-        network.until(lambda conn=conn: conn.state == "OPENED", 1.0)  # type: ignore[misc]
+        network.until(lambda conn=conn: conn.state == OPENED, 1.0)  # type: ignore[misc]
         link = client.receiver(conn.open_session(), "b2.topic", name=name, source=source)
         network.until(lambda link=link: link.attach is not None, 1.0)  # type: ignore[misc]
         seen += named(broker)

@@ -1,4 +1,4 @@
-"""What management shows of route-containers: deliveries from and to them, and the links that are routed to them."""
+"""Management counters of route-containers: deliveries from and to them, and their routed links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connector of role route-container says in its open, as a container sees it. Dispatch book 2.2.2."""
+"""The open of a connector with role route-container. Dispatch book 2.2.2."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from tests.simulation.full.containers import Broker
 from tests.simulation.full.network import Network
 from waymesh_amqp.performatives import Open
+from waymesh_amqp.states import OPENED
 
 
 def opened(extra: str) -> Open:
@@ -15,7 +16,7 @@ def opened(extra: str) -> Open:
     broker = Broker(network)
     broker.connector(network.router("A"), extra=extra)
     network.start()
-    network.until(lambda: bool(broker.conns) and broker.conns[0].state == "OPENED", 2.0)
+    network.until(lambda: bool(broker.conns) and broker.conns[0].state == OPENED, 2.0)
     seen = broker.conns[0].remote
     assert seen is not None
     return seen

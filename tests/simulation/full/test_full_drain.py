@@ -1,4 +1,4 @@
-"""A router is drained under load: nothing that was accepted is lost, nothing comes twice, transit goes round."""
+"""A router drains under load: no accepted message is lost or duplicated, transit traffic is redirected."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from tests.kit.frames import message
 from tests.simulation.full.containers import ACCEPTED, Broker, Party
 from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults
+from waymesh_amqp.states import OPENED
 
 ADDRESS = "address {\nprefix: my-address\nenableFallback: yes\n}\n"
 LINKS = "".join(
@@ -30,7 +31,7 @@ def test_handling_undeliverable_messages_for_an_address(names: str) -> None:
     network.run(0.2)
     client = Party(network, "client")
     conn = client.dial(network.routers["A"])
-    network.until(lambda: conn.state == "OPENED", 1.0)
+    network.until(lambda: conn.state == OPENED, 1.0)
     session = conn.open_session()
     sender = client.sender(session, "my-address.2")
     network.until(lambda: sender.link.credit > 0, 1.0)
@@ -54,3 +55,9 @@ def test_handling_undeliverable_messages_for_an_address(names: str) -> None:
     client.send(sender, message(b"again"))
     network.until(lambda: len(sender.outcomes) == 3, 1.0)
     assert list(broker.queues["my-address.2"]) == [message(b"again")]
+    redirected = [
+        row["deliveriesRedirectedToFallback"]
+        for row in network.routers["A"].router.agent.adapters["router.address"].rows(network.now)
+        if row["key"] == "M0my-address.2"
+    ]
+    assert redirected == [2]

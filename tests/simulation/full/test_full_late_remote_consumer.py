@@ -1,4 +1,4 @@
-"""A delivery that waits at a router when a consumer comes at another one, over a data link that is out of credit."""
+"""A delivery that waits at a router until a consumer attaches elsewhere, over a data link without credit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tests.kit.frames import message
 from tests.simulation.full.containers import Party, PartyLink
 from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults
+from waymesh_amqp.states import OPENED
 
 CAPACITY = 2
 
@@ -26,7 +27,7 @@ def test_it_goes_as_soon_as_the_data_link_has_credit_again() -> None:
     network.until(lambda: not faults(network), 1.0)
     here, there = Party(network, "here"), Party(network, "there")
     at_a, at_b = here.dial(network.routers["A"]), there.dial(network.routers["B"])
-    network.until(lambda: at_a.state == at_b.state == "OPENED", 1.0)
+    network.until(lambda: at_a.state == at_b.state == OPENED, 1.0)
     session, far = at_a.open_session(), at_b.open_session()
 
     # What nobody takes at B uses up the credit of the data link.

@@ -1,4 +1,4 @@
-"""Three or four whole routers: how fast news travels, in virtual time."""
+"""Three or four whole routers: propagation times of changes, in virtual time."""
 
 from __future__ import annotations
 

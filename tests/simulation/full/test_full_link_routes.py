@@ -13,7 +13,8 @@ from tests.simulation.full.oracle import faults
 from tests.simulation.full.routes import BOTH, Scene, statuses, validated
 from waymesh_amqp.outcomes import modified
 from waymesh_amqp.outgoing import send_first
-from waymesh_amqp.performatives import ErrorInfo, Terminus, Transfer
+from waymesh_amqp.performatives import ErrorInfo, Terminus, Transfer, encode_frame
+from waymesh_amqp.states import OPENED
 from waymesh_amqp.types import Raw, Symbol, encode
 
 
@@ -72,7 +73,7 @@ def test_no_broker_is_no_route_and_a_later_one_needs_no_configuration() -> None:
     assert statuses(router) == ["inactive", "inactive"]
     client = Party(network, "client")
     conn = client.dial(router)
-    network.until(lambda: conn.state == "OPENED", 1.0)
+    network.until(lambda: conn.state == OPENED, 1.0)
     session = conn.open_session()
     refused = client.sender(session, "b2.queue")
     network.until(lambda: refused.gone, 1.0)
@@ -308,7 +309,7 @@ def test_links_end_when_a_router_between_goes_and_come_again() -> None:
     network.run(0.2)
     client = Party(network, "client")
     conn = client.dial(network.routers["A"])
-    network.until(lambda: conn.state == "OPENED", 1.0)
+    network.until(lambda: conn.state == OPENED, 1.0)
     session = conn.open_session()
     sender = client.sender(session, "b2.queue")
     network.until(lambda: sender.link.credit > 0, 1.0)
@@ -370,3 +371,22 @@ def test_pre_settled_deliveries_stay_so(scene: Scene) -> None:
     (there,) = scene.broker.of("b2.queue")
     scene.until(lambda: len(there.got) == 1)
     assert there.got[0].settled
+
+
+def test_compat_09_a_tag_of_over_32_octets_is_rejected_alone(scene: Scene) -> None:
+    """The link goes on, and the credit that the rejected delivery took comes back."""
+    sender = scene.sender()
+    link = sender.link
+    for tag in (b"t" * 33, b"t" * 32):
+        terms = Transfer(link.handle, link.session.next_delivery_id, tag, 0, False, False)
+        link.session.next_delivery_id += 1
+        link.session.next_outgoing_id += 1
+        link.connection.put(encode_frame(link.session.channel, terms, message(tag)))
+        link.credit -= 1
+        link.delivery_count += 1
+        link.connection.mark_dirty()
+        scene.client.wake()
+        scene.network.run(0.2)
+    assert list(scene.broker.queues["b2.queue"]) == [message(b"t" * 32)]
+    assert not sender.gone
+    assert link.credit == scene.broker.credit - 1

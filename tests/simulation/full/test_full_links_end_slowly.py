@@ -1,4 +1,4 @@
-"""Connections whose links end bit by bit: each delivery has one true outcome all the same, and nothing stays behind.
+"""Connections whose links end in several turns: each delivery has one correct outcome, and nothing leaks.
 
 Here each link ends in a turn of its own, milliseconds after the one before, so that much happens in between.
 """

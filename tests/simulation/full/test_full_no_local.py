@@ -1,4 +1,4 @@
-"""A client that does not want what it sends itself, behind routers that are one client to the container."""
+"""The no-local filter behind routers that are one client to the container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a router says that it is ready for clients."""
+"""Readiness of a router for clients."""
 
 from __future__ import annotations
 

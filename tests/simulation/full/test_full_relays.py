@@ -1,4 +1,4 @@
-"""Anonymous senders whose messages are for link-routed addresses. Routing chapter "Configuring Link Routing"."""
+"""Anonymous senders to link-routed addresses. Routing chapter "Configuring Link Routing"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A router that was away comes back: how soon messages flow over it again, in virtual time."""
+"""A router that restarts: time until messages are forwarded over it again, in virtual time."""
 
 from __future__ import annotations
 

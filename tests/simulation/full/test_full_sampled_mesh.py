@@ -1,4 +1,4 @@
-"""Sampling over several routers: what the samples say is what was sent, as far as chance allows."""
+"""Sampling over several routers: samples agree with the sent messages, within statistical limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routers say of time: when deliveries passed, which links have no credit, what is delayed or stuck."""
+"""Delays that routers report: times of deliveries, links without credit, delayed and stuck deliveries."""
 
 from __future__ import annotations
 
@@ -56,6 +56,25 @@ def test_links_without_credit() -> None:
     network.run(2.0)
     assert rows(router, "router")[0]["linksBlocked"] == 0
     assert not sender().under_way
+
+
+@pytest.mark.parametrize("budget", [20, 2000])
+def test_how_many_deliveries_are_settled_a_second(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_health, "BUDGET", budget)
+    network, router, crowd = alone()
+    crowd.client(router).receiver("q", ReceiverPlan(delay=0.001))
+    crowd.client(router).receiver("idle", ReceiverPlan())
+    crowd.client(router).sender("q", SenderPlan(1000, pace=0.02))
+
+    def rates() -> list[int]:
+        return sorted(row["settleRate"] for row in rows(router, "router.link"))
+
+    network.run(10.0)
+    idle, consuming, sending = rates()
+    assert 40 <= consuming == sending <= 60
+    assert idle == 0
+    network.run(25.0)
+    assert rates() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("budget", [20, 2000])

@@ -1,4 +1,4 @@
-"""Routers that are joined by a slow link under load keep each other as neighbours, and lose nothing."""
+"""Routers connected by a slow link under load keep each other as neighbours, and lose nothing."""
 
 from __future__ import annotations
 

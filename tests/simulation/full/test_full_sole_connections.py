@@ -1,4 +1,4 @@
-"""Clients that want to be the only one with their container-id, at listeners that offer it."""
+"""Clients that request to be the only one with their container-id, at listeners that offer it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routers record of themselves: every number is what was sent."""
+"""Telemetry records of routers: every number equals what was sent."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.kit.frames import message
 from tests.simulation.full.containers import ACCEPTED, REJECTED, Broker, Party
 from tests.simulation.full.network import Network, SimRouter
 from tests.simulation.full.oracle import faults
+from waymesh_amqp.states import OPENED
 
 
 def telemetry(one_in: int = 1, more: str = "") -> str:
@@ -44,7 +45,7 @@ class Pair:
         first, *_, last = (*network.routers.values(), *network.routers.values())
         self.near, self.far = Party(network, "near"), Party(network, "far")
         connections = [self.near.dial(first), self.far.dial(last)]
-        network.until(lambda: all(conn.state == "OPENED" for conn in connections), 1.0)
+        network.until(lambda: all(conn.state == OPENED for conn in connections), 1.0)
         self.receiver = self.far.receiver(connections[1].open_session(), address, credit=credit)
         self.sender = self.near.sender(connections[0].open_session(), address)
         network.until(lambda: self.sender.link.credit > 0, 1.0)
@@ -227,7 +228,7 @@ def test_refusals_and_warnings_are_events() -> None:
     network.start()
     party = Party(network, "client")
     connection = party.dial(a)
-    network.until(lambda: connection.state == "OPENED", 1.0)
+    network.until(lambda: connection.state == OPENED, 1.0)
     party.receiver(connection.open_session(), "closed")
     network.until(lambda: rows(a, "event", event="link.refused"), 1.0)
     (refused,) = rows(a, "event", event="link.refused")

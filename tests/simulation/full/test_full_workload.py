@@ -1,4 +1,4 @@
-"""Every delivery of a random workload ends in exactly one outcome, and in a true one, whatever happens meanwhile."""
+"""Each delivery of a random workload gets exactly one outcome, which is correct, whatever fails meanwhile."""
 
 from __future__ import annotations
 

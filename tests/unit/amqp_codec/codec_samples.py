@@ -1,4 +1,4 @@
-"""Encodings of every AMQP type, strategies that make values of every type, and a comparison that sees types."""
+"""Encodings of every AMQP type, strategies for values of every type, and a type-aware comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our codec against python-qpid-proton's, both ways."""
+"""This codec against python-qpid-proton's, in both directions."""
 
 from __future__ import annotations
 

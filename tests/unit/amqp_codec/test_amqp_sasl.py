@@ -1,4 +1,4 @@
-"""SASL exchanges of our client with our server, and of each with what a hostile peer may send. Spec: 5.3"""
+"""SASL exchanges of client and server, and of each with a hostile peer. Spec: 5.3"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each encoding of each type, and every way in which bytes can be wrong. Spec: 1"""
+"""Each encoding of each type, and all kinds of invalid bytes. Spec: 1"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User files: lines, errors, and that secrets stay out of sight."""
+"""User files: lines, errors, and no secrets in texts."""
 
 from __future__ import annotations
 

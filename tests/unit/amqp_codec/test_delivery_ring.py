@@ -1,4 +1,4 @@
-"""The deliveries of links that end: each is looked at once, however many links end with their session."""
+"""Deliveries of ended links: each is visited once, however many links end with their session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def filled(outgoing: bool) -> tuple[DeliveryRing, list[Link], list[Delivery]]:
         d = Delivery()
         d.did = d.oid = i
         d.link = d.out = links[i % LINKS]
-        ring.put(d)
+        assert ring.put(d)
         deliveries.append(d)
     return ring, links, deliveries
 

@@ -1,4 +1,4 @@
-"""A transfer that is laid out like the one before it is read by comparing bytes: with the same result as anew."""
+"""A transfer with the layout of the previous one is recognized by comparing bytes, with the result of a fresh parse."""
 
 from __future__ import annotations
 

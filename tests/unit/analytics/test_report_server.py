@@ -1,4 +1,4 @@
-"""The report's server shows the report, and neither the store nor what else the claim holds."""
+"""The report server serves the report, but neither the store nor other files of the claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the image of the job becomes: an executor or a driver of Spark, or what it is told."""
+"""Entry point of the job's image: a Spark executor or driver, or a given command."""
 
 from __future__ import annotations
 

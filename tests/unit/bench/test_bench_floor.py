@@ -1,4 +1,4 @@
-"""The relay floor passes the load generator's frames, all of them."""
+"""The relay floor forwards all frames of the load generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load generator: its command line, its result, and that no fault of a router escapes it."""
+"""The load generator: its command line, its result, and detection of every fault of a router."""
 
 from __future__ import annotations
 

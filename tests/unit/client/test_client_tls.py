@@ -1,4 +1,4 @@
-"""TLS of the management client: whom it trusts, whom it does not, and its own certificate."""
+"""TLS of the management client: trusted and untrusted servers, and its own certificate."""
 
 from __future__ import annotations
 

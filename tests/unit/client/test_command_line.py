@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.kit.ports import free_port
 from tests.unit.client.fake_server import FakeServer, agent_answer
@@ -86,6 +87,58 @@ def test_json(server: FakeServer, capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().out)["id"] == "A"
 
 
+def test_yaml(server: FakeServer, capsys: Capture) -> None:
+    assert stat(["-l", "-o", "yaml", "-b", server.url]) == 0
+    assert [row["linkName"] for row in yaml.safe_load(capsys.readouterr().out)] == ["link-0", "link-1", "link-2"]
+
+
+@pytest.mark.parametrize("words", [["-o", "wide"], ["-v"], ["-v", "--csv"], ["-o", "wide", "--csv"]])
+def test_more_columns(server: FakeServer, capsys: Capture, words: list[str]) -> None:
+    assert stat(["-l", *words, "-b", server.url]) == 0
+    heading = capsys.readouterr().out.splitlines()[1]
+    assert heading.replace('"', "").replace(",", " ").split()[-3:] == ["admin", "oper", "name"]
+
+
+def test_condition_and_order(server: FakeServer, capsys: Capture) -> None:
+    words = ["--where", "linkName LIKE 'link-%' AND NOT linkName = 'link-1'", "--order-by", "linkName DESC"]
+    assert stat(["-l", *words, "-o", "json", "-b", server.url]) == 0
+    assert [row["linkName"] for row in json.loads(capsys.readouterr().out)] == ["link-2", "link-0"]
+    assert stat(["-l", *words, "-o", "wide", "-b", server.url]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[3:]] == ["link-2", "link-0"]
+    assert stat(["-l", "--where", "colour = 'red'", "-b", server.url]) == 1
+    assert "colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--vhosts", "Vhosts\nNo Vhosts found\n"),
+        ("--vhostgroups", "Vhost Groups\nNo Vhost Groups found\n"),
+        ("--vhoststats", "Vhost Stats\nNo Vhost Stats found\n"),
+        ("-p", "Policy Statistics\n"),
+    ],
+)
+def test_policy_of_a_router_without_one(server: FakeServer, capsys: Capture, option: str, text: str) -> None:
+    assert stat([option, "-b", server.url]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_watch_shows_it_again_until_it_is_interrupted(
+    server: FakeServer, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("waymesh_client.cli.stat.time.sleep", pause)
+    assert stat(["-n", "--watch", "2", "-b", server.url]) == 0
+    assert pauses == [2.0] * 3
+    assert capsys.readouterr().out.count("Routers in the Network") == 3
+
+
 def test_all_routers(server: FakeServer, capsys: Capture) -> None:
     assert stat(["--all-routers", "-l", "-b", server.url]) == 0
     out = capsys.readouterr().out
@@ -109,6 +162,10 @@ def test_another_router(server: FakeServer) -> None:
         ["--limit", "x"],
         ["-t", "0"],
         ["--csv", "-o", "json"],
+        ["-o", "xml"],
+        ["--watch", "0"],
+        ["--where", "a = 1"],
+        ["--log", "--order-by", "a"],
         ["--nonsense"],
         ["-b", "http://x"],
         ["--sasl-password-file", "/no/such/file"],

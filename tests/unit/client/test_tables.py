@@ -20,6 +20,8 @@ ALL_VIEWS = [
     views.AUTOLINKS,
     views.LINK_ROUTES,
     views.VHOSTS,
+    views.VHOST_GROUPS,
+    views.VHOST_STATS,
     views.MEMORY,
 ]
 

@@ -1,4 +1,4 @@
-"""Addresses: how they are configured, and when they are forgotten."""
+"""Addresses: their configuration, and their removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that compiled modules take from kinds.pxd are those of kinds.py."""
+"""The constants in kinds.pxd equal those in kinds.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of links and connections, and what is counted of refusals."""
+"""Ids of links and connections, and counters of refusals."""
 
 from __future__ import annotations
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
 from waymesh_router.core.settlement import outcomes
 
 
 @pytest.mark.engine_independent
 def test_each_outcome_has_a_name_and_a_rank() -> None:
-    codes = {outcomes.ACCEPTED_CODE, outcomes.REJECTED_CODE, outcomes.RELEASED_CODE, outcomes.MODIFIED_CODE}
+    codes = {ACCEPTED_CODE, REJECTED_CODE, RELEASED_CODE, MODIFIED_CODE}
     assert outcomes.OUTCOME_NAMES.keys() == outcomes.MULTICAST_RANKS.keys() == codes
 
 

@@ -1,4 +1,4 @@
-"""Remote routers and the addresses that they have consumers for."""
+"""Remote routers and the addresses for which they have consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The patterns under which link routes are known."""
+"""The patterns of known link routes."""
 
 from __future__ import annotations
 

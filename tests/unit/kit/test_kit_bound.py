@@ -1,4 +1,4 @@
-"""Processes of killed tests do not stay: `kit/bound.py`."""
+"""Processes of killed tests end: `kit/bound.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent over fake entities, and what happened to them."""
+"""An agent with fake entities that records changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A router that management can be built on: real connections and links, no sockets; and an agent to ask."""
+"""A router for management tests: real connections and links, no sockets; and an agent to query."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from waymesh_amqp.handler import Handler
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_amqp.states import ATTACHED, OPENED
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
@@ -50,6 +51,7 @@ class StubCore:
         self.now = NOW
         self.counters = Counters()
         self.budget = Budget()
+        self.denied: dict[str, int] = {}
         unused: Any = None
         containers = Containers()
         self.autolinks = AutoLinks(unused, unused, containers, unused, unused)
@@ -63,6 +65,7 @@ class StubRouter:
 
     def __init__(self, mode: str = "interior") -> None:
         self.version = "1.2.3"
+        self.host_name = "machine"
         self.attrs = {**validate_create(entity_type("router"), {"id": "A", "mode": mode}), "id": "A"}
         self.lines: list[tuple[str, str, str]] = []
         self.core = StubCore(lambda *line: self.lines.append(line))
@@ -132,7 +135,7 @@ class StubRouter:
             hello = Open(container_id="client", properties={Symbol("product"): "test"})
             frames = AMQP_HEADER + encode_frame(0, hello)
             assert conn.receive(memoryview(bytearray(frames)), len(frames)) == len(frames)
-            assert conn.state == "OPENED"
+            assert conn.state == OPENED
         self.core.connections[number] = conn
         return conn
 
@@ -142,7 +145,7 @@ class StubRouter:
             conn.receive(memoryview(bytearray(frame)), len(frame))
         link = RouterLink(next(iter(conn.sessions.values())))
         link.id = number
-        link.attached = True
+        link.enter(attributes.pop("state", ATTACHED))
         for name, value in attributes.items():
             setattr(link, name, value)
         self.core.links[number] = link

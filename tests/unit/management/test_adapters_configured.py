@@ -1,4 +1,4 @@
-"""Entities of configuration act on the router at once, and only if the router agrees."""
+"""Configured entities act on the router at once, and only if the router accepts them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_create_and_delete_act_at_once(
     assert attributes.items() >= body.items()
     assert manager.ask("READ", type=kind, name=body["name"])[0] == 200
     status, text, _ = manager.ask("CREATE", body, type=kind)
-    assert status == 400
+    assert status == 409
     assert body["name"] in text
     assert len(router.done) == 1
     assert manager.ask("DELETE", type=kind, identity=identity)[0] == 204
@@ -89,7 +89,7 @@ def test_entities_without_name_get_their_identity_as_name(router: StubRouter, ma
 
 def test_a_prefix_can_be_configured_once(manager: Manager) -> None:
     assert manager.ask("CREATE", {"prefix": "orders", "distribution": "multicast"}, type="address")[0] == 201
-    assert manager.ask("CREATE", {"prefix": "orders", "name": "other"}, type="address")[0] == 400
+    assert manager.ask("CREATE", {"prefix": "orders", "name": "other"}, type="address")[0] == 409
     [row] = manager.rows("router.config.address", "prefix", "distribution", "identity")
     assert row == {"prefix": "orders", "distribution": "multicast", "identity": "router.config.address/0"}
 
@@ -124,7 +124,7 @@ def test_what_this_router_does_not_have(manager: Manager, kind: str, body: dict[
 
 @pytest.mark.parametrize("kind", ["router", "log", "connection", "router.link", "policy", "allocator"])
 def test_types_that_nobody_creates(manager: Manager, kind: str) -> None:
-    assert manager.ask("CREATE", {"name": "x"}, type=kind)[0] == 403
+    assert manager.ask("CREATE", {"name": "x"}, type=kind)[0] == 405
 
 
 # log
@@ -173,6 +173,7 @@ def test_the_router_entity(router: StubRouter, manager: Manager) -> None:
         "mode": "interior",
         "area": "0",
         "version": "1.2.3",
+        "hostName": "machine",
         "workerThreads": 1,
         "connectionCount": 1,
         "linkCount": 0,
@@ -200,7 +201,7 @@ def test_the_router_entity(router: StubRouter, manager: Manager) -> None:
     assert (row["draining"], row["drainStatus"], row["unsettledDeliveries"]) == (False, "none", 7)
     router.drain_status = "drained"
     assert manager.ask("READ", type="router")[2]["draining"] is True
-    assert manager.ask("DELETE", type="router", identity="router/A")[0] == 403
+    assert manager.ask("DELETE", type="router", identity="router/A")[0] == 405
 
 
 def test_the_configuration_file_describes_the_router_once(manager: Manager) -> None:
@@ -228,7 +229,7 @@ def test_everything_can_be_asked_for_at_once(router: StubRouter, manager: Manage
     assert status == 200, text
     place = body["attributeNames"].index("type")
     found = {row[place].removeprefix("org.apache.qpid.dispatch.") for row in body["results"]}
-    assert found == {"management", "connection", "router", "log", "logStats", "telemetry"} | {
+    assert found == {"management", "connection", "router", "log", "logStats", "telemetry", "policy", "allocator"} | {
         "router.link",
         "router.address",
         "router.node",

@@ -1,4 +1,4 @@
-"""What the router reports of its connections, links, addresses and of the mesh."""
+"""Entities of connections, links, addresses and of the mesh, as the router reports them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from tests.unit.management.stub_router import NOW, STARTED, Manager, StubRouter, peer, pending
 from waymesh_amqp.performatives import decode_performative
+from waymesh_amqp.states import DETACHED
 from waymesh_client.cli import views
 from waymesh_router.core.forwarding.annotations import Annotations
-from waymesh_router.core.kinds import BALANCED, CLOSEST, CONTROL, DATA, FLOOD, MULTICAST, UNAVAILABLE
-from waymesh_router.core.model import Branch, Node, Queued, Target
+from waymesh_router.core.kinds import BALANCED, CLOSEST, CONTROL, DATA, FLOOD, MULTICAST, ROUTED, UNAVAILABLE
+from waymesh_router.core.model import Branch, Node, PendingQueue, Queued, Target
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.nodes import NodeView
 from waymesh_router.routing.settings import RoutingSettings
@@ -109,16 +110,16 @@ def test_a_connection_is_closed_by_an_update(router: StubRouter, manager: Manage
     ("status", "kind", "body"),
     [
         (501, "connection", {"enableProtocolTrace": True}),
-        (501, "router.link", {"adminStatus": "disabled"}),
+        (403, "router.link", {"adminStatus": "disabled"}),
         (400, "connection", {"adminStatus": "gone"}),
         (400, "connection", {"role": "inter-router"}),
-        (403, "router.address", {"distribution": "closest"}),
+        (405, "router.address", {"distribution": "closest"}),
     ],
 )
 def test_other_updates_are_refused(
     router: StubRouter, manager: Manager, status: int, kind: str, body: dict[str, Any]
 ) -> None:
-    router.link(1, router.connection(1))
+    router.link(1, router.connection(1), kind=DATA)
     router.address("1", CLOSEST)
     assert manager.ask("UPDATE", body, type=kind, identity="1")[0] == status
     assert manager.rows("connection", "operStatus") == [{"operStatus": "up"}]
@@ -133,10 +134,10 @@ def test_links_of_clients(router: StubRouter, manager: Manager) -> None:
     router.link(1, conn, name="to", address=orders, credit=250, priority=4, accepted=10, rejected=1, released=2)
     router.core.links[1].modified, router.core.links[1].presettled, router.core.links[1].unsettled = 3, 20, 5
     router.core.links[1].dropped_presettled = 6
-    router.link(2, conn, name="from", is_sender=True, delivery_count=40, unsettled=4, attached=False)
+    router.link(2, conn, name="from", is_sender=True, delivery_count=40, unsettled=4, state=DETACHED)
     first, second = manager.rows("router.link")
     assert first == {
-        "name": "1",
+        "name": "to",
         "identity": "1",
         "type": "org.apache.qpid.dispatch.router.link",
         "adminStatus": "enabled",
@@ -162,12 +163,18 @@ def test_links_of_clients(router: StubRouter, manager: Manager) -> None:
         "deliveriesStuck": 0,
         "creditAvailable": 250,
         "zeroCreditSeconds": 0,
-        "settleRate": -1,
-        "ingressHistogram": None,
+        "settleRate": 0,
         "priority": 4,
     }
     expected = {"linkDir": "out", "deliveryCount": 40, "unsettledCount": 4, "operStatus": "down", "owningAddr": None}
     assert second.items() >= expected.items()
+
+
+def test_the_other_link_of_a_routed_link(router: StubRouter, manager: Manager) -> None:
+    conn = router.connection(3)
+    first, second = router.link(1, conn, kind=ROUTED), router.link(2, conn, kind=ROUTED, is_sender=True)
+    first.partner, second.partner = second, first
+    assert [row["peer"] for row in manager.rows("router.link", "peer")] == ["2", "1"]
 
 
 def test_links_between_routers(router: StubRouter, manager: Manager) -> None:
@@ -185,7 +192,7 @@ def test_undelivered_counts_what_waits(router: StubRouter, manager: Manager) -> 
     slow = router.link(3, conn, address=news, is_sender=True)
     slow.queue = deque([Branch(Queued(None, Annotations("A")), slow)] * 4)
     for expected in (3, 2, 1):
-        orders.pending = deque(Queued(producer, Annotations("A")) for _ in range(expected))
+        orders.pending = PendingQueue(Queued(producer, Annotations("A")) for _ in range(expected))
         orders.pending.append(Queued(None, Annotations("A")))
         assert [row["undeliveredCount"] for row in manager.rows("router.link", "undeliveredCount")] == [expected, 0, 4]
 
@@ -211,7 +218,9 @@ def test_addresses(router: StubRouter, manager: Manager) -> None:
         target.outstanding = outstanding
         orders.targets[name] = target
     orders.ingress, orders.egress, orders.transit, orders.to_container, orders.from_container = 1, 2, 3, 4, 5
+    orders.redirected = 6
     own = router.address("L$management", CLOSEST)
+    own.to_process, own.from_process = 8, 9
     own.subscriber = lambda data, link: None
     own.priority = 7
     first, second = manager.rows("router.address")
@@ -233,7 +242,7 @@ def test_addresses(router: StubRouter, manager: Manager) -> None:
         "deliveriesFromContainer": 0,
         "deliveriesIngressRouteContainer": 5,
         "deliveriesEgressRouteContainer": 4,
-        "deliveriesRedirectedToFallback": 0,
+        "deliveriesRedirectedToFallback": 6,
         "transitOutstanding": [5, 2],
         "trackedDeliveries": 7,
         "priority": -1,
@@ -241,6 +250,7 @@ def test_addresses(router: StubRouter, manager: Manager) -> None:
     expected = {"distribution": "closest", "inProcess": 1, "transitOutstanding": None, "trackedDeliveries": 0}
     assert second.items() >= expected.items()
     assert second["priority"] == 7
+    assert (second["deliveriesToContainer"], second["deliveriesFromContainer"]) == (8, 9)
 
 
 @pytest.mark.parametrize(
@@ -342,6 +352,8 @@ VIEWS = [
     views.AUTOLINKS,
     views.LINK_ROUTES,
     views.VHOSTS,
+    views.VHOST_GROUPS,
+    views.VHOST_STATS,
     views.MEMORY,
 ]
 
@@ -359,5 +371,5 @@ def test_every_table_of_the_tools(router: StubRouter, manager: Manager, view: vi
 
 
 def test_the_general_table_of_the_tools(manager: Manager) -> None:
-    _, _, cells = views.general_table(manager.ask("READ", type="router")[2])
+    _, _, cells = views.SHEETS["general"].table(manager.ask("READ", type="router")[2])
     assert len(cells) == len(views.GENERAL)

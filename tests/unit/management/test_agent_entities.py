@@ -1,4 +1,4 @@
-"""READ, CREATE, UPDATE and DELETE: what they do and how they refuse."""
+"""READ, CREATE, UPDATE and DELETE: effects and refusals."""
 
 from __future__ import annotations
 
@@ -60,6 +60,9 @@ def test_read_of_the_management_node(bench: Bench) -> None:
         (404, {"name": "nobody"}),
         (404, {"type": "router.node", "identity": "router/A"}),
         (400, {"type": "router.node"}),
+        (404, {"type": "policy"}),
+        (404, {"type": "policy", "name": "policy"}),
+        (404, {"type": "vhost"}),
         (400, {"type": "nonsense", "name": "x"}),
         (400, {"identity": "router/A", "name": "router/B"}),
         (400, {"identity": 5}),
@@ -104,10 +107,10 @@ def test_create_without_name_is_named_by_its_identity(bench: Bench) -> None:
         (400, {"type": "listener", "flavour": "sweet"}, "flavour"),
         (400, {"type": "listener", "role": "actor"}, "role"),
         (400, {"type": "listener", "port": "5555", "identity": "mine"}, "identity"),
-        (403, {"type": "router.link"}, "router.link"),
-        (403, {"type": "connection"}, "connection"),
-        (403, {"type": "router", "id": "Z"}, "router"),
-        (403, {"type": "org.amqp.management"}, "management"),
+        (405, {"type": "router.link"}, "router.link"),
+        (405, {"type": "connection"}, "connection"),
+        (405, {"type": "router", "id": "Z"}, "router"),
+        (405, {"type": "org.amqp.management"}, "management"),
     ],
 )
 def test_bad_creates_change_nothing(bench: Bench, status: int, attributes: dict[str, Any], words: str) -> None:
@@ -126,7 +129,7 @@ def test_name_in_body_and_property_must_agree(bench: Bench) -> None:
 def test_a_second_of_the_same_name_is_refused(bench: Bench) -> None:
     assert bench.ask("CREATE", {"port": "1", "name": "l"}, type="listener")[0] == 201
     status, text, _ = bench.ask("CREATE", {"port": "2", "name": "l"}, type="listener")
-    assert (status, "name=l" in text) == (400, True)
+    assert (status, "name=l" in text) == (409, True)
     assert len(bench.events) == 1
 
 
@@ -190,9 +193,9 @@ def test_update_that_ends_the_entity(bench: Bench) -> None:
         (400, {"enable": "loud"}, {"identity": "log/DEFAULT"}),
         (400, {"identity": "log/OTHER"}, {"identity": "log/DEFAULT"}),
         (400, {"enable": "info+"}, {"type": "log"}),
-        (403, {"id": "C"}, {"identity": "router.node/A"}),
+        (405, {"id": "C"}, {"identity": "router.node/A"}),
         (400, {}, {}),
-        (403, {}, {"name": "self"}),
+        (405, {}, {"name": "self"}),
     ],
 )
 def test_bad_updates(bench: Bench, status: int, body: Any, properties: dict[str, Any]) -> None:
@@ -213,11 +216,11 @@ def test_delete(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("status", "properties"),
     [
-        (403, {"type": "router.link", "identity": "1"}),
-        (403, {"identity": "router/A"}),
+        (405, {"type": "router.link", "identity": "1"}),
+        (405, {"identity": "router/A"}),
         (404, {"identity": "listener/none"}),
         (400, {"type": "listener"}),
-        (403, NODE),
+        (405, NODE),
     ],
 )
 def test_bad_deletes(bench: Bench, status: int, properties: dict[str, Any]) -> None:

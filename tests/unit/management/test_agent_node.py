@@ -9,7 +9,7 @@ import pytest
 from tests.unit.management.fake_router import NODE, NOW, PREFIX, Bench, Broken
 from waymesh_amqp.message import Message
 from waymesh_amqp.types import ULong
-from waymesh_schema.entities import ENTITY_TYPES, entity_type
+from waymesh_schema.entities import entity_type
 
 pytestmark = pytest.mark.engine_independent
 
@@ -52,7 +52,8 @@ def test_management_nodes_of_a_router_without_node_table(bench: Bench) -> None:
 
 def test_get_types(bench: Bench) -> None:
     everything = bench.ask("GET-TYPES", **NODE)[2]
-    assert set(everything) == {kind.long_name for kind in ENTITY_TYPES.values()}
+    bases = {"entity", "configurationEntity", "operationalEntity"}
+    assert set(everything) == {PREFIX + name for name in {*bench.adapters, *bases}}
     assert everything[PREFIX + "listener"] == [PREFIX + "configurationEntity", PREFIX + "entity"]
     assert bench.ask("GET-TYPES", **NODE, entityType="listener")[2] == {
         PREFIX + "listener": [PREFIX + "configurationEntity", PREFIX + "entity"]
@@ -65,7 +66,9 @@ def test_get_attributes_and_operations(bench: Bench) -> None:
     assert attributes == {PREFIX + "log": list(entity_type("log").attributes)}
     operations = bench.ask("GET-OPERATIONS", **NODE, entityType="log")[2]
     assert operations == {PREFIX + "log": list(entity_type("log").operations)}
-    assert len(bench.ask("GET-OPERATIONS", **NODE)[2]) == len(ENTITY_TYPES)
+    assert set(bench.ask("GET-OPERATIONS", **NODE)[2]) == set(bench.ask("GET-TYPES", **NODE)[2])
+    children = bench.ask("GET-OPERATIONS", **NODE, entityType="operationalEntity")[2]
+    assert set(children) == {PREFIX + name for name in ("operationalEntity", "router.link", "router.node")}
     assert bench.ask("GET-ANNOTATIONS", **NODE)[2] == {}
 
 
@@ -75,6 +78,21 @@ def test_get_schema(bench: Bench) -> None:
     port = schema["entityTypes"]["listener"]["attributes"]["port"]
     assert {"type", "create", "description"} <= set(port)
     assert bench.ask("GET-JSON-SCHEMA", **NODE, indent=1)[2].startswith("{\n ")
+
+
+@pytest.mark.parametrize("operation", ["GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS"])
+def test_types_without_entities_are_not_described(bench: Bench, operation: str) -> None:
+    assert bench.ask(operation, **NODE, entityType="vhost")[0] == 404
+    assert bench.ask(operation, **NODE, entityType="nonsense")[0] == 400
+    assert PREFIX + "vhost" not in bench.ask(operation, **NODE)[2]
+
+
+def test_the_schema_is_that_of_the_types_with_entities(bench: Bench) -> None:
+    types = bench.ask("GET-SCHEMA", **NODE)[2]["entityTypes"]
+    assert {"router", "entity"} < set(types)
+    assert "vhost" not in types
+    assert '"vhost"' not in bench.ask("GET-JSON-SCHEMA", **NODE)[2]
+    assert bench.ask("GET-JSON-SCHEMA", **NODE, indent=1 << 40)[0] == 400
 
 
 def test_get_log(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Requests out of thin air: each gets a reply with a known status, and none changes what it should not."""
+"""Random requests: each gets a reply with a known status, and none makes an invalid change."""
 
 from __future__ import annotations
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.unit.management.fake_router import NODE, NOW, Bench, FakeLink
 from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_router.management.long_queries import MOST
 from waymesh_router.management.query import ROWS_A_SLICE
 from waymesh_router.management.service import ManagementService
 
 pytestmark = pytest.mark.engine_independent
 
 LINKS = 10 * ROWS_A_SLICE + 3
+
+
+class Client:
+    """What the service looks at of a connection."""
+
+    def __init__(self, role: str = "normal") -> None:
+        self.role = role
+        self.budget = 0
+        self.management_files = False
+        self.over = False
 
 
 class Desk:
@@ -29,13 +41,18 @@ class Desk:
         self.replies.append(decode_message(message))
         return True
 
-    def ask(self, number: str, operation: str, **body: Any) -> None:
+    def ask(self, number: str, operation: str, by: Client | None = None, **body: Any) -> None:
         properties = {"operation": operation, **NODE}
         request = Message(reply_to="temp.1", correlation_id=number, application_properties=properties, body=body)
-        self.service.on_request(encode_message(request), None)
+        link: Any = None if by is None else SimpleNamespace(connection=by)
+        self.service.on_request(encode_message(request), link)
 
-    def query(self, number: str, **body: Any) -> None:
-        self.ask(number, "QUERY", entityType="router.link", attributeNames=["identity"], **body)
+    def query(self, number: str, by: Client | None = None, **body: Any) -> None:
+        self.ask(number, "QUERY", by, entityType="router.link", attributeNames=["identity"], **body)
+
+    def statuses(self) -> dict[Any, int]:
+        """The status of each reply by its correlation-id, in the order of the replies."""
+        return {reply.correlation_id: (reply.application_properties or {})["statusCode"] for reply in self.replies}
 
     def finish(self) -> int:
         """Work until nothing is left; the number of slices."""
@@ -90,6 +107,44 @@ def test_a_query_of_all_types_pages_through_them(desk: Desk) -> None:
     assert desk.identities(1) == desk.identities(0)[20:120]
 
 
+def test_rows_that_are_skipped_are_read_in_slices_too(desk: Desk) -> None:
+    desk.ask("page", "QUERY", attributeNames=["identity", "linkName"], offset=LINKS, count=100)
+    assert not desk.replies
+    assert desk.finish() == 10
+    assert desk.statuses() == {"page": 200}
+
+
+def test_rows_are_filtered_and_sorted_in_slices(desk: Desk) -> None:
+    desk.query("1", count=3)
+    properties = {"operation": "QUERY", "entityType": "router.link", "where": "identity LIKE '%0'", **NODE}
+    properties |= {"orderBy": "identity DESC", "count": 3}
+    body = {"attributeNames": ["identity"]}
+    desk.service.on_request(
+        encode_message(Message(reply_to="temp.1", application_properties=properties, body=body)), None
+    )
+    assert desk.finish() == 10
+    assert desk.identities(1) == ["90", "80", "70"]
+
+
+def test_rows_before_the_offset_of_one_type_are_not_read(desk: Desk, bench: Bench) -> None:
+    desk.ask("page", "QUERY", entityType="router.link", attributeNames=["linkName"], offset=LINKS - 5, count=3)
+    assert len(desk.replies[0].body["results"]) == len(bench.computed) == 3
+
+
+def test_no_row_shows_a_change_that_came_after_the_query(desk: Desk, bench: Bench) -> None:
+    for name in ("old", "doomed"):
+        bench.agent.configure("sslProfile", {"name": name, "certFile": "/before"})
+    bench.agent.configure("listener", {"name": "old", "sslProfile": "old"})
+    desk.ask("all", "QUERY", attributeNames=["type", "name", "sslProfile", "enable"])
+    bench.agent.configure("sslProfile", {"name": "new"})
+    bench.adapters["sslProfile"].delete("sslProfile/doomed")
+    bench.adapters["log"].update("log/DEFAULT", {"enable": "trace+"})
+    desk.finish()
+    rows = desk.replies[0].body["results"]
+    assert [name for kind, name, *_ in rows if kind.endswith("sslProfile")] == ["old", "doomed"]
+    assert "trace+" not in [row[3] for row in rows]
+
+
 def test_an_adapter_that_fails_in_a_later_slice(desk: Desk, bench: Bench) -> None:
     bench.links[LINKS - 1].number = None  # type: ignore[assignment]
     desk.ask("1", "QUERY", entityType="router.link", attributeNames=["linkName"])
@@ -105,3 +160,29 @@ def test_a_request_that_cannot_be_decoded_is_logged(desk: Desk) -> None:
     desk.service.on_request(b"\x00", None)
     assert desk.log
     assert not desk.replies
+
+
+def test_a_connection_has_a_limited_number_of_long_queries(desk: Desk) -> None:
+    greedy, modest = Client(), Client()
+    for number in range(MOST + 2):
+        desk.query(f"greedy {number}", greedy)
+    assert desk.statuses() == {f"greedy {MOST}": 503, f"greedy {MOST + 1}": 503}
+    desk.query("modest", modest)
+    desk.ask("short", "READ", greedy)
+    desk.finish()
+    assert list(desk.statuses())[2:5] == ["short", "greedy 0", "modest"]
+    assert set(list(desk.statuses().values())[2:]) == {200}
+    assert len(desk.replies) == MOST + 4
+    desk.query("greedy again", greedy)
+    desk.finish()
+    assert desk.statuses()["greedy again"] == 200
+
+
+def test_long_queries_of_a_client_that_left_are_dropped(desk: Desk) -> None:
+    left, stays, router = Client(), Client(), Client("inter-router")
+    for name, client in (("left", left), ("stays", stays), ("router", router)):
+        desk.query(name, client)
+        desk.query(f"{name} too", client)
+    left.over = router.over = True
+    desk.finish()
+    assert set(desk.statuses()) == {"stays", "stays too", "router", "router too"}

@@ -1,4 +1,4 @@
-"""The CRDs themselves: readable by users, usable by the API server, and within what local validation understands."""
+"""The CRDs: readable, valid for the API server, and within the subset of local validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entities and views over management: what is asked, what is made of the answers, what failures become."""
+"""Entities and views over management: requests, results, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports of local routers: as the manifest says where that can be, and the same again later."""
+"""Ports of local routers: those of the manifest if possible, and stable."""
 
 from __future__ import annotations
 

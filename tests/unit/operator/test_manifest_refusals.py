@@ -1,4 +1,4 @@
-"""Values that no pod, table or router could do anything with are refused when they are applied, in clear words."""
+"""Values that a pod or router could not use are refused on apply, with clear messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests: what is accepted, and the message for everything that is not."""
+"""Manifests: accepted ones, and the message for every refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any value at all, and any value that fits a CRD's structure: problems are found, nothing falls over."""
+"""Random values, and values that fit a CRD's structure: problems are reported, without exceptions."""
 
 from __future__ import annotations
 

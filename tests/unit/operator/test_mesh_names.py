@@ -1,4 +1,4 @@
-"""Names in the certificates of a mesh, and which of them its listeners let in: also where meshes share an issuer."""
+"""Names in the certificates of a mesh, and those that its listeners accept: also with a shared issuer."""
 
 from __future__ import annotations
 

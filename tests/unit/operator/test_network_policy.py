@@ -1,4 +1,4 @@
-"""Who may reach the ports of a router's pod."""
+"""Peers that may connect to the ports of a router's pod."""
 
 from __future__ import annotations
 

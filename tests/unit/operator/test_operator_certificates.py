@@ -1,4 +1,4 @@
-"""Certificates: what is issued, when it is renewed, and how one authority follows another without a gap."""
+"""Certificates: their content, their renewal, and the replacement of an authority without interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects of a Router: what is in them, what restarts pods and what must not, and what is said of resources."""
+"""The objects of a Router: content, changes that restart pods or must not, and conditions of resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CRDs, the entities made of resources, and the table of router entities say the same."""
+"""The CRDs, the entities built from resources, and the table of router entities agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Status: what each kind says of itself, that it fits its CRD, and that nothing changes while nothing happens."""
+"""Status: the conditions of each kind, their fit to the CRD, and no updates without changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where exported files go: what of it is in the pods, what routers are told, and what is missing."""
+"""Destination of exported files: containers in the pods, settings of routers, and missing references."""
 
 from __future__ import annotations
 

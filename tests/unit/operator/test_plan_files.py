@@ -1,4 +1,4 @@
-"""`waymesh plan` on a cluster: a malformed manifest gives a message with its place and exit code 1, never a trace."""
+"""`waymesh plan` on a cluster: a malformed manifest gives a message with its place and exit code 1, no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a router does not run, from what Kubernetes says of its pod, and what the status makes of it."""
+"""Why a router does not run, from the status of its pod, and the resulting conditions."""
 
 from __future__ import annotations
 

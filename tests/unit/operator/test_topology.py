@@ -1,4 +1,4 @@
-"""Which router connects to which."""
+"""Connections between the routers of a mesh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user file that the operator makes of a Secret: routers refuse no line of it, whatever the Secret holds."""
+"""The user file that the operator creates from a Secret: routers accept each line, whatever the Secret contains."""
 
 from __future__ import annotations
 

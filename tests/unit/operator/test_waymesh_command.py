@@ -1,4 +1,4 @@
-"""The command line: what is printed where, and the exit codes."""
+"""The command line: output on stdout and stderr, and exit codes."""
 
 from __future__ import annotations
 
@@ -47,6 +47,23 @@ def test_a_plan_as_json_and_with_a_telling_exit_code(tmp_path: Path) -> None:
     assert [(row["mesh"], row["action"], row["router"]) for row in rows] == [
         ("mesh", "CreateRouter", f"mesh-{k}") for k in range(3)
     ]
+
+
+def test_a_plan_names_entities_and_what_is_missing(tmp_path: Path) -> None:
+    broker = "---\napiVersion: waymesh.io/v1alpha1\nkind: Broker\nmetadata: {name: store}\nspec:\n"
+    broker += "  routerRef: {name: mesh}\n  endpoints: [{host: b}]\n"
+    broker += "  auth: {mechanism: SCRAM-SHA-256, secretRef: {name: login}}\n"
+    file = tmp_path / "mesh.yaml"
+    file.write_text(Path(EXAMPLE).read_text() + broker)
+    table = waymesh("plan", "-f", str(file), "--state-dir", str(tmp_path / "state"))
+    assert table.returncode == 0
+    assert "address orders (prefix orders, balanced)" in table.stdout
+    assert "Broker/store will not work: SecretMissing: " in table.stdout
+    listed = waymesh("plan", "-f", str(file), "--state-dir", str(tmp_path / "state"), "-o", "json")
+    missing, *created = json.loads(listed.stdout)
+    assert (missing["action"], missing["reason"]) == ("Unresolved", "SecretMissing")
+    for row in created:
+        assert "k8s/default/Address/orders" in [entity["name"] for entity in row["entities"]]
 
 
 def test_errors_in_manifests_stand_on_stderr_one_a_line(tmp_path: Path) -> None:

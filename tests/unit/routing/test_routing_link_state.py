@@ -1,4 +1,4 @@
-"""RA, LSU, LSR (inter-router.md, "Control messages"): who asks and answers when, what expires."""
+"""RA, LSU, LSR (inter-router.md, "Control messages"): requests, answers, expiry."""
 
 from __future__ import annotations
 

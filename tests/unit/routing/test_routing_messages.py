@@ -1,4 +1,4 @@
-"""Control bodies (inter-router.md, "Control messages", "Address keys"): what is read, what is refused."""
+"""Control bodies (inter-router.md, "Control messages", "Address keys"): accepted and refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MAU and MAR (inter-router.md, "Control messages"): local addresses told, those of others learnt."""
+"""MAU and MAR (inter-router.md, "Control messages"): announcing local addresses, learning those of others."""
 
 from __future__ import annotations
 

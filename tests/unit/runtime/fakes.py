@@ -1,4 +1,4 @@
-"""A router and an engine connection that stand in for the real ones: their "protocol" is lines, each echoed."""
+"""Fakes of the router and the engine connection: their "protocol" is lines, each echoed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A router that boots from the files an operator gives it."""
+"""A router that starts from the files of an operator."""
 
 from __future__ import annotations
 

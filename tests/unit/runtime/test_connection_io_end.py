@@ -1,4 +1,4 @@
-"""How a transport ends: what the peer sent before it left still counts."""
+"""Ends of a transport: input that the peer sent before its end is handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses a connector tries, and when: names mean other addresses after a pod was replaced."""
+"""Addresses that a connector tries: a name resolves to other addresses after a pod was replaced."""
 
 from __future__ import annotations
 

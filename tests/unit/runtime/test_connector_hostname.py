@@ -1,4 +1,4 @@
-"""What a connector says in the open: the host name that it asks for, how often it wants to hear something."""
+"""The open of a connector: host name and idle time-out."""
 
 from __future__ import annotations
 

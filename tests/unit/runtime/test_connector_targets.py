@@ -1,4 +1,4 @@
-"""Where a connector connects to: host and port, then the URLs of failoverUrls."""
+"""Targets of a connector: host and port, then the URLs of failoverUrls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each image runs every command that it ships, with nothing but the packages that it holds."""
+"""Each image runs all of its commands with only its own packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An error of our own in a timer, a handler or a turn is logged and counted, and costs only what it was about."""
+"""An internal error in a timer, a handler or a turn is logged and counted, and affects nothing else."""
 
 from __future__ import annotations
 

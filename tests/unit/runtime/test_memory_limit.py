@@ -1,4 +1,4 @@
-"""The memory that the router may use, what of it messages may fill, and when freed memory is given back."""
+"""The memory limit of the router, the share for messages, and the return of freed memory."""
 
 from __future__ import annotations
 

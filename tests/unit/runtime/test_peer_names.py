@@ -1,4 +1,4 @@
-"""Listeners with `peerNames`: only clients come in whose certificate has one of the names."""
+"""Listeners with `peerNames` accept only clients whose certificate has one of the names."""
 
 from __future__ import annotations
 

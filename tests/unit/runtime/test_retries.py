@@ -1,4 +1,4 @@
-"""When a connector tries again."""
+"""Retry delays of a connector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What single attributes of listeners, connectors and profiles make of a connection."""
+"""Effects of single attributes of listeners, connectors and profiles on a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telemetry files: whole or not at all, named by their content, never more than there is room for."""
+"""Telemetry files: complete or absent, named by their content, within the size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many segments came in, by the kernel's count."""
+"""The number of received segments, by the kernel's counter."""
 
 from __future__ import annotations
 

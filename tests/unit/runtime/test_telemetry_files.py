@@ -1,4 +1,4 @@
-"""A router process with telemetry: what it leaves behind is what was sent, and its metrics say the same."""
+"""A router process with telemetry: its files and its metrics agree with the sent messages."""
 
 from __future__ import annotations
 

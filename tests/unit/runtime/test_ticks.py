@@ -1,4 +1,4 @@
-"""What a router does by time: a part that raises pauses, a connection that raises is closed, all others go on."""
+"""Regular calls of parts: a part that raises pauses, a connection that raises is closed, others continue."""
 
 from __future__ import annotations
 

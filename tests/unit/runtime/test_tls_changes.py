@@ -1,4 +1,4 @@
-"""Certificates that change under running routers: rotation, and a roll-over of the authority, in Kubernetes volumes."""
+"""Certificates that change under running routers: rotation, and a change of the authority, in Kubernetes volumes."""
 
 from __future__ import annotations
 
@@ -97,9 +97,8 @@ class Pair:
                 text += section("listener", **mutual(name="mesh", role="inter-router", **more))
                 ports.append(mesh)
             else:
-                text += section(
-                    "connector", **mutual(name="toA", role="inter-router", host="localhost", port=mesh)
-                )
+                self.connector = mutual(name="toA", role="inter-router", host="localhost", port=mesh)
+                text += section("connector", **self.connector)
             self.routers.append(RouterProcess(folder, name, text, ports))
 
     def start(self) -> None:
@@ -112,11 +111,12 @@ class Pair:
             wait_until(lambda router=router: known_routers(router) == {"A", "B"})  # type: ignore[misc]
 
     def reconnect(self) -> None:
-        """Break the connection between the two; the new one needs good certificates on both sides."""
+        """Make the connection between the two anew, which needs good certificates on both sides."""
         with ManagementClient(self.routers[1].url) as client:
             row = next(row for row in client.query("connection") if row["role"] == "inter-router")
             assert (row["sasl"], row["isEncrypted"], row["dir"]) == ("EXTERNAL", True, "out")
-            client.update({"adminStatus": "deleted"}, "connection", identity=row["identity"])
+            client.delete("connector", name="toA")
+            client.create("connector", self.connector)
             old = row["identity"]
             wait_until(lambda: old not in [r["identity"] for r in client.query("connection") if r["opened"]])
             wait_until(lambda: any(r["role"] == "inter-router" and r["opened"] for r in client.query("connection")))

@@ -1,4 +1,4 @@
-"""User names made of certificates: no two subjects have the same one, and ordinary ones look as they always did."""
+"""User names from certificates: unique for each subject, and unchanged for ordinary ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user file with bad lines costs these users their login, and never the router its start."""
+"""A user file with bad lines disables the login of these users, but does not stop the router."""
 
 from __future__ import annotations
 

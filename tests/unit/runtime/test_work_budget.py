@@ -1,4 +1,4 @@
-"""A connection does a bounded amount of work in a turn; what it has left waits while others are served."""
+"""A connection does a limited amount of work per turn; the rest waits while others are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads for slow logins: bounded, by turns for different sources; no key derivation in the loop's thread."""
+"""Threads for slow logins: limited, alternating between sources; no key derivation in the loop's thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log modules: what is written, where, in which form, and what is kept and counted of it."""
+"""Log modules: levels, outputs, formats, recent lines and counters."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_recent_lines_are_kept_oldest_first_and_not_for_ever(log: Log) -> None:
     assert [line.text for line in log.recent(2)] == [str(RING_LINES + 3), str(RING_LINES + 4)]
     assert log.recent(0) == []
     last = log.recent(1)[0]
-    assert (last.module, last.level, last.file, last.line) == ("ROUTER", "info", None, None)
+    assert (last.module, last.level, last.file) == ("ROUTER", "info", "test_router_log.py")
     assert last.timestamp == int(NOON.timestamp())
 
 

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.engine_independent
         ("-d", Options(daemon=True)),
         ("--daemon -P p.pid -U qd", Options(daemon=True, pidfile="p.pid", user="qd")),
         ("--daemon --pidfile p.pid --user qd", Options(daemon=True, pidfile="p.pid", user="qd")),
+        ("--check -c a", Options(check=True, config=("a",))),
+        ("--dump --url amqp://h:1", Options(dump=True, url="amqp://h:1")),
         ("--drain", Options(drain=True)),
         ("--drain --timeout 20 --url amqp://h:1", Options(drain=True, timeout_s=20, url="amqp://h:1")),
         ("-v", Options(version=True)),

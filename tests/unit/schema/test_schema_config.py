@@ -1,4 +1,4 @@
-"""Configuration files: what the syntax means, the order of processing, and each error with its place."""
+"""Configuration files: syntax, order of processing, and each error with its place."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:
         ("address {\n prefix: a\n pattern: b\n}", "t.conf:3: router.config.address pattern: prefix and pattern excl"),
         ("address {\n}", "t.conf:1: router.config.address prefix: one of prefix and pattern is required"),
         ("listener {\n host: a\n host: b\n}", "t.conf:3: listener host: is given twice"),
-        ("router {\n router-id: a\n id: a\n}", "t.conf:3: router id: is given twice, also as 'id'"),
+        ("router {\n router-id: a\n id: b\n}", "t.conf:3: router id: is given twice, also as 'id'"),
         ("listener {\n addr: 1\n cost: x\n}", "t.conf:3: listener cost: must be"),
         ("router {\n hello-interval: 0\n}", "t.conf:2: router helloIntervalSeconds: must be at least 1, not 0"),
         ("router {\n id: a\n}\n\nrouter {\n id: b\n}", "t.conf:5: router: already exists at line 1"),
@@ -242,7 +242,7 @@ def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:
         ("listener {\n } x\n}", "t.conf:2: listener: expected `attribute: value`"),
         ("listener {\n : x\n}", "t.conf:2: listener: expected `attribute: value`"),
         ('listener {\n openProperties: {\n  "a": 1\n', "t.conf:2: listener openProperties: is not closed by `}`"),
-        ('listener {\n openProperties: {\n  "a": 1,\n }\n}', "t.conf:4: listener openProperties: invalid JSON: "),
+        ('listener {\n openProperties: {\n  "a": 1,,\n }\n}', "t.conf:4: listener openProperties: invalid JSON: "),
         ("listener {\n openProperties: {\n  a: 1\n }\n}", "t.conf:3: listener openProperties: invalid JSON: "),
         (
             'listener {\n openProperties: {"a": NaN}\n}',

@@ -1,4 +1,4 @@
-"""Random configuration texts: whatever is given, the reader answers with entries or with a ConfigError."""
+"""Random configuration texts: the reader returns entries or raises ConfigError."""
 
 from __future__ import annotations
 
@@ -68,9 +68,11 @@ def parsed(parse: Any, text: str) -> list[ConfigEntry] | ConfigError:
 def check(parse: Any, text: str) -> None:
     found = parsed(parse, text)
     if isinstance(found, ConfigError):
-        assert str(found).startswith("f:")
-        assert 1 <= found.line <= text.count("\n") + 1
-        assert "\n" not in str(found)
+        assert found.problems
+        for problem in found.problems:
+            assert str(problem).startswith("f:")
+            assert 1 <= problem.line <= text.count("\n") + 1
+            assert "\n" not in str(problem)
     else:
         for entry in found:
             assert validate_create(entry.type, entry.attributes) == entry.attributes
@@ -123,7 +125,7 @@ def test_conf_and_json_of_the_same_entity_give_the_same(
     def outcome(parse: Any, text: str) -> object:
         found = parsed(parse, text)
         if isinstance(found, ConfigError):
-            return found.reason
+            return [problem.reason for problem in found.problems]
         return [(entry.type.name, entry.attributes) for entry in found]
 
     assert outcome(parse_conf, conf) == outcome(parse_json, json.dumps([[name, texts]]))

@@ -1,4 +1,4 @@
-"""The table of entity types: names, facts that clients rely on, the dump and the generated page."""
+"""The table of entity types: names, facts that clients need, the dump and the generated page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every attribute of the table acts or is refused: nobody relies on a setting that is silently not carried out."""
+"""Every attribute has an effect or is refused: no setting is silently ignored."""
 
 from __future__ import annotations
 

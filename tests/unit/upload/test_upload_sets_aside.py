@@ -1,4 +1,4 @@
-"""The uploader tells a file that is not taken from a store that takes none."""
+"""The uploader distinguishes a refused file from a store that refuses all files."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Addresses: the keys by which they are known, and the patterns that configure them."""
+"""Addresses: their keys, and the configured prefixes and patterns."""

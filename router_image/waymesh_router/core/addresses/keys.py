@@ -1,7 +1,7 @@
-"""Address texts of clients and messages, and the keys under which the core and the mesh know them.
+"""Address texts of clients and messages, and the keys by which the core and the mesh know them.
 
 A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological.
-`C` and `D` are prefixes of link routes in and out, `E` and `F` patterns. `A`, which only this router knows: messages of
+`C` and `D` are prefixes of link routes (in and out), `E` and `F` are patterns. `A` is local to this router: messages of
 anonymous senders to a link-routed address.
 Source: inter-router.md "Address keys", AMQP Mapping "Addresses and Address Formats".
 """
@@ -23,7 +23,7 @@ _PATTERN = {"in": "E", "out": "F"}
 
 
 def bare_address(text: str) -> str:
-    """The address without a scheme and host: `amqp:/x`, `amqp://host:port/x` and `/x` all mean `x`."""
+    """The address without scheme and host: `amqp:/x`, `amqp://host:port/x` and `/x` all mean `x`."""
     if text.startswith(("amqp:", "amqps:")):
         text = text[text.index(":") + 1 :]
         if text.startswith("//"):
@@ -36,7 +36,7 @@ def bare_address(text: str) -> str:
 def address_key(text: str, router_id: str, phase: str = "0") -> str:
     """The key of an address text, seen from the router `router_id`.
 
-    `_topo/0/<other>/x` gives the other router's key: the rest of the address matters only there.
+    `_topo/0/<other>/x` gives the key of the other router: only that router interprets the rest of the address.
     """
     text = bare_address(text)
     if text.startswith("_local/"):
@@ -52,27 +52,37 @@ def address_key(text: str, router_id: str, phase: str = "0") -> str:
     return MOBILE + phase + text
 
 
+def of_routers(text: str) -> bool:
+    """Whether a bare address is reserved for routers; configuration does not change such addresses."""
+    return text == MANAGEMENT or text.startswith(_OF_ROUTERS)
+
+
 def names_management(text: str) -> bool:
-    """Whether an address text names the management of a router, this one or another."""
+    """Whether an address text means the management agent of this router or of another one."""
     text = bare_address(text)
     return text == MANAGEMENT or (text.startswith(_OF_ROUTERS) and MANAGEMENT in text)
 
 
+def is_management_key(key: str) -> bool:
+    """Whether the key belongs to a management agent, of this router or of another one."""
+    return key in (f"{MOBILE}0{MANAGEMENT}", LOCAL + MANAGEMENT) or key.startswith(ROUTER)
+
+
 def key_name(key: str) -> str:
-    """The address without class and phase."""
+    """The address in the key, without class and phase."""
     return key[2:] if key.startswith(MOBILE) else key[1:]
 
 
 def link_route_key(direction: str, prefix: str | None, pattern: str | None) -> str:
-    """The key of a link route `in` or `out`, which has either a prefix or a pattern."""
+    """The key of a link route with direction `in` or `out`, which has either a prefix or a pattern."""
     return f"{_PREFIX[direction]}{prefix}" if prefix else f"{_PATTERN[direction]}{pattern}"
 
 
 def link_route_pattern(key: str) -> str:
-    """The pattern of a link route's key."""
+    """The pattern in the key of a link route."""
     return prefix_pattern(key[1:]) if key[0] in "CD" else key[1:]
 
 
 def outgoing_route(key: str) -> bool:
-    """Whether a link route's key is for links out to clients: for receivers."""
+    """Whether the key belongs to a link route with direction `out`: for receivers."""
     return key[0] in "DF"

@@ -1,4 +1,4 @@
-"""Which configured address an address belongs to: prefixes and patterns, best match.
+"""Finds the configured prefix or pattern that matches an address best.
 
 Routing chapter "Pattern Matching for Addresses".
 """
@@ -13,11 +13,11 @@ V = TypeVar("V")
 _DELIMITERS = re.compile(r"[./]")
 _LITERAL, _ONE, _ANY, _END = 0, 1, 2, 3
 Rank = tuple[int, ...]
-"""Of a pattern, word by word, smaller is more specific. _END last: of two equal beginnings the longer one is better."""
+"""Rank of a pattern, word by word: smaller is more specific. With _END last, the longer of equal beginnings wins."""
 
 
 class _Branch(Generic[V]):
-    """Where the patterns with one beginning go on: by literal word, `*` and `#`; `value` of the one that ends here."""
+    """A node of the tree: children by literal word, `*` and `#`, and the `value` of the pattern that ends here."""
 
     __slots__ = ("literals", "one", "rest", "value")
 
@@ -28,7 +28,7 @@ class _Branch(Generic[V]):
         self.value: V | None = None
 
     def best(self, words: list[str], reach: set[int]) -> tuple[Rank, V] | None:
-        """The best pattern from here on; `reach`: how many of the words its beginning may have taken."""
+        """The best pattern below this node; `reach`: the possible numbers of words that the path to it has matched."""
         found = [
             (rank, value)
             for word in {words[i] for i in reach if i < len(words)}
@@ -52,9 +52,9 @@ class _Branch(Generic[V]):
 class PatternTree(Generic[V]):
     """Patterns of words between `.` or `/`, with `*` for exactly one word and `#` for any number of them.
 
-    A prefix `a.b` is the pattern `a.b.#`. Where several match, the most specific wins, word by word from the left:
-    a literal word before `*` before `#`. What a match costs depends on the words of the address, hardly on how many
-    patterns there are. Values are not None.
+    A prefix `a.b` is the pattern `a.b.#`. If several match, the most specific one wins, word by word from the left: a
+    literal word before `*` before `#`. The cost of a match depends on the words of the address, hardly on the number
+    of patterns. Values are not None.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class PatternTree(Generic[V]):
         self._root: _Branch[V] = _Branch()
 
     def add(self, pattern: str, value: V) -> None:
-        """Raises KeyError if an equal pattern is there already."""
+        """Raises KeyError if the tree already has an equal pattern."""
         words = tuple(split_words(pattern))
         if words in self._patterns:
             raise KeyError(pattern)
@@ -73,23 +73,23 @@ class PatternTree(Generic[V]):
         branch.value = value
 
     def remove(self, pattern: str) -> None:
-        """Raises KeyError for a pattern that is not there."""
+        """Raises KeyError if the tree does not have the pattern."""
         words = tuple(split_words(pattern))
         del self._patterns[words]
         _prune(self._root, words)
 
     def get(self, pattern: str) -> V | None:
-        """The value of an equal pattern."""
+        """The value of an equal pattern, None if the tree has none."""
         return self._patterns.get(tuple(split_words(pattern)))
 
     def match(self, address: str) -> V | None:
-        """The value of the best matching pattern."""
+        """The value of the best matching pattern, None if no pattern matches."""
         found = self._root.best(split_words(address), {0}) if self._patterns else None
         return None if found is None else found[1]
 
 
 def _step(branch: _Branch[V], word: str) -> _Branch[V]:
-    """The branch behind one more word, made if it is new."""
+    """The child for the next word, created if needed."""
     if word == "*":
         branch.one = branch.one or _Branch()
         return branch.one
@@ -100,7 +100,7 @@ def _step(branch: _Branch[V], word: str) -> _Branch[V]:
 
 
 def _prune(branch: _Branch[V], words: tuple[str, ...]) -> bool:
-    """Take a pattern out from here on; whether the branch is empty now."""
+    """Remove a pattern below this node; returns whether the node is empty then."""
     if not words:
         branch.value = None
     elif _prune(_step(branch, words[0]), words[1:]):
@@ -114,7 +114,7 @@ def _prune(branch: _Branch[V], words: tuple[str, ...]) -> bool:
 
 
 def split_words(text: str) -> list[str]:
-    """The words between delimiters; a leading or trailing delimiter makes no word."""
+    """The words between delimiters, without empty words at the start or the end."""
     words = _DELIMITERS.split(text)
     if words and not words[0]:
         words.pop(0)
@@ -124,5 +124,5 @@ def split_words(text: str) -> list[str]:
 
 
 def prefix_pattern(prefix: str) -> str:
-    """The pattern that a prefix stands for."""
+    """The pattern that is equivalent to a prefix."""
     return prefix + "/#"

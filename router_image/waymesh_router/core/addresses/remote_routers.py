@@ -1,4 +1,4 @@
-"""Remote routers that can be reached, and which addresses they have consumers for. The control plane calls this."""
+"""Reachable remote routers and the addresses for which they have consumers. The control plane calls this."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from waymesh_router.core.model import Node, Target
 
 
 class RemoteRouters:
-    """Keeps `Address.targets` up to date."""
+    """Keeps `Address.targets` current."""
 
     def __init__(self, addresses: AddressTable, pending: PendingDeliveries) -> None:
         self._addresses = addresses
         self._pending = pending
 
     def node_up(self, router_id: str) -> None:
-        """A remote router can be reached."""
+        """A remote router became reachable."""
         node = Node(router_id)
         self._addresses.nodes[router_id] = node
         node.address = self._addresses.get(ROUTER + router_id)
         node.address.targets[router_id] = Target(node)
 
     def node_down(self, router_id: str) -> None:
-        """A remote router cannot be reached any more."""
+        """A remote router is no longer reachable."""
         if self._addresses.nodes.pop(router_id, None) is not None:
             for address in list(self._addresses.by_key.values()):
                 if address.targets.pop(router_id, None) is not None:
@@ -42,19 +42,19 @@ class RemoteRouters:
             self._addresses.refresh(address)
 
     def remove_consumers(self, router_id: str, key: str) -> None:
-        """A remote router has no consumers for the address any more."""
+        """A remote router no longer has consumers for the address."""
         address = self._addresses.by_key.get(key)
         if address is not None and address.targets.pop(router_id, None) is not None:
             self._addresses.refresh(address)
 
     def flush_consumers(self, router_id: str) -> None:
-        """Forget which consumers a remote router has."""
+        """Remove all consumers of a remote router."""
         for address in list(self._addresses.by_key.values()):
             if not address.key.startswith(ROUTER) and address.targets.pop(router_id, None) is not None:
                 self._addresses.refresh(address)
 
     def repath(self) -> None:
-        """Next hops or costs changed: look again at each address that has remote consumers."""
+        """Next hops or costs have changed: update every address with remote consumers."""
         for address in list(self._addresses.by_key.values()):
             if address.targets:
                 if address.pending is not None:

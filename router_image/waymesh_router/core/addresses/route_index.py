@@ -1,4 +1,4 @@
-"""The addresses of link routes that are known, here or elsewhere in the mesh, by their patterns."""
+"""All known link route addresses, of this router and of others, by their patterns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from waymesh_router.core.addresses.patterns import PatternTree
 
 
 class RouteIndex:
-    """Keys of link routes by pattern: one tree for links in from clients, one for links out to them."""
+    """Keys of link routes by pattern: one tree for each direction."""
 
     def __init__(self) -> None:
         self._trees: dict[bool, PatternTree[list[str]]] = {False: PatternTree(), True: PatternTree()}
@@ -22,7 +22,7 @@ class RouteIndex:
             keys.append(key)
 
     def remove(self, key: str) -> None:
-        """Nobody has the link route any more."""
+        """No router has the link route any more."""
         tree, pattern = self._trees[outgoing_route(key)], link_route_pattern(key)
         keys = tree.get(pattern) or []
         keys.remove(key)
@@ -30,7 +30,7 @@ class RouteIndex:
             tree.remove(pattern)
 
     def match(self, address: str, outgoing: bool) -> list[str] | None:
-        """Keys of the best matching link routes in one direction; None where none matches."""
+        """Keys of the best matching link routes in one direction; None if no link route matches."""
         return self._trees[outgoing].match(address)
 
     def match_any(self, address: str) -> set[str]:
@@ -38,5 +38,5 @@ class RouteIndex:
         return {key for tree in self._trees.values() for key in tree.match(address) or ()}
 
     def match_both(self, address: str) -> bool:
-        """Whether link routes lead there in both directions."""
+        """Whether link routes match the address in both directions."""
         return all(tree.match(address) for tree in self._trees.values())

@@ -1,35 +1,43 @@
-"""The addresses that a router knows, with their configuration and their fallback destinations."""
+"""The addresses that a router knows, with their configuration and fallback destinations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from waymesh_router.core.addresses.keys import LINK_ROUTES, MOBILE, ROUTER, address_key
+from waymesh_router.core.addresses.keys import (
+    LINK_ROUTES,
+    MANAGEMENT,
+    MOBILE,
+    ROUTER,
+    address_key,
+    bare_address,
+    of_routers,
+)
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 from waymesh_router.core.addresses.route_index import RouteIndex
 from waymesh_router.core.context import Context
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.forwarding.pending import PendingDeliveries
-from waymesh_router.core.kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS
+from waymesh_router.core.kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS, UNAVAILABLE
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 
 
 class AddressTable:
-    """Addresses by key. Whoever adds or removes a consumer or producer calls `refresh`."""
+    """Addresses by key. After adding or removing a consumer or producer, callers must call `refresh`."""
 
     def __init__(self, context: Context, pending: PendingDeliveries) -> None:
         self.by_key: dict[str, Address] = {}
-        self.nodes: dict[str, Node] = {}  # remote routers that can be reached, by id
+        self.nodes: dict[str, Node] = {}  # reachable remote routers, by id
         self.default_treatment = BALANCED
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()  # `address` entities
         self.link_routes = RouteIndex()
-        self.kept: set[str] = set()  # keys that entities of this router name: never dropped
+        self.kept: set[str] = set()  # keys named in entities of this router: never dropped
         self._context = context
         self._pending = pending
 
     def get(self, key: str, hint: int | None = None) -> Address:
-        """The address with this key, created if new. `hint`: treatment on the router that announced it."""
+        """The address with this key, created if needed. `hint`: the treatment announced by another router."""
         address = self.by_key.get(key)
         if address is None:
             address = Address(key, CLOSEST)
@@ -45,8 +53,10 @@ class AddressTable:
         return address
 
     def configure(self, address: Address, hint: int | None) -> None:
-        """Set what the configured prefixes and patterns say of a mobile address."""
+        """Apply the configured prefixes and patterns to a mobile address."""
         if not address.key.startswith(MOBILE):
+            return
+        if address.key[2:] == MANAGEMENT:
             return
         config = self.patterns.match(address.key[2:])
         address.config = config
@@ -61,7 +71,7 @@ class AddressTable:
             self.set_fallback(address, bool(config is not None and config.get("enableFallback")))
 
     def set_fallback(self, address: Address, enabled: bool) -> None:
-        """Give the address a fallback, or none. Routing chapter "Handling Undeliverable Messages for an Address"."""
+        """Add or remove the fallback. Routing chapter "Handling Undeliverable Messages for an Address"."""
         if enabled and address.fallback is None:
             address.fallback = self.get(MOBILE + FALLBACK + address.key[2:])
             address.fallback.primary = address
@@ -69,14 +79,14 @@ class AddressTable:
             self.remove_fallback(address)
 
     def remove_fallback(self, address: Address) -> None:
-        """The address has no fallback any more."""
+        """Remove the fallback of the address."""
         fallback, address.fallback = address.fallback, None
         if fallback.primary is address:
             fallback.primary = None
             self.drop_if_unused(fallback)
 
     def add_pattern(self, attrs: dict[str, Any]) -> None:
-        """Create an `address` entity. Raises KeyError where its pattern is taken."""
+        """Create an `address` entity. Raises KeyError if another entity has its pattern."""
         self.patterns.add(attrs["pattern"] or prefix_pattern(attrs["prefix"]), attrs)
         self.reconfigure()
 
@@ -86,25 +96,34 @@ class AddressTable:
         self.reconfigure()
 
     def reconfigure(self) -> None:
-        """The configuration changed: apply it to the addresses in use."""
+        """The configuration changed: apply it to all addresses in use."""
         for address in list(self.by_key.values()):
             before = address.treatment
             self.configure(address, None)
             if address.treatment != before and address.consumers and address.key.startswith(MOBILE):
                 self._context.control_plane.local_added(address.key, address.treatment)
 
+    def unavailable(self, text: str) -> bool:
+        """Whether the address has distribution `unavailable`."""
+        text = bare_address(text)
+        if of_routers(text):
+            return False
+        config = self.patterns.match(text)
+        treatment = self.default_treatment if config is None else TREATMENTS[config["distribution"]]
+        return treatment == UNAVAILABLE
+
     def lookup(self, text: str, phase: str) -> Address | None:
-        """The address that an address text means; None where it is not known."""
+        """The address for an address text; None if it is not known."""
         return self.by_key.get(address_key(text, self._context.router_id, phase))
 
     def subscribe(self, key: str, subscriber: Callable[[bytes, RouterLink | None], None]) -> None:
-        """The router itself consumes the address."""
+        """Make the router itself a consumer of the address."""
         address = self.get(key)
         address.subscriber = subscriber
         self.refresh(address)
 
     def refresh(self, address: Address) -> None:
-        """After a change of consumers: give producers credit or withdraw it; send what waits, or release it."""
+        """After a change of consumers: issue or withdraw producers' credit, send or release pending deliveries."""
         address.nearest = None
         if address.reachable():
             for producer in address.producers:

@@ -1,4 +1,4 @@
-"""Connections of external containers (brokers): which ones an entity means, and the sessions of the router's own links.
+"""Connections of external containers (brokers): how entities refer to them, and sessions for the router's own links.
 
 Dispatch book "Indirect Waypoints and Auto-Links", routing chapter "Connecting a Router to the Broker".
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import AmqpError
+from waymesh_amqp.states import BEGIN_SENT, MAPPED
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
 
 ROUTE_CONTAINER = "route-container"
 LINKS_A_SESSION = 128
-"""A peer's limits are for sessions and for links of a session; both are rarely below some hundreds."""
+"""Links per session. Peers limit sessions and links of a session; both limits are rarely below some hundreds."""
 
-OPEN_STATES = ("MAPPED", "BEGIN_SENT")
+OPEN_STATES = (MAPPED, BEGIN_SENT)
 
 Place = tuple[str, str]
 """("connection", name of connector or listener), ("containerId", id), or ("id", number of one connection)."""
 
 
 def place_of(attrs: Mapping[str, Any]) -> Place | None:
-    """Where an autoLink or linkRoute entity leads; None where it does not say."""
+    """The container that an autoLink or linkRoute entity refers to; None if it refers to none."""
     for name in ("connection", "containerId"):
         if attrs.get(name):
             return name, str(attrs[name])
@@ -33,13 +34,13 @@ def place_of(attrs: Mapping[str, Any]) -> Place | None:
 
 
 def places_of(conn: RouterConnection) -> tuple[Place, ...]:
-    """What entities may call an open connection."""
+    """All ways in which entities can refer to an open connection."""
     container = "" if conn.remote is None else str(conn.remote.container_id)
     return ("connection", conn.origin), ("containerId", container), ("id", str(conn.id))
 
 
 class Containers:
-    """Open route-container connections, by what entities call them."""
+    """Open route-container connections, by the places in entities."""
 
     def __init__(self) -> None:
         self._by_place: dict[Place, list[RouterConnection]] = {}
@@ -47,12 +48,12 @@ class Containers:
         self._lone: dict[int, list[Session]] = {}
 
     def opened(self, conn: RouterConnection) -> None:
-        """Its peer's open is there."""
+        """The peer's open has arrived."""
         for place in places_of(conn):
             self._by_place.setdefault(place, []).append(conn)
 
     def closed(self, conn: RouterConnection) -> None:
-        """It is gone."""
+        """The connection is closed."""
         for place in places_of(conn):
             there = self._by_place.get(place, [])
             if conn in there:
@@ -64,14 +65,14 @@ class Containers:
         self._lone.pop(conn.id, None)
 
     def at(self, place: Place | None) -> list[RouterConnection]:
-        """The connections that a place means, in the order in which they came."""
+        """The connections of a place, oldest first."""
         return [] if place is None else self._by_place.get(place, [])
 
     def session(self, conn: RouterConnection, incoming: bool) -> Session:
         """A session with room for one more link of the router itself.
 
-        Incoming and outgoing links have sessions of their own, so that one that is held up does not stall the others.
-        Raises AmqpError where the peer takes neither a further session nor a further link.
+        Incoming and outgoing links use separate sessions, so that a blocked link does not stall the other direction.
+        Raises AmqpError if the peer accepts neither another session nor another link.
         """
         sessions = self._sessions.setdefault((conn.id, incoming), [])
         sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
@@ -87,7 +88,7 @@ class Containers:
         return sessions[-1]
 
     def lone_session(self, conn: RouterConnection) -> Session:
-        """A session without links, for one that may be the end of it. Raises AmqpError where the peer takes none."""
+        """A session without links, for a link that may end its session. Raises AmqpError if the peer accepts none."""
         sessions = self._lone.setdefault(conn.id, [])
         sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
         for session in sessions:

@@ -1,1 +1,1 @@
-"""The path of a message: its address, its consumer, and what happens while no consumer is ready."""
+"""The path of a message: its address, its consumer, and the queue if no consumer is ready."""

@@ -3,6 +3,7 @@ cdef class Annotations:
     cdef public bytes transit
     cdef public str ingress
     cdef public tuple trace
+    cdef public tuple stamps
     cdef public object to
     cdef public str phase
     cdef public object address

@@ -1,4 +1,4 @@
-"""Message annotations of routers: read, stripped, put behind the client's. AMQP Mapping 3.3.1, inter-router.md."""
+"""Message annotations of routers: reading, stripping, adding. AMQP Mapping 3.3.1, inter-router.md."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address
 
 PREFIX = "x-opt-qd."
+AREA = "0/"
+"""Area prefix of the router ids in ingress and trace."""
 INGRESS = Symbol("x-opt-qd.ingress")
 TRACE = Symbol("x-opt-qd.trace")
 TO = Symbol("x-opt-qd.to")
@@ -24,42 +26,37 @@ _COUNT_AT, _PAIRS_AT = 8, 12
 """Where `section` has the count of its map, and the first pair."""
 _SAMPLE_KEY = encode(SAMPLE)
 _SAMPLE_VALUE = Struct(">BBBBqBd")
-"""A list of a long and a double, each with its code. Spec: 1.6.22."""
+"""Size of a list of a long and a double, each with its format code. Spec: 1.6.22."""
 _LIST, _LIST_BYTES, _LONG, _DOUBLE = 0xC0, 19, 0x81, 0x82
 MAX_TRACE = 256
 MAX_SID = 1 << 63
 FALLBACK = "F"
 FALLBACK_PHASE = 22
-"""The phase of fallback addresses in annotations: how far F is from 0."""
+"""Distance of the phase of fallback addresses in annotations: from 0 to F."""
 
 
 class Annotations:
-    """One message-annotations section, read once and reused for each message that carries the same bytes.
-
-    `client`: the section with the client's pairs only (b"" for none). `transit`: what goes to the next router, with us
-    in the trace. `ingress`: router where the message came in; `trace`: routers that it passed before us. `to`: the
-    override, if any; `address`: what it was found to mean. `sid`: number of the sample that the message is, 0 for none;
-    `weight`: how many deliveries that stands for. `unmarked`: a `transit` to which that is still to be added, or b"".
-    """
+    """One message-annotations section, parsed once and reused for each message that has the same bytes."""
 
     def __init__(self, router_id: str) -> None:
-        self.client = b""
-        self.transit = b""
-        self.ingress = router_id
-        self.trace: tuple[str, ...] = ()
-        self.to: str | None = None
+        self.client = b""  # the section with the client's pairs only; b"" for none
+        self.transit = b""  # the section for the next router, with this router in the trace
+        self.ingress = router_id  # router where the message entered the mesh, without `0/`
+        self.trace: tuple[str, ...] = ()  # routers that the message passed before, without `0/`
+        self.stamps: tuple[str, ...] = ()  # trace and ingress as received, if they came without `0/`; else ()
+        self.to: str | None = None  # override of the address
         self.phase = "0"
-        self.address: Address | None = None
+        self.address: Address | None = None  # the address that `to` was resolved to
         self.plain = True
-        self.sid = 0
-        self.weight = 0.0
-        self.unmarked = b""
+        self.sid = 0  # id of the sample; 0: not sampled
+        self.weight = 0.0  # number of deliveries that the sample represents
+        self.unmarked = b""  # a `transit` to which the sample must still be added; b"" for none
 
 
 def local_annotations(
     router_id: str, to: str | None, phase: str = "0", client_pairs: bytes = b"", client_count: int = 0
 ) -> Annotations:
-    """For a message that enters the mesh here. `to`: the address that the link gives it, None if it has its own."""
+    """For a message that enters the mesh here. `to`: the address of the link, None if the message has its own."""
     a = Annotations(router_id)
     a.to = to
     a.phase = phase
@@ -69,10 +66,10 @@ def local_annotations(
 
 
 def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotations | None) -> Annotations:
-    """Read a whole section.
+    """Parse a whole section.
 
-    `trusted`: our pairs in it count, as those of another router; else they are dropped. `own`: what the link says of
-    its messages; the address that it gives them goes before one that they carry. Raises DecodeError.
+    `trusted`: the routers' pairs come from another router and are used; otherwise they are dropped. `own`: annotations
+    of the link; an address in them takes precedence over one in the message. Raises DecodeError.
     """
     pairs, end = split_map(data, _HEADER_BYTES if data[1] == 0x53 else 10)
     if end != len(data):
@@ -85,11 +82,14 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
         a.plain = len(client) == len(pairs)
         return a
     a = Annotations(router_id)
+    ingress = AREA + router_id
+    trace: tuple[str, ...] = ()
     for key, value, _ in pairs:
         if key == INGRESS and isinstance(value, str):
-            a.ingress = _bare_id(value)
+            a.ingress, ingress = _bare_id(value), value
         elif key == TRACE and isinstance(value, list):
-            a.trace = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
+            trace = tuple(v for v in value[:MAX_TRACE] if isinstance(v, str))
+            a.trace = tuple(_bare_id(v) for v in trace)
         elif key == TO and isinstance(value, str):
             a.to = value
         elif key == SAMPLE and isinstance(value, list) and len(value) == 2:
@@ -100,6 +100,8 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.phase = FALLBACK
     if own is not None and own.to is not None:
         a.to, a.phase = own.to, own.phase
+    if not all(stamp.startswith(AREA) for stamp in (*trace, ingress)):
+        a.stamps = (*trace, ingress)
     a.client = section(client_bytes, len(client)) if client else b""
     a.transit = compose(a, client_bytes, len(client), router_id)
     a.plain = False
@@ -107,14 +109,14 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
 
 
 def redirected(a: Annotations, key: str, router_id: str) -> Annotations:
-    """For a message with annotations `a` that goes to a fallback address, whose key is given."""
+    """The annotations of a message `a` that is redirected to a fallback address with this key."""
     b = _like(a)
     b.to, b.phase = key[2:], FALLBACK
     return _composed(b, router_id)
 
 
 def sampled(a: Annotations, sid: int, weight: float, router_id: str) -> Annotations:
-    """For a message with annotations `a` that is a sample."""
+    """The annotations of a message `a` that becomes a sample."""
     b = _like(a)
     b.to, b.phase, b.address, b.sid, b.weight = a.to, a.phase, a.address, sid, weight
     if not a.transit or a.sid:
@@ -124,7 +126,7 @@ def sampled(a: Annotations, sid: int, weight: float, router_id: str) -> Annotati
 
 
 def transit_section(a: Annotations) -> bytes:
-    """The section for the next router. The sample is added here, since most messages leave where they came in."""
+    """The section for the next router. The sample is added only here: most messages leave at the ingress."""
     if a.unmarked:
         count = int.from_bytes(a.unmarked[_COUNT_AT:_PAIRS_AT], "big") // 2 + 1
         value = _SAMPLE_VALUE.pack(_LIST, _LIST_BYTES, 2, _LONG, a.sid, _DOUBLE, a.weight)
@@ -136,18 +138,19 @@ def transit_section(a: Annotations) -> bytes:
 def _like(a: Annotations) -> Annotations:
     b = Annotations(a.ingress)
     b.client, b.trace, b.plain, b.sid, b.weight = a.client, a.trace, a.plain, a.sid, a.weight
+    b.stamps = a.stamps
     return b
 
 
 def _composed(a: Annotations, router_id: str) -> Annotations:
-    """With the section for the next router made from the rest."""
+    """The same annotations, with `transit` composed from the other fields."""
     pairs = split_map(a.client, _HEADER_BYTES)[0] if a.client else []
     a.transit = compose(a, b"".join(raw for _, _, raw in pairs), len(pairs), router_id)
     return a
 
 
 def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> bytes:
-    """The section for the next router: the client's pairs first, ours last."""
+    """The section for the next router: the client's pairs first, then the routers'."""
     ours = b""
     count = 2
     if a.to is not None:
@@ -159,23 +162,25 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
     if a.sid:
         ours += encode(SAMPLE) + encode([a.sid, a.weight])
         count += 1
-    ours += encode(TRACE) + encode(["0/" + r for r in (*a.trace, me)])
-    ours += encode(INGRESS) + encode("0/" + a.ingress)
+    # ids that came without an area stay unchanged: a client that is not stripped may have set them
+    *trace, ingress = a.stamps or (*[AREA + router for router in a.trace], AREA + a.ingress)
+    ours += encode(TRACE) + encode([*trace, AREA + me])
+    ours += encode(INGRESS) + encode(ingress)
     return section(client_pairs + ours, client_count + count)
 
 
 def section(pairs: bytes, count: int) -> bytes:
-    """A message-annotations section of encoded pairs."""
+    """A message-annotations section with encoded pairs."""
     return _SECTION + encoded_map(pairs, count)
 
 
 def encoded_map(pairs: bytes, count: int) -> bytes:
-    """A map of encoded pairs."""
+    """A map with encoded pairs."""
     return b"\xd1" + (len(pairs) + 4).to_bytes(4, "big") + (2 * count).to_bytes(4, "big") + pairs
 
 
 def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]], int]:
-    """The pairs of the map at pos as (key, value, encoded pair), and where the map ends."""
+    """The pairs of the map at pos as (key, value, encoded pair), and the end of the map."""
     code = data[pos] if pos < len(data) else 0
     if code == 0xC1 and len(data) >= pos + 3:
         end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
@@ -196,12 +201,12 @@ def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]]
 
 
 def is_router_key(key: object) -> bool:
-    """Whether an annotation is one of the routers' own."""
+    """Whether the annotation belongs to the routers."""
     return isinstance(key, str) and key.startswith(PREFIX)
 
 
 def _sample(sid: object, weight: object) -> tuple[int, float]:
-    """Number and weight of a sample; 0 where they make no sense."""
+    """Id and weight of a sample; zeros if they are invalid."""
     if isinstance(sid, int) and 0 < sid < MAX_SID and isinstance(weight, float) and weight >= 1:
         return sid, weight
     return 0, 0.0
@@ -209,4 +214,4 @@ def _sample(sid: object, weight: object) -> tuple[int, float]:
 
 def _bare_id(text: str) -> str:
     """`0/A` → `A`."""
-    return text[2:] if text.startswith("0/") else text
+    return text.removeprefix(AREA)

@@ -12,6 +12,7 @@ cdef class Budget:
     cdef public dict braked
     cpdef set_limits(self, long long router, long long connection, long long link)
     cdef take(self, Queued q, Py_ssize_t size)
+    cdef bint half_used(self, RouterLink lk) except -1
     cdef narrow(self, RouterLink lk)
     cdef brake(self, RouterLink lk)
     cdef give(self, Queued q)

@@ -1,12 +1,12 @@
-"""How many bytes of deliveries may wait in the router: a budget for each link, each connection and all of them.
+"""Limits for the bytes of waiting deliveries: one for each link, one for each connection, one for the router.
 
-Who goes beyond one has the incoming window of its session closed until half of it is free again; nothing is dropped.
-From half of a budget on windows are narrow, so that little more than the budget can be on its way when they close.
-A session that is held still gets a few frames at a time as long as one of its deliveries is partly with a consumer,
-who can take nothing else before its end: see `Session.admit_few` and `Settlement.on_held_window`.
+If a sender exceeds one, the incoming window of its session is closed until half of the budget is free again; nothing
+is dropped. From half of a budget on, windows are narrow, so that only little more than the budget can arrive after they
+close. A held session still gets a few frames at a time while one of its deliveries is partly sent to a consumer, which
+cannot receive anything else before its end: see `Session.admit_few` and `Settlement.on_held_window`.
 
-Links of other routers are counted and never held: two routers that wait for each other would wait for ever. Their
-credit bounds what they bring.
+Links of other routers are counted but never held: two routers that wait for each other would deadlock. Their credit
+limits the bytes that they send.
 """
 
 from __future__ import annotations
@@ -24,29 +24,26 @@ UNLIMITED = 1 << 62
 
 
 class Budget:
-    """`kept`: bytes that wait now; `per_router`, `per_connection`, `per_link`: so many may. `full`: more than
-    `per_router` wait, and it is not yet down to half of it. `small`: what a link may have here even when others have
-    used up what they share with it. `braked`: links whose sessions are held.
-    """
+    """Counts the bytes of waiting deliveries and holds the sessions of senders that exceed a limit."""
 
     def __init__(self) -> None:
-        self.kept = 0
-        self.full = False
-        self.per_router = UNLIMITED
+        self.kept = 0  # bytes that wait now
+        self.full = False  # more than `per_router` waited, and not yet down to half of it
+        self.per_router = UNLIMITED  # limits in bytes
         self.per_connection = UNLIMITED
         self.per_link = UNLIMITED
-        self.small = SMALL_BYTES
-        self.braked: dict[RouterLink, None] = {}
+        self.small = SMALL_BYTES  # bytes a link may keep even if others have used up the shared budgets
+        self.braked: dict[RouterLink, None] = {}  # links whose sessions are held
 
     def set_limits(self, router: cython.longlong, connection: cython.longlong, link: cython.longlong) -> None:
-        """In bytes. What is held now stays so until there is room by the new limits."""
+        """In bytes. Held sessions stay held until they have room within the new limits."""
         self.per_router = router
         self.per_connection = connection
         self.per_link = link
         self.small = min(SMALL_BYTES, link // 2)
 
     def take(self, q: Queued, size: cython.Py_ssize_t) -> None:
-        """So many more bytes of a delivery wait."""
+        """Count `size` more waiting bytes of a delivery."""
         lk: RouterLink | None = q.link
         if lk is None:
             return
@@ -72,6 +69,13 @@ class Budget:
         ):
             self.narrow(lk)
 
+    def half_used(self, lk: RouterLink) -> cython.bint:
+        """Whether a budget of this link is half used, and the link uses more than the bytes left to each link."""
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        return lk.kept > self.small and (
+            lk.kept * 2 > self.per_link or conn.kept * 2 > self.per_connection or self.kept * 2 > self.per_router
+        )
+
     def narrow(self, lk: RouterLink) -> None:
         if lk.session.window > NARROW_FRAMES:
             lk.session.window = NARROW_FRAMES
@@ -84,7 +88,7 @@ class Budget:
         lk.session.hold(lk)
 
     def give(self, q: Queued) -> None:
-        """All of a delivery has left. Looks at other links only when a budget that was used up is half free again."""
+        """All of a delivery has left. Examines other links only if an exhausted budget is half free again."""
         size: cython.longlong = q.kept
         if size == 0:
             return
@@ -96,7 +100,7 @@ class Budget:
         self.kept -= size
         if lk.full and lk.kept * 2 <= self.per_link:
             lk.full = False
-        if lk.kept <= self.small:
+        if lk.kept <= self.small and lk.session.window <= NARROW_FRAMES:
             lk.session.window = conn.settings.window
         if self.full and self.kept * 2 <= self.per_router:
             self.full = False
@@ -108,13 +112,13 @@ class Budget:
             self.ease(lk)
 
     def ease_all(self, conn: RouterConnection | None) -> None:
-        """Look again at all links that are held, or at those of a connection."""
+        """Examine all held links again, or those of one connection."""
         for lk in list(self.braked):
             if conn is None or lk.connection is conn:
                 self.ease(lk)
 
     def ease(self, lk: RouterLink) -> None:
-        """Let a link that is held bring more again, if there is room for it."""
+        """Release the session of a held link if there is room for more."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if lk.kept * 2 > self.small and (lk.full or conn.full or self.full):
             return
@@ -123,11 +127,11 @@ class Budget:
         lk.session.release(lk)
 
     def release(self, lk: RouterLink) -> None:
-        """Another reason to hold the link is gone."""
-        if not lk.braked:
+        """Another reason to hold the link has ended."""
+        if not lk.braked and lk.holding is not None:
             lk.session.release(lk)
 
     def forget(self, lk: RouterLink) -> None:
-        """The link is gone. What it brought stays counted as long as it is here."""
+        """The link is gone. Its bytes stay counted while they wait."""
         self.braked.pop(lk, None)
         lk.braked = False

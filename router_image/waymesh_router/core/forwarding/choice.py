@@ -1,4 +1,4 @@
-"""Which link the next delivery of an address goes out on.
+"""Selects the outgoing link for the next delivery of an address.
 
 Routing chapter "Message Distribution", inter-router.md Paths.
 """
@@ -22,21 +22,24 @@ if TYPE_CHECKING:
 
 
 class ConsumerChoice:
-    """Chooses among local consumers and data links toward remote routers."""
+    """Selects among local consumers and data links toward remote routers."""
 
     def __init__(self) -> None:
-        self.priority = DEFAULT_PRIORITY  # of the delivery to choose for: it selects the data link
-        self.picked: Target | None = None  # the remote router that the last `pick` chose, None for a local consumer
+        self.priority = DEFAULT_PRIORITY  # priority of the current delivery: it selects the data link
+        self.picked: Target | None = None  # the remote router selected by the last `pick`, None for a local consumer
 
     def pick(self, address: Address, annotations: Annotations) -> RouterLink | None:
-        """A ready link for the next delivery of an anycast address; its target is left in `picked`."""
+        """A ready link for the next delivery of an anycast address; sets `picked`."""
         self.picked = None
+        if len(address.consumers) == 1 and not address.targets:
+            only: RouterLink = address.consumers[0]
+            return only if only.ready() else None
         if address.treatment == CLOSEST:
             return self.pick_closest(address, annotations)
         return self.pick_balanced(address, annotations)
 
     def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
-        """In turn among the nearest: local consumers, else the remote routers of least cost."""
+        """Round-robin among the nearest: local consumers, else the remote routers of least cost."""
         links: list[Any] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t
@@ -70,7 +73,7 @@ class ConsumerChoice:
         return None
 
     def pick_balanced(self, address: Address, annotations: Annotations) -> RouterLink | None:
-        """The path with the fewest unsettled deliveries, counting the cost of a remote one as that many more."""
+        """The path with the fewest unsettled deliveries; the cost of a remote path counts as additional deliveries."""
         links: list[Any] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t = address.turn
@@ -85,12 +88,14 @@ class ConsumerChoice:
             if i >= n:
                 i = 0
             out = links[i]
-            if out.unsettled < least and out.ready():
+            if out.unsettled < least and out.credit > 0 and out.ready():
                 best = out
                 least = out.unsettled
                 address.turn = i
                 if least == 0:
                     return best
+        if not address.targets:
+            return best
         for t in address.targets.values():
             target = t
             load = target.outstanding + target.node.cost
@@ -103,7 +108,7 @@ class ConsumerChoice:
         return best
 
     def remote_link(self, target: Target, annotations: Annotations) -> RouterLink | None:
-        """The data link toward a remote router, if a delivery that entered the mesh where this one did may take it."""
+        """The data link toward a remote router, if it is a valid path for the ingress router of the delivery."""
         neighbour: Node | None = target.node.neighbour()
         if neighbour is None or neighbour.connection is None:
             return None
@@ -112,18 +117,21 @@ class ConsumerChoice:
                 return None
             if annotations.ingress not in target.node.valid_origins:
                 return None
-        return neighbour.connection.data_link(self.priority)
+        link: RouterLink | None = neighbour.connection.data_link(self.priority)
+        return link
 
     def has_path(self, address: Address, annotations: Annotations) -> cython.bint:
-        """Whether `pick` can find a link for the delivery, now or when a consumer gives credit."""
+        """Whether `pick` can find a link for the delivery, now or after a consumer issues credit."""
         if address.consumers or address.key.startswith(RELAYED):
             return True
+        if not address.targets:
+            return False
         targets: list[Any]
         targets = self.nearest(address) if address.treatment == CLOSEST else list(address.targets.values())
-        found: cython.bint = False
-        for target in targets:
-            found = found or self.remote_link(target, annotations) is not None
-        return found
+        for target in targets:  # noqa: SIM110 (a generator costs more than this loop)
+            if self.remote_link(target, annotations) is not None:
+                return True
+        return False
 
     def nearest(self, address: Address) -> list[Any]:
         """The targets of least cost."""
@@ -134,10 +142,9 @@ class ConsumerChoice:
         return address.nearest
 
     def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[Any]:
-        """For multicast: local consumers, and one link to each neighbour that leads to remote ones.
+        """For multicast: local consumers, and one link to each neighbour that leads to remote consumers.
 
-        Neighbours are those on the tree of the router where the message entered the mesh, except the connection it
-        `came_by`.
+        The neighbours are those on the tree of the ingress router, except the connection `came_by` of the message.
         """
         target: Target
         neighbour: Node | None

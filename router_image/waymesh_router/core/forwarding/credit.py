@@ -1,4 +1,4 @@
-"""Credit, window or room on an outgoing link: what waits for it goes out."""
+"""Credit, session window or buffer space for an outgoing link: sends the deliveries that wait for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CreditEvents:
-    """Dispatches on what can wait for a link: routed deliveries, copies of multicasts, pending deliveries."""
+    """Dispatches to all that can wait for a link: routed deliveries, copies of multicasts, pending deliveries."""
 
     def __init__(self, routed: RoutedLinks, multicast: Multicast, pending: PendingDeliveries) -> None:
         self.routed = routed
@@ -47,7 +47,7 @@ class CreditEvents:
         out.finish_drain()
 
     def on_writable(self, connection: Connection) -> None:
-        """The output backlog of a connection has shrunk: all of its links may have become ready."""
+        """The output buffer of a connection has shrunk: all of its links may have become ready."""
         for session in list(connection.sessions.values()):
             for link in list(session.links):
                 if link is not None and link.is_sender and link.attached and link.credit > 0:

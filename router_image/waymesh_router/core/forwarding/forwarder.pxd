@@ -28,6 +28,7 @@ cdef class Forwarder:
     cdef on_transfer(self, RouterLink lk, IncomingTransfer transfer)
     cdef first_frame(self, RouterLink lk, IncomingTransfer transfer)
     cdef to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef keep(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
     cdef no_address(self, RouterLink lk, Address stand_in, IncomingTransfer transfer)
     cdef incomplete_head(self, RouterLink lk, IncomingTransfer transfer)

@@ -1,10 +1,10 @@
-"""The path of a message, from a transfer frame that arrives to the frames that leave.
+"""The path of a message, from the incoming transfer frame to the outgoing frames.
 
 1. `Core.on_transfer` gets each frame; those of link routes go to `RoutedLinks`, all others come here.
-2. `Sections.scan` finds the message annotations, `MessageAddress` reads them and finds the address.
-3. `ConsumerChoice` picks a link that is ready (anycast), or all of them (`Multicast`).
-4. `send_scanned` writes the frame to that link; further frames follow it (`LaterFrames`). Where no consumer is ready,
-   the delivery waits in `PendingDeliveries` and is sent by `QueuedSender` when `CreditEvents` brings credit.
+2. `Sections.scan` finds the message annotations, `MessageAddress` parses them and finds the address.
+3. `ConsumerChoice` selects a ready link (anycast), or all of them (`Multicast`).
+4. `send_scanned` writes the frame to that link; further frames follow it (`LaterFrames`). If no consumer is ready, the
+   delivery waits in `PendingDeliveries` and `QueuedSender` sends it when `CreditEvents` reports credit.
 5. `Settlement` returns the outcome to the sender. `Interruptions` settles deliveries whose sender or consumer is lost.
 
 Dispatch book 2.4.1, routing chapter "Message Settlement and Reliability".
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_router.core.attaching import MANAGEMENT_REJECTED
+from waymesh_router.core.attaching import MANAGEMENT_REJECTED, UNAVAILABLE_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations
@@ -51,7 +51,7 @@ MAX_HEAD_BYTES = 1 << 20
 
 
 class Forwarder:
-    """Forwards the first frame of each delivery; the others go the way of the first."""
+    """Forwards the first frame of each delivery; later frames follow the first one."""
 
     def __init__(
         self,
@@ -86,10 +86,9 @@ class Forwarder:
             self.sampling.frame_handled(lk)
 
     def first_frame(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """A delivery begins: find its address and hand it on."""
-        found: cython.int = self.sections.scan(transfer)
+        """A delivery begins: find its address and forward it."""
         annotations: Annotations | None
-        if found != 2 and not (found == 1 and not transfer.more):
+        if not self.sections.scan(transfer):
             self.incomplete_head(lk, transfer)
             return
         if self.sections.head == self.sections.rest and lk.annotations is not None:
@@ -122,16 +121,25 @@ class Forwarder:
             self.to_one(lk, address, annotations, transfer)
 
     def to_one(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
-        """Hand a delivery to one consumer of its address, now or later."""
-        out = self.choice.pick(address, annotations) if address.pending is None else None
+        """Send a delivery to one consumer of its address, or queue it."""
+        out = self.choice.pick(address, annotations) if address.pending is None and not transfer.stateful else None
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)
         elif self.choice.has_path(address, annotations):
-            self.pending.enqueue(lk, address, annotations, transfer)
+            self.keep(lk, address, annotations, transfer)
         elif address.fallback is not None and not lk.stored and address.fallback.direct():
             self.pending.enqueue_at_fallback(lk, address.fallback, annotations, transfer)
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)
+
+    def keep(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
+        """Queue a delivery: no consumer has credit, or the transfer carries a state, which only records preserve."""
+        if lk.transfer_settled and self.pending.enough_wait(address, lk):
+            self.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
+            return
+        self.pending.enqueue(lk, address, annotations, transfer)
+        if transfer.stateful:
+            self.pending.drain(address)
 
     def forward(
         self,
@@ -164,23 +172,26 @@ class Forwarder:
             if out.backlog is not None:
                 lk.session.hold(out)
         elif d is None:
+            out.presettled += 1
             self.settlement.forwarded_settled(lk)
         elif lk.kind == DATA:
             lk.give_back()
 
     def no_address(self, lk: RouterLink, stand_in: Address | None, transfer: IncomingTransfer) -> None:
-        """A message's address is not known; `stand_in` says why, see `MessageAddress`."""
+        """The message has no known address; `stand_in` is the reason, see `MessageAddress`."""
         if stand_in is self.message_address.incomplete:
             self.incomplete_head(lk, transfer)
         elif stand_in is self.message_address.unreadable:
             self.settlement.refuse(lk, transfer.more, REJECTED)
         elif stand_in is self.message_address.forbidden:
             self.settlement.refuse(lk, transfer.more, MANAGEMENT_REJECTED)
+        elif stand_in is self.message_address.unavailable:
+            self.settlement.refuse(lk, transfer.more, UNAVAILABLE_REJECTED)
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 
     def incomplete_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """The frame ends within the sections that are needed: keep it and wait for the next one."""
+        """The frame ends within the sections that are needed: keep it until the next one arrives."""
         size: cython.Py_ssize_t = transfer.end - transfer.start
         if not transfer.more or size > MAX_HEAD_BYTES:
             self.settlement.refuse(lk, transfer.more, REJECTED)
@@ -189,7 +200,7 @@ class Forwarder:
             lk.head_due = size * 2
 
     def more_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """More of an incomplete head. It is scanned again when it has doubled, to keep the work linear."""
+        """Append to an incomplete head. It is scanned again only after it has doubled, which keeps the work linear."""
         head: bytearray = lk.head
         head += transfer.payload()
         if transfer.more and len(head) < lk.head_due:

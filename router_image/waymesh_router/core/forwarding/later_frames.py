@@ -1,4 +1,4 @@
-"""The frames of a delivery after its first one: they go where that went."""
+"""The frames of a delivery after the first one: they follow the first one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PART_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
 
 
 class LaterFrames:
-    """To one consumer (`stream`), to the record of a queued delivery (`queued`), or nowhere (`discard`)."""
+    """Passes frames to one consumer (`stream`) or a queued delivery (`queued`), or drops them (`discard`)."""
 
     def __init__(
         self, sender: QueuedSender, own_messages: OwnMessages, credit: CreditEvents, settlement: Settlement
@@ -39,7 +39,7 @@ class LaterFrames:
         self.settlement = settlement
 
     def on_frame(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """A frame that does not begin a delivery."""
+        """A frame that continues a delivery."""
         if lk.stream is not None:
             out: RouterLink = lk.stream
             send_more(out, transfer.more, transfer.data, transfer.start, transfer.end)
@@ -54,24 +54,25 @@ class LaterFrames:
             lk.give_back()
 
     def stream_ends(self, lk: RouterLink, out: RouterLink) -> None:
-        """The last frame of a delivery to one consumer went out."""
+        """The last frame of a delivery to one consumer was sent."""
         d: Delivery | None = lk.stream_delivery
         lk.stream = None
         lk.stream_delivery = None
         out.feeder = None
         if d is None:
+            out.presettled += 1
             self.settlement.forwarded_settled(lk)
         else:
             d.sent = True
             if lk.kind == DATA or d.link is None:
                 lk.give_back()
-            if lk.transfer_settled:  # settled on a later frame: the sender wants no outcome. Spec: 2.7.5
+            if lk.transfer_settled:  # settled on a later frame: the sender needs no outcome. Spec: 2.7.5
                 self.settlement.sender_settled(d, b"")
         if not out.busy:
             self.credit.on_credit(out)
 
     def feed(self, lk: RouterLink, q: Queued, transfer: IncomingTransfer) -> None:
-        """The next frame of a queued delivery: to consumers that have begun, and into the record for the others."""
+        """Handle the next frame of a queued delivery: send it to started consumers, and store it for the others."""
         answered: cython.bint = q.delivery is not None and q.delivery.link is None
         q.complete = not transfer.more
         q.size += transfer.end - transfer.start
@@ -87,7 +88,7 @@ class LaterFrames:
                     elif branch.out.backlog is not None or branch.out.connection.backed_up():
                         lk.session.hold(branch.out)
         if q.unstarted:
-            q.chunks.append(transfer.payload())
+            q.add(transfer.payload())
             if q.address.subscriber is None:
                 self.sender.budget.take(q, transfer.end - transfer.start)
             held = transfer.more and q.size > PART_LIMIT
@@ -96,12 +97,12 @@ class LaterFrames:
             self.queued_ends(lk, q, answered)
         elif held:
             if q.address.subscriber is None:
-                lk.session.hold(lk)  # let the sender's window run out until a consumer is ready
+                lk.session.hold(lk)  # issue no more session window until a consumer is ready
             else:
                 self.own_messages.limit(lk, q)
 
     def branch_ends(self, branch: Branch) -> None:
-        """The last frame of a queued delivery went out to a consumer."""
+        """The last frame of a queued delivery was sent to a consumer."""
         branch.out.feeder = None
         if branch.delivery is not None:
             branch.delivery.sent = True
@@ -111,7 +112,7 @@ class LaterFrames:
             self.credit.on_credit(branch.out)
 
     def queued_ends(self, lk: RouterLink, q: Queued, answered: cython.bint) -> None:
-        """The last frame of a queued delivery has come. `answered`: its sender had the outcome before."""
+        """The last frame of a queued delivery has arrived. `answered`: its sender already has the outcome."""
         if q.address is not None and q.address.subscriber is not None:
             self.own_messages.deliver(lk, q)
             return

@@ -16,6 +16,7 @@ cdef class MessageAddress:
     cdef Address incomplete
     cdef Address unreadable
     cdef Address forbidden
+    cdef Address unavailable
     cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
     cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)
     cdef Address address_by_to(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer, Py_ssize_t at)

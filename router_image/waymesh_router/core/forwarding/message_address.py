@@ -15,10 +15,10 @@ from waymesh_router.core.model import Address, RouterLink
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import Octets, same
-    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT
+    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, UNAVAILABLE
 else:
     from waymesh_amqp.wire import Octets, same
-    from waymesh_router.core.kinds import CLOSEST, ENDPOINT
+    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, UNAVAILABLE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -28,7 +28,7 @@ CACHE_LIMIT = 4096
 
 
 class MessageAddress:
-    """Reads annotations and addresses of scanned messages. What a link brought last is remembered on the link."""
+    """Finds annotations and addresses of scanned messages. The last results are cached on the link."""
 
     def __init__(self, router_id: str, sections: Sections, addresses: AddressTable, relays: Relays) -> None:
         self.router_id = router_id
@@ -37,12 +37,13 @@ class MessageAddress:
         self.relays = relays
         self.cache: dict[bytes, Annotations] = {}
         self.plain_annotations: Annotations = local_annotations(router_id, None)
-        self.incomplete = Address("", CLOSEST)  # stands for: more frames are needed
-        self.unreadable = Address("", CLOSEST)  # stands for: the message has no address that can be read
-        self.forbidden = Address("", CLOSEST)  # stands for: the sender may not send to this address
+        self.incomplete = Address("", CLOSEST)  # result: more frames are needed
+        self.unreadable = Address("", CLOSEST)  # result: the address of the message is unreadable
+        self.forbidden = Address("", CLOSEST)  # result: the sender may not send to this address
+        self.unavailable = Address("", CLOSEST)  # result: the address has distribution `unavailable`
 
     def annotations_of(self, lk: RouterLink, transfer: IncomingTransfer) -> Annotations | None:
-        """The annotations of the scanned message; None if they cannot be read."""
+        """The annotations of the scanned message; None if they are invalid."""
         head: cython.Py_ssize_t = self.sections.head
         rest: cython.Py_ssize_t = self.sections.rest
         if lk.seen_annotations is not None and same(transfer.data, head, rest, lk.seen_section):
@@ -65,9 +66,9 @@ class MessageAddress:
         return a
 
     def address_of(self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer) -> Address | None:
-        """The address of a scanned message on a link that has none; None where it is not known.
+        """The address of a scanned message on a link without an address; None if it is not known.
 
-        `incomplete`, `unreadable` and `forbidden` stand for the other cases without an address.
+        Returns `incomplete`, `unreadable`, `forbidden` or `unavailable` in the other cases without an address.
         """
         if annotations.to is None:
             at: cython.Py_ssize_t = self.sections.find_to(transfer)
@@ -85,7 +86,7 @@ class MessageAddress:
     def address_by_to(
         self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer, at: cython.Py_ssize_t
     ) -> Address | None:
-        """Look up properties.to, whose encoded value is at `at`."""
+        """Look up properties.to; `at`: position of its encoded value."""
         b: Octets = transfer.data
         size: cython.Py_ssize_t
         body: cython.Py_ssize_t
@@ -111,6 +112,9 @@ class MessageAddress:
             found = self.addresses.lookup(text, annotations.phase)
         if found is None and lk.kind == ENDPOINT:
             found = self.relays.address(lk, text)
+        if lk.kind == ENDPOINT and (found is None or found.treatment == UNAVAILABLE):
+            if self.addresses.unavailable(text):
+                return self.unavailable
         lk.seen_to = raw
         lk.seen_address = found
         return found

@@ -1,4 +1,4 @@
-"""A delivery for several consumers: each ready one gets its copy at once, the others when they give credit."""
+"""Deliveries to several consumers: ready ones get their copy at once, the others after they issue credit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Multicast:
-    """Copies deliveries. The outcome of an unsettled one is composed of those of its copies, see `Settlement`."""
+    """Copies deliveries. The outcome of an unsettled one is combined from those of its copies, see `Settlement`."""
 
     def __init__(self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement) -> None:
         self.choice = choice
@@ -41,18 +41,18 @@ class Multicast:
         outs = self.choice.all_links(address, annotations, lk.connection if lk.kind == DATA else None)
         if not outs:
             self.settlement.refuse(lk, transfer.more, RELEASED)
-        elif not transfer.more and lk.transfer_settled and self.all_ready(outs):
+        elif lk.transfer_settled and not (transfer.more or transfer.stateful) and self.all_ready(outs):
             self.copy_to_all(lk, address, annotations, outs, transfer)
         else:
             self.branch_out(self.sender.new_queued(lk, address, annotations, transfer), outs)
 
     def all_ready(self, outs: list[Any]) -> cython.bint:
-        """Whether a copy can go out on each of the links now."""
+        """Whether a copy can be sent on every link now."""
         out: RouterLink
         for e in outs:
             out = e
             if out.queue is not None or not out.ready() or out.session.remote_window < len(outs):
-                return False  # several of them may share a session, and so its window
+                return False  # several of them may share a session window
         return True
 
     def copy_to_all(
@@ -63,19 +63,20 @@ class Multicast:
         outs: list[Any],
         transfer: IncomingTransfer,
     ) -> None:
-        """A whole pre-settled message for consumers that are all ready: no record is needed."""
+        """Send a complete pre-settled message to consumers that are all ready: no record is needed."""
         sections: Sections = self.sender.sections
         out: RouterLink
         for e in outs:
             out = e
             send_scanned(lk, out, True, annotations, sections, transfer)
+            out.presettled += 1
             self.settlement.counters.count_out(lk, address, out)
             if self.settlement.sampling.current is not None:
                 self.settlement.sampling.went_out(self.settlement.sampling.current, out)
         self.settlement.forwarded_settled(lk)
 
     def branch_out(self, q: Queued, outs: list[Any]) -> None:
-        """One branch for each consumer: those that are ready start now, the others queue."""
+        """Create one branch for each consumer: ready ones start now, the others are queued."""
         lk: RouterLink | None = q.link
         out: RouterLink
         branch: Branch
@@ -118,7 +119,7 @@ class Multicast:
             self.sender.send(branch.queued, out, branch)
 
     def drop_waiting(self, out: RouterLink) -> None:
-        """The link is gone: what waits for it never goes out."""
+        """The link is gone: drop the copies that wait for it."""
         branch: Branch
         queue = out.queue
         out.queue = None
@@ -129,6 +130,6 @@ class Multicast:
             if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
                 self.settlement.branch_done(q.group, RELEASED)
             if q.unstarted == 0:
-                q.chunks.clear()
+                q.drop_data()
                 self.sender.all_started(q)
                 self.sender.return_credit(q)

@@ -1,4 +1,4 @@
-"""Messages to the router itself (management, control messages of the mesh), and those that it sends."""
+"""Messages to the router itself (management, control messages of the mesh), and messages from it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
 
 MAX_OWN_MESSAGE_BYTES = 1 << 24
-"""Largest message that the router itself takes (management requests)."""
+"""Maximum size of a message to the router itself (management requests)."""
 
 
 class OwnMessages:
-    """Addresses with a `subscriber`: whole messages are accepted at once and handed over."""
+    """Delivers complete messages to the `subscriber` of an address; they are accepted at once."""
 
     def __init__(
         self,
@@ -48,20 +48,22 @@ class OwnMessages:
         self.pending = pending
         self.settlement = settlement
         self.annotations: Annotations = local_annotations(router_id, None)
-        self.unannotated = Annotations(router_id)  # for messages that are sent as they are
+        self.unannotated = Annotations(router_id)  # for messages that are sent unchanged
 
     # ---- coming in
     def begin(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
-        """The scanned first frame of a message for the router."""
+        """Handle the scanned first frame of a message to the router."""
         q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
         q.unstarted = 1
         if q.complete:
             self.deliver(lk, q)
 
     def deliver(self, lk: RouterLink, q: Queued) -> None:
-        """The message is whole: accept it and hand it over."""
-        message = q.head + transit_section(q.annotations) + q.payload()
+        """The message is complete: accept it and pass it to the subscriber."""
+        payload = q.payload()
+        message = payload[: q.head_size] + transit_section(q.annotations) + payload[q.head_size :]
         subscriber = q.address.subscriber
+        q.address.to_process += 1
         if lk.transfer_settled:
             self.settlement.counters.count_presettled(lk)
         else:
@@ -72,44 +74,47 @@ class OwnMessages:
             subscriber(message, lk)
 
     def limit(self, lk: RouterLink, q: Queued) -> None:
-        """Release a message that has become too large, and ignore the rest of it."""
+        """Release a message that has become too large, and ignore its remaining frames."""
         if q.size > MAX_OWN_MESSAGE_BYTES:
             lk.queued = None
             self.settlement.refuse(lk, True, RELEASED)
 
     # ---- going out
     def send(self, to: str, message: bytes) -> bool:
-        """Send a message to an address text. False where the address is unknown or has no consumer."""
+        """Send a message to an address text. False if the address is unknown or has no consumer."""
         address = self.addresses.lookup(to, "0")
         return address is not None and self.send_to(address, message)
 
     def send_to(self, address: Address, message: bytes) -> bool:
-        """Send a whole pre-settled message. False where nobody can take it now or later."""
+        """Send a complete pre-settled message. False if no consumer can take it, now or later."""
         sections: Sections = self.sender.sections
         sections.scan(whole_transfer(message, False))
         self.sender.choice.priority = DEFAULT_PRIORITY
         q: Queued = Queued(None, self.annotations)
         q.address = address
         q.priority = DEFAULT_PRIORITY
-        q.head = message[: sections.head]
-        q.chunks.append(message[sections.rest :])
+        q.head_size = sections.head
+        q.data = message[: sections.head] + message[sections.rest :]
         q.size = len(message)
         if address.treatment <= MULTICAST:
             outs = self.sender.choice.all_links(address, self.annotations, None)
             if outs:
+                address.from_process += 1
                 self.multicast.branch_out(q, outs)
             return bool(outs)
         if not address.reachable():
             return False
         q.unstarted = 1
+        address.from_process += 1
         self.pending.wait(address, q)
         self.pending.drain(address)
         return True
 
     def send_on(self, out: RouterLink, address: Address, message: bytes) -> None:
-        """Send a whole message, annotations included, on one given link."""
+        """Send a complete message, with its annotations, on the given link."""
         q: Queued = Queued(None, self.unannotated)
         q.address = address
-        q.chunks.append(message)
+        address.from_process += 1
+        q.data = message
         q.size = len(message)
         self.multicast.branch_out(q, [out])

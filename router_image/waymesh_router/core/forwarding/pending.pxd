@@ -4,7 +4,7 @@ from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.sending cimport QueuedSender
-from waymesh_router.core.model cimport Address, Queued, RouterLink
+from waymesh_router.core.model cimport Address, PendingQueue, Queued, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
@@ -15,7 +15,9 @@ cdef class PendingDeliveries:
     cdef Settlement settlement
     cdef Counters counters
     cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef bint enough_wait(self, Address address, RouterLink lk) except -1
     cdef enqueue_at_fallback(self, RouterLink lk, Address fallback, Annotations annotations, IncomingTransfer transfer)
+    cdef count_redirected(self, Address address)
     cdef wait(self, Address address, Queued q)
     cpdef await_credit(self, Address address)
     cpdef drain(self, Address address)
@@ -25,3 +27,4 @@ cdef class PendingDeliveries:
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)
     cdef withdraw(self, Queued q)
+    cdef forget_empty(self, Address address)

@@ -1,8 +1,7 @@
-"""Deliveries that wait at their address until a consumer gives credit."""
+"""Deliveries that wait at their address until a consumer issues credit."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 import cython
@@ -12,21 +11,24 @@ from waymesh_router.core.delivery_sampling import DROPPED, LOST
 from waymesh_router.core.forwarding.annotations import Annotations, redirected
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.model import Address, Queued, RouterLink
+from waymesh_router.core.model import Address, PendingQueue, Queued, RouterLink
 from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import ENDPOINT
+    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT
 else:
-    from waymesh_router.core.kinds import ENDPOINT
+    from waymesh_router.core.kinds import DATA, ENDPOINT
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
 
+PRESETTLED_WAITING = cython.declare(cython.int, 4)
+"""Multiple of the link credit that may wait at an address before pre-settled deliveries are dropped."""
+
 
 class PendingDeliveries:
-    """The queues of all addresses, `Address.pending`: in order of arrival, and empty as long as consumers are ready."""
+    """The queues `Address.pending`: in order of arrival; empty while consumers are ready."""
 
     def __init__(
         self,
@@ -45,31 +47,53 @@ class PendingDeliveries:
     def enqueue(
         self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> None:
-        """No consumer is ready for the scanned first frame of a delivery: keep it with the address."""
+        """No consumer is ready for the scanned first frame of a delivery: queue it at the address."""
         q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
         if not q.settled and not self.sender.track_incoming(q, lk):
             return
         q.unstarted = 1
         self.sender.budget.take(q, q.size)
         self.wait(address, q)
+        if q.settled and q.complete and address.consumers:
+            # Pre-settled deliveries for local consumers are dropped beyond a limit, see `enough_wait`, and do not stop
+            # their sender. Deliveries for another router return their credit when that link has some, which is soon.
+            q.credited = True
+            lk.give_back()
+
+    def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
+        """Whether to drop a pre-settled delivery instead of queueing it, because local consumers are too slow."""
+        pending: PendingQueue | None = address.pending
+        if pending is None or not address.consumers:
+            return False
+        if len(pending) >= PRESETTLED_WAITING * lk.capacity:
+            return True
+        return lk.kind == DATA and self.sender.budget.half_used(lk)  # sessions of clients are held instead
 
     def enqueue_at_fallback(
         self, lk: RouterLink, fallback: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> None:
-        """No consumer of the address can be reached: the delivery goes to its fallback destination."""
-        self.counters.redirected += 1
+        """No consumer of the address is reachable: send the delivery to the fallback destination."""
+        self.count_redirected(fallback.primary)
         self.enqueue(lk, fallback, redirected(annotations, fallback.key, self.router_id), transfer)
         self.drain(fallback)
 
+    def count_redirected(self, address: Address | None) -> None:
+        """Count a delivery that is redirected to the fallback destination."""
+        self.counters.redirected += 1
+        if address is not None:
+            address.redirected += 1
+
     def wait(self, address: Address, q: Queued) -> None:
-        """Put a delivery behind the others that wait at the address."""
+        """Append a delivery to the queue of the address."""
         if address.pending is None:
-            address.pending = deque()
+            address.pending = PendingQueue()
         address.pending.append(q)
         self.await_credit(address)
 
     def await_credit(self, address: Address) -> None:
-        """Look at what waits at an address whenever a neighbour that leads to consumers gives credit."""
+        """Check the queue of an address whenever a neighbour that leads to consumers issues credit."""
+        if not address.targets:
+            return
         for t in address.targets.values():
             neighbour = t.node.neighbour()
             if neighbour is not None:
@@ -77,16 +101,15 @@ class PendingDeliveries:
 
     # ---- going out
     def drain(self, address: Address) -> None:
-        """Send what waits, in order, as far as consumers are ready. What has no path any more is released."""
+        """Send queued deliveries, in order, as far as consumers are ready. Release those without a path."""
         q: Queued
         while address.pending is not None:
-            q = address.pending[0]
+            q = address.pending.first()
             self.choice.priority = q.priority
             out = self.choice.pick(address, q.annotations)
             if out is None and self.choice.has_path(address, q.annotations):
                 return
-            address.pending.popleft()
-            if not address.pending:
+            if address.pending.drop_first() == 0:
                 address.pending = None
             if out is not None:
                 self.sender.send(q, out, None)
@@ -96,8 +119,8 @@ class PendingDeliveries:
                 self.release(q)
 
     def redirect(self, q: Queued, fallback: Address) -> None:
-        """Move a waiting delivery to a fallback destination."""
-        self.counters.redirected += 1
+        """Move a queued delivery to a fallback destination."""
+        self.count_redirected(q.address)
         q.address = fallback
         q.annotations = redirected(q.annotations, fallback.key, self.router_id)
         self.wait(fallback, q)
@@ -105,14 +128,14 @@ class PendingDeliveries:
 
     # ---- going back
     def release(self, q: Queued) -> None:
-        """Give a delivery back that waited in vain: released, or dropped where it is settled."""
+        """Return a queued delivery to its sender: released, or dropped if it is settled."""
         lk: RouterLink | None = q.link
         if q.settled:
             self.counters.dropped_presettled += 1
             self.sender.end_sample(q, DROPPED)
             if lk is not None:
                 lk.dropped_presettled += 1
-                if q.complete:
+                if q.complete and not q.credited:
                     lk.give_back()
         elif q.delivery is not None:
             self.settlement.settle_incoming(q.delivery, RELEASED)
@@ -124,14 +147,14 @@ class PendingDeliveries:
         self.sender.all_started(q)
 
     def release_all(self, address: Address) -> None:
-        """No consumer is left: give back what waits for one."""
+        """No consumer is left: return all queued deliveries."""
         pending = address.pending
         address.pending = None
         for q in pending or ():
             self.release(q)
 
     def refuse_all(self, address: Address, state: bytes) -> None:
-        """No consumer will come: what waits for one gets this outcome."""
+        """No consumer will come: report this outcome for all queued deliveries."""
         q: Queued
         for e in address.pending or ():
             q = e
@@ -140,22 +163,27 @@ class PendingDeliveries:
         self.release_all(address)
 
     def release_from(self, lk: RouterLink) -> None:
-        """Give back what came on a link and waits for a consumer, unless it is settled."""
+        """Return the unsettled deliveries that arrived on a link and wait for a consumer."""
         address = lk.address
         waiting = address.pending if address is not None else None
         if address is None or waiting is None:
             return
         back = [q for q in waiting if q.link is lk and q.delivery is not None]
         if back:
-            address.pending = deque([q for q in waiting if q.link is not lk or q.delivery is None]) or None
+            address.pending = PendingQueue([q for q in waiting if q.link is not lk or q.delivery is None])
+            self.forget_empty(address)
         for q in back:
             self.release(q)
 
     def withdraw(self, q: Queued) -> None:
-        """The sender of an incomplete delivery is gone, or has aborted it: it waits no longer."""
+        """The sender of an incomplete delivery is gone, or has aborted it: remove it from the queue."""
         self.sender.end_sample(q, LOST)
         address: Address = q.address
-        if address.pending is not None and q in address.pending:
+        if address.pending is not None:
             address.pending.remove(q)
-            if not address.pending:
-                address.pending = None
+            self.forget_empty(address)
+
+    def forget_empty(self, address: Address) -> None:
+        """Remove the queue of an address if it is empty."""
+        if address.pending is not None and not len(address.pending):
+            address.pending = None

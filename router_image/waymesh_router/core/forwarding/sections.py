@@ -1,4 +1,4 @@
-"""Where a message's sections are, found without decoding it. Spec: 3.2."""
+"""Finds the sections of a message without decoding it. Spec: 3.2."""
 
 from __future__ import annotations
 
@@ -20,31 +20,46 @@ HEADER = cython.declare(cython.int, 0x70)
 DELIVERY_ANNOTATIONS = cython.declare(cython.int, 0x71)
 MESSAGE_ANNOTATIONS = cython.declare(cython.int, 0x72)
 PROPERTIES = cython.declare(cython.int, 0x73)
-
-TRUNCATED = 0
-ENDED = 1
-FOUND = 2
+SMALL_CODE = cython.declare(cython.int, 0x53)
+LIST8 = cython.declare(cython.int, 0xC0)
+SHORT_HEADER = cython.declare(cython.Py_ssize_t, 5)
 
 
 class Sections:
-    """Result of a scan: b[start:head] is header and delivery-annotations, b[head:rest] the message-annotations section
-    (empty if there is none), and what follows begins at `rest`."""
+    """Result of a scan: b[start:head] has header and delivery-annotations, b[head:rest] the message-annotations section
+    (empty if there is none), and the other sections begin at `rest`."""
 
     def __init__(self) -> None:
         self.head = 0
         self.rest = 0
         self.header_at = -1
 
-    def scan(self, transfer: IncomingTransfer) -> cython.int:
-        """Scan a message: TRUNCATED where b ends inside a section, ENDED where it ends right behind one, else FOUND."""
+    def scan(self, transfer: IncomingTransfer) -> cython.bint:
+        """Scan a message. False if header and annotations continue in a later frame, or end inside a section."""
         b: Octets = transfer.data
         p: cython.Py_ssize_t = transfer.start
         end: cython.Py_ssize_t = transfer.end
         code: cython.int = section_code(b, p, end)
         self.header_at = -1
-        if code > MESSAGE_ANNOTATIONS:  # most messages: nothing stands before what is passed on
+        if code == HEADER and end - p > SHORT_HEADER and b[p + 1] == SMALL_CODE and b[p + 3] == LIST8:
+            at: cython.Py_ssize_t = p + 3
+            after: cython.Py_ssize_t = p + 5 + b[p + 4]
+            code = section_code(b, after, end)
+            if code > MESSAGE_ANNOTATIONS:
+                self.header_at = at
+                self.head = self.rest = after
+                return True
+            code = HEADER
+        if code > MESSAGE_ANNOTATIONS:  # most messages: only a header, or nothing, before the sections to forward
             self.head = self.rest = p
-            return FOUND
+            return True
+        return self.scan_all(transfer, code)
+
+    def scan_all(self, transfer: IncomingTransfer, code: cython.int) -> cython.bint:
+        """Scan a message that begins with any section; `code`: of the first one."""
+        b: Octets = transfer.data
+        p: cython.Py_ssize_t = transfer.start
+        end: cython.Py_ssize_t = transfer.end
         try:
             if code == HEADER:
                 self.header_at = value_at(b, p)
@@ -59,11 +74,11 @@ class Sections:
                 code = section_code(b, p, end)
             self.rest = p
         except DecodeError:
-            return TRUNCATED
-        return ENDED if code == -1 and p == end else (TRUNCATED if code == -1 else FOUND)
+            return False
+        return code != -1 or (p == end and not transfer.more)
 
     def priority(self, transfer: IncomingTransfer) -> cython.int:
-        """The header's priority, 4 where it does not say. Spec: 3.2.1."""
+        """The priority in the header, 4 if it is not set. Spec: 3.2.1."""
         b: Octets = transfer.data
         end: cython.Py_ssize_t = transfer.end
         if self.header_at < 0:
@@ -78,7 +93,7 @@ class Sections:
         return 4 if v < 0 else (9 if v > 9 else v)
 
     def find_to(self, transfer: IncomingTransfer) -> cython.Py_ssize_t:
-        """Position of the value of properties.to after a scan, -1 where there is none, -2 where more bytes are needed.
+        """Position of the value of properties.to after a scan, -1 if there is none, -2 if more bytes are needed.
 
         Spec: 3.2.4.
         """
@@ -106,7 +121,7 @@ class Sections:
 
 
 def section_code(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-    """Descriptor code of the section at p; 0 for anything else, -1 where the bytes end before it is known."""
+    """Descriptor code of the section at p; 0 for anything else, -1 if the bytes end before it."""
     if end - p < 3:
         return -1
     if b[p] != 0:

@@ -19,12 +19,13 @@ cdef class QueuedSender:
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef bint track_incoming(self, Queued q, RouterLink lk) except -1
     cdef send(self, Queued q, RouterLink out, Branch branch)
-    cdef send_parts(self, Queued q, RouterLink out, Py_ssize_t parts)
+    cdef send_parts(self, Queued q, RouterLink out)
     cdef track_outgoing(self, Queued q, RouterLink out, unsigned int oid, Branch branch)
     cdef all_started(self, Queued q)
     cdef taken_settled(self, Queued q)
     cdef return_credit(self, Queued q)
     cdef end_sample(self, Queued q, str outcome)
 
+cdef unsigned int send_with_state(RouterLink out, bint settled, bint more, bytes data, unsigned int form, bytes state) except? 0xffffffff
 cdef bytes outgoing_annotations(RouterLink out, Annotations annotations)
 cdef unsigned int send_scanned(RouterLink lk, RouterLink out, bint settled, Annotations annotations, Sections sections, IncomingTransfer transfer) except? 0xffffffff

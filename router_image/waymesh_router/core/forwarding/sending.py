@@ -1,4 +1,4 @@
-"""How deliveries leave on outgoing links: straight from the frame that arrives, or from the queue where they waited."""
+"""Sends deliveries on outgoing links: directly from the incoming frame, or from the queue."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_amqp.performatives import Transfer, encode_frame
+from waymesh_amqp.types import Raw
 from waymesh_router.core.delivery_sampling import PRESETTLED, DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations, transit_section
 from waymesh_router.core.forwarding.budget import Budget
@@ -18,21 +20,28 @@ from waymesh_router.core.settlement.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import send_first, send_more
-    from cython.cimports.waymesh_amqp.wire import octets
+    from cython.cimports.waymesh_amqp.wire import octets, serial_add
     from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
-    from waymesh_amqp.wire import octets
+    from waymesh_amqp.wire import octets, serial_add
     from waymesh_router.core.kinds import DATA, ENDPOINT, SETTLED_MODE
+    from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.session import Session
     from waymesh_amqp.transfer import IncomingTransfer
 
 
+STATE_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 64)
+"""Maximum size of a transfer with a state, without the state."""
+
+
 def outgoing_annotations(out: RouterLink, annotations: Annotations) -> bytes:
-    """The annotations section for a message that goes out on a link."""
+    """The annotations section of a message on an outgoing link."""
     if out.strip and out.kind == ENDPOINT:
         return annotations.client
     return annotations.transit if not annotations.unmarked else transit_section(annotations)
@@ -46,7 +55,7 @@ def send_scanned(
     sections: Sections,
     transfer: IncomingTransfer,
 ) -> cython.uint:
-    """Send the scanned first frame of a delivery straight on, with our annotations; its delivery-id on the link."""
+    """Forward the scanned first frame of a delivery, with the router's annotations; returns its delivery-id."""
     start: cython.Py_ssize_t = transfer.start
     head: cython.Py_ssize_t = sections.head
     rest: cython.Py_ssize_t = sections.rest
@@ -57,8 +66,33 @@ def send_scanned(
     return send_first(out, settled, more, transfer.data, start, head, ann, rest, transfer.end, lk.transfer_format)
 
 
+def send_with_state(
+    out: RouterLink, settled: cython.bint, more: cython.bint, data: bytes, form: cython.uint, state: bytes
+) -> cython.uint:
+    """Begin a delivery whose transfer carries a delivery state, on a ready link; returns the delivery-id."""
+    session: Session = out.session
+    oid: cython.uint = session.next_delivery_id
+    room: cython.Py_ssize_t = out.connection.peer_max - STATE_HEADER_BYTES - len(state)
+    if room < 1:
+        return send_first(out, settled, more, octets(data), 0, 0, b"", 0, len(data), form)
+    session.next_delivery_id = serial_add(oid, 1)
+    out.credit -= 1
+    out.delivery_count = serial_add(out.delivery_count, 1)
+    split: cython.bint = len(data) > room
+    tag = oid.to_bytes(4, "big")
+    terms = Transfer(out.handle, oid, tag, form, bool(settled), bool(more or split), state=Raw(state))
+    out.connection.put(encode_frame(session.channel, terms, data[:room]))
+    session.next_outgoing_id = serial_add(session.next_outgoing_id, 1)
+    session.remote_window -= 1
+    out.connection.mark_dirty()
+    out.busy = more or split
+    if split:
+        send_more(out, more, octets(data), room, len(data))
+    return oid
+
+
 class QueuedSender:
-    """Sends queued deliveries to links that are ready, and does the bookkeeping when their last part has left."""
+    """Sends queued deliveries to ready links, and updates the records after the last part."""
 
     def __init__(
         self,
@@ -77,17 +111,25 @@ class QueuedSender:
     def new_queued(
         self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> Queued:
-        """The scanned first frame as a record that can wait."""
-        q: Queued = Queued(lk, annotations)
+        """Create a record that can wait from the scanned first frame."""
+        start: cython.Py_ssize_t = transfer.start
+        head: cython.Py_ssize_t = self.sections.head
+        rest: cython.Py_ssize_t = self.sections.rest
+        q: Queued = make_queued(lk, annotations)
         q.address = address
         q.did = lk.transfer_id
         q.settled = lk.transfer_settled
         q.format = lk.transfer_format
         q.priority = self.choice.priority
-        q.head = bytes(transfer.data[transfer.start : self.sections.head])
-        q.chunks.append(bytes(transfer.data[self.sections.rest : transfer.end]))
-        q.size = transfer.end - transfer.start
+        q.head_size = head - start
+        if head == rest:
+            q.data = bytes(transfer.data[start : transfer.end])
+        else:
+            q.data = bytes(transfer.data[start:head]) + bytes(transfer.data[rest : transfer.end])
+        q.size = transfer.end - start
         q.complete = not transfer.more
+        if transfer.stateful:
+            q.state = transfer.state()
         if transfer.more:
             lk.queued = q
         if self.sampling.current is not None:
@@ -96,7 +138,7 @@ class QueuedSender:
         return q
 
     def track_incoming(self, q: Queued, lk: RouterLink) -> cython.bint:
-        """Remember the incoming half of an unsettled delivery. False where its id is in use, which ends the session."""
+        """Record the incoming half of an unsettled delivery. False if its id is in use, which ends the session."""
         d: Delivery = new_delivery()
         d.link = lk
         d.did = q.did
@@ -108,21 +150,28 @@ class QueuedSender:
         return True
 
     def send(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
-        """Send what has come of a delivery to a link that is ready; `branch` for one of several consumers."""
+        """Send all bytes that have arrived of a delivery to a ready link; `branch` for one of several consumers."""
         settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED_MODE
         annotations: Annotations = q.annotations
-        parts: cython.Py_ssize_t = len(q.chunks)
-        data: bytes = q.head + outgoing_annotations(out, annotations) + q.chunks[0]
-        oid: cython.uint = send_first(
-            out, settled, parts > 1 or not q.complete, octets(data), 0, 0, b"", 0, len(data), q.format
-        )
-        if parts > 1:
-            self.send_parts(q, out, parts)
+        parts: cython.bint = q.later is not None
+        more: cython.bint = parts or not q.complete
+        data: bytes = q.data
+        ann: bytes = outgoing_annotations(out, annotations)
+        head: cython.Py_ssize_t = q.head_size if ann else 0
+        oid: cython.uint
+        if q.state:
+            oid = send_with_state(out, settled, more, data[:head] + ann + data[head:], q.format, q.state)
+        else:
+            oid = send_first(out, settled, more, octets(data), 0, head, ann, head, len(data), q.format)
+        if parts:
+            self.send_parts(q, out)
         self.settlement.counters.count_out(q.link, q.address, out)
         if q.sample is not None:
             self.sampling.went_out(q.sample, out)
         q.unstarted -= 1
-        if not settled:
+        if settled:
+            out.presettled += 1
+        else:
             self.track_outgoing(q, out, oid, branch)
         if not q.complete:
             out.feeder = q.link
@@ -132,24 +181,26 @@ class QueuedSender:
                 q.branches = [branch]
             branch.started = True
         if q.unstarted == 0:
-            q.chunks.clear()
+            q.drop_data()
             self.all_started(q)
         if settled and not q.settled and branch is None and q.complete:
             self.taken_settled(q)
         if q.unstarted == 0:
             self.return_credit(q)
 
-    def send_parts(self, q: Queued, out: RouterLink, parts: cython.Py_ssize_t) -> None:
-        """Send the further parts of a delivery one by one: joined, a large one would be in memory twice."""
+    def send_parts(self, q: Queued, out: RouterLink) -> None:
+        """Send the later parts of a delivery one by one: joined, a large one would be in memory twice."""
+        later: list[bytes] = q.later  # type: ignore[assignment]
+        parts: cython.Py_ssize_t = len(later)
         i: cython.Py_ssize_t
-        for i in range(1, parts):
-            part: bytes = q.chunks[i]
+        for i in range(parts):
+            part: bytes = later[i]
             if q.unstarted == 1:
-                q.chunks[i] = b""  # no other branch needs it
+                later[i] = b""  # no other branch needs it
             send_more(out, i + 1 < parts or not q.complete, octets(part), 0, len(part))
 
     def track_outgoing(self, q: Queued, out: RouterLink, oid: cython.uint, branch: Branch | None) -> None:
-        """Remember the outgoing half of an unsettled delivery."""
+        """Record the outgoing half of an unsettled delivery."""
         d: Delivery
         if branch is None:
             d = q.delivery
@@ -161,36 +212,37 @@ class QueuedSender:
         self.settlement.track_outgoing(d, out, oid, self.choice.picked if branch is None else None)
 
     def all_started(self, q: Queued) -> None:
-        """No consumer is awaited any more: free the budget and let the sender's session go on."""
+        """All consumers have started: free the budget and release the sender's session."""
         lk: RouterLink | None = q.link
         self.budget.give(q)
         if lk is not None:
             self.budget.release(lk)
             if not q.complete and lk.session.holds:
-                lk.session.window_soon()  # consumers wait for the rest
+                lk.session.window_soon()  # consumers wait for the remaining frames
 
     def taken_settled(self, q: Queued) -> None:
-        """An unsettled delivery went to a consumer that receives settled ones: accepted on its behalf."""
+        """An unsettled delivery was sent settled, as the consumer requested: accept it on its behalf."""
         d: Delivery | None = q.delivery
         if d is not None:
             self.settlement.settle_incoming(d, ACCEPTED)
 
     def return_credit(self, q: Queued) -> None:
-        """Give the sender's credit back where no outcome does so: the last byte of a delivery has left."""
+        """Return the sender's credit where no outcome does so: the last byte of a delivery was sent."""
         lk: RouterLink | None = q.link
         if lk is None or not q.complete or q.unstarted:
             return
         if q.settled:
             q.link = None
             self.settlement.counters.count_presettled(lk)
-            lk.give_back()
+            if not q.credited:
+                lk.give_back()
             self.end_sample(q, PRESETTLED)
         elif lk.kind == DATA:
             q.link = None
             lk.give_back()
 
     def end_sample(self, q: Queued, outcome: str) -> None:
-        """A pre-settled queued delivery has come to its end. For unsettled ones the `Delivery` has the sample."""
+        """End the sample of a pre-settled queued delivery. For unsettled ones the `Delivery` has the sample."""
         if q.sample is not None:
             self.sampling.end(q.sample, outcome)
             q.sample = None

@@ -1,1 +1,1 @@
-"""Link routes: attaches and transfers that are passed on to a container."""
+"""Link routes: attaches and transfers are forwarded to a container."""

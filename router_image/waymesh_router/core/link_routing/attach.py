@@ -1,4 +1,4 @@
-"""Attaches that are passed on, hop by hop, to a container, and what comes back for them.
+"""Attaches that are forwarded, hop by hop, to a container, and the answers.
 
 Routing chapter "Configuring Link Routing", inter-router.md "Link routes across routers".
 """
@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
+from waymesh_amqp.states import ATTACH_RCVD, MAPPED
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.addresses.keys import is_management_key
 from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.kinds import ROUTED
@@ -21,6 +24,7 @@ from waymesh_router.core.link_routing.sessions import MirrorSessions
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 
 if TYPE_CHECKING:
+    from waymesh_amqp.session import Session
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.context import Context
     from waymesh_router.core.link_routing.routes import LinkRoutes
@@ -33,12 +37,12 @@ NO_ROUTE_TEXT = "No route to the destination node"
 LINK_LOST = "qd:routed-link-lost"
 LINK_LOST_TEXT = "Connectivity to the peer container was lost"
 ANSWER_S = 5.0
-"""How long a client waits at most for the answer to its detach, end or close, which is the container's. What the client
-does next, perhaps through another router, is to find a container that knows of its end."""
+"""Maximum time that a client waits for the answer to its detach, end or close while the container answers. After it,
+the client's next attach, perhaps through another router, finds that the container knows of the detach."""
 
 
 class RoutedAttaches:
-    """Passes on attaches of peers: a link of ours, its partner, leads to the next hop."""
+    """Forwards attaches of peers: the partner, a link of this router, leads to the next hop."""
 
     def __init__(
         self,
@@ -48,19 +52,19 @@ class RoutedAttaches:
         link_routes: LinkRoutes,
         interruptions: Interruptions,
     ) -> None:
-        self.resumable = True  # whether links are routed whose terminus outlives the connection
+        self.resumable = True  # route links whose terminus outlives the connection
         self._context = context
         self._addresses = addresses
         self._links = links
         self._link_routes = link_routes
         self._interruptions = interruptions
-        self._loads: dict[int, int] = {}  # links passed on, by id of the connection
+        self._loads: dict[int, int] = {}  # number of forwarded links, by id of the connection
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
         self._mirrors = MirrorSessions()
-        self._owing: deque[tuple[float, RouterLink]] = deque()  # detached links to answer, and by when
+        self._owing: deque[tuple[float, RouterLink]] = deque()  # detached links to answer, and the deadline
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
-        """Pass on an attach; False where no link route is meant. Raises Refusal."""
+        """Forward an attach; False if no link route matches. Raises Refusal."""
         candidates, told = self._candidates_for(conn, lk, attach)
         taken = no_local.asked(attach) if conn.role != INTER_ROUTER else {}
         if taken:
@@ -70,7 +74,7 @@ class RoutedAttaches:
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
             return False
         if not self.resumable and rewriting.outlives_connection(attach):
-            raise Refusal(NOT_ALLOWED, "this router routes no links whose terminus outlives the connection")
+            raise Refusal(NOT_ALLOWED, "link-routed termini that outlive the connection are disabled on this router")
         refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
         for candidate in candidates:
             try:
@@ -87,13 +91,15 @@ class RoutedAttaches:
     def _candidates_for(
         self, conn: RouterConnection, lk: RouterLink, attach: Attach
     ) -> tuple[Iterable[RouteCandidate] | None, str | None]:
-        """Where an attach may go, None where nowhere; and the address that routes it where it has none itself."""
+        """Candidates for an attach, None if no link route matches; and the routing address if it has none itself."""
         text = rewriting.route_address(attach)
         if text is None:
             return None, None
+        if not text and conn.role != INTER_ROUTER and rewriting.is_dynamic_source(attach) and _manages(lk.session):
+            return None, None
         told = rewriting.told_address(attach) if conn.role == INTER_ROUTER else conn.route_address
         temporary = rewriting.is_temporary(attach)
-        further = told if temporary else None  # it may be gone at the next router, while this one still knows it
+        further = told if temporary else None  # the next router may have removed it already
         if text in self._made:
             maker, _ = self._made[text]
             there: RouterConnection = maker.connection  # type: ignore[assignment]
@@ -104,7 +110,7 @@ class RoutedAttaches:
             return self._candidates(conn, lk, keys), further
         if told and (temporary or text in ("", rewriting.COORDINATOR)):
             return self._candidates(conn, lk, routes.match(told, attach.role) or []), told
-        # of a transaction everything goes where its coordinator is
+        # all links of a transaction go to the connection of its coordinator
         coordinators = self._mirrors.connections(lk.session) if not text else {}
         return [RouteCandidate(conn, None) for conn in coordinators.values()] or None, None
 
@@ -115,14 +121,20 @@ class RoutedAttaches:
             self._owing.popleft()[1].answer_now()
 
     def _candidates(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
-        """Where it may go, best first: containers of this router, those with the fewest links first, then others."""
+        """Candidates, best first: containers of this router, those with the fewest links first, then other routers.
+
+        The connection of the attach itself is the last choice: a container may attach to an address of its own.
+        """
         used = self._mirrors.connections(lk.session)
         local: dict[int, RouteCandidate] = {}
+        back: RouteCandidate | None = None
         for key in keys:
             for entity, there in self._link_routes.serving(key):
-                if not there.over and there is not conn:
+                if there is conn:
+                    back = back or RouteCandidate(there, entity, key)
+                elif not there.over:
                     local.setdefault(there.id, RouteCandidate(there, entity, key))
-        # all links of a transaction belong to the connection to which its coordinator went
+        # all links of a transaction go to the connection of its coordinator
         yield from sorted(local.values(), key=lambda w: (w.conn.id not in used, self._loads.get(w.conn.id, 0)))
         remote: dict[int, tuple[int, RouterConnection, str]] = {}
         for key in keys:
@@ -137,9 +149,11 @@ class RoutedAttaches:
         found = remote.values()
         for _, there, key in sorted(found, key=lambda f: (f[1].id not in used, f[0], self._loads.get(f[1].id, 0))):
             yield RouteCandidate(there, None, key)
+        if back is not None:
+            yield back
 
     def _open_upstream(self, candidate: RouteCandidate, lk: RouterLink, attach: Attach, told: str | None) -> None:
-        """Attach a link of ours in place of the peer's. Raises AmqpError."""
+        """Attach a link of this router in place of the peer's. Raises AmqpError."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, candidate.conn)
@@ -157,13 +171,13 @@ class RoutedAttaches:
             one.partner = other
 
     def candidates(self, lk: RouterLink, attach: Attach) -> Iterable[RouteCandidate]:
-        """Where a link of the router itself may go for what an anonymous sender sends, best first."""
+        """Candidates for a link of the router itself, for messages of an anonymous sender, best first."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         keys = self._addresses.link_routes.match(rewriting.route_address(attach) or "", False)
         return () if keys is None else self._candidates(conn, lk, keys)
 
     def answered(self, upstream: RouterLink, attach: Attach) -> None:
-        """The next hop answered our attach: so do we."""
+        """The next hop answered: answer the peer's attach."""
         lk = upstream.partner
         if lk is None:
             return
@@ -181,7 +195,7 @@ class RoutedAttaches:
             self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)
 
     def lost(self, lk: RouterLink, error: ErrorInfo | None) -> None:
-        """One of two links is gone: so is the other, for the same reason."""
+        """One of two partners is gone: detach the other with the same error."""
         other = lk.partner
         self._interruptions.routed_link_lost(lk)
         if lk.route is not None:
@@ -196,24 +210,24 @@ class RoutedAttaches:
         if other is None:
             return
         closed = lk.closed
-        if lk.connection.over or not lk.session.mapped:
-            closed = other.route is None  # what a container keeps for the client outlives the client's connection
+        if lk.connection.over or lk.session.state != MAPPED:
+            closed = other.route is None  # state in the container outlives the client's connection
             if not closed:
                 error = None
             elif error is None or lk.connection.over:
-                error = ErrorInfo(LINK_LOST, LINK_LOST_TEXT)
-        if other.state == "ATTACH_RCVD":
+                error = _lost_with(lk.connection, error)  # type: ignore[arg-type]
+        if other.state == ATTACH_RCVD:
             other.send_attach(other.bare_answer())
             closed = True
         other.detach_with(error, closed)
         if other.route is not None and lk.answer_after(other):
             self._owing.append((self._context.now + ANSWER_S, lk))
 
-    # ---- nodes that containers made for dynamic termini
+    # ---- nodes that containers created for dynamic termini
     def _node_made(self, upstream: RouterLink, address: str) -> None:
-        """Links to the node go the way of the link that it was made for, as long as that is there.
+        """Route links to the node like the link that created it, as long as that link exists.
 
-        The router at the container tells the mesh, unless the address is one that is routed anyway.
+        The router at the container announces the address to the mesh, unless a link route covers it anyway.
         """
         if not address or address in self._made or any(word in ("*", "#") for word in split_words(address)):
             return
@@ -227,7 +241,29 @@ class RoutedAttaches:
         self._made[address] = upstream, entity
 
     def _node_gone(self, upstream: RouterLink) -> None:
-        """The link is gone, and with it the node."""
+        """The link that created the node is gone, and with it the node."""
         _, entity = self._made.pop(upstream.route.made, (None, None)) if upstream.route.made else (None, None)
         if entity is not None:
             self._link_routes.displace(entity)
+
+
+def _manages(session: Session) -> bool:
+    """Whether the session has a link for management requests: then replies go to an address of this router.
+
+    A link route for `#` sends all other dynamic sources to the container; replies reach addresses there only while the
+    container is connected.
+    """
+    addresses = (link.address for link in session.links if link is not None and not link.is_sender)  # type: ignore[attr-defined]
+    return any(address is not None and is_management_key(address.key) for address in addresses)
+
+
+def _lost_with(conn: RouterConnection, reason: ErrorInfo | None) -> ErrorInfo:
+    """The error for a client after the container's connection ended; includes the container's error.
+
+    The condition stays qd:routed-link-lost, which tells clients that they may attach the link again; `info` has the
+    original condition. Errors of connections between routers are not passed to clients.
+    """
+    if conn.role == INTER_ROUTER or reason is None or not reason.condition:
+        return ErrorInfo(LINK_LOST, LINK_LOST_TEXT)
+    info = {Symbol("condition"): Symbol(reason.condition), Symbol("description"): reason.description}
+    return ErrorInfo(LINK_LOST, f"{LINK_LOST_TEXT}: {reason.description or reason.condition}", info)

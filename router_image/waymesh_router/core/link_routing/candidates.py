@@ -1,4 +1,4 @@
-"""Ways of link routes: where an attach may go next, and what is known of a link that was passed on."""
+"""Candidates for the next hop of an attach, and the state of a link toward the container."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class UpstreamLink:
-    """Of the link that leads on to the container: the entity where that is the next hop. `dynamic`: it asks for a node
-    to be made; `made`: the address of that. `taken`: filters of the source that the router itself sees to. `key`: the
-    address of the link route in the mesh, None for what goes the way of another link."""
+    """State of the link that leads toward the container."""
 
-    entity: LinkRoute | None
-    key: str | None
-    dynamic: bool
-    made: str = ""
-    taken: dict[Any, Any] | None = None
+    entity: LinkRoute | None  # None if the next hop is a router
+    key: str | None  # address of the link route in the mesh; None if another link determined the route
+    dynamic: bool  # it requests a dynamic node
+    made: str = ""  # address of the dynamic node
+    taken: dict[Any, Any] | None = None  # filters of the source that this router applies itself
 
 
 @dataclass(slots=True)
 class RouteCandidate:
-    """Where an attach may go next."""
+    """A possible next hop of an attach."""
 
     conn: RouterConnection
     entity: LinkRoute | None
@@ -33,7 +31,7 @@ class RouteCandidate:
 
 
 def link_route_of(link: RouterLink) -> str | None:
-    """Key of the link route by which a routed link goes."""
+    """Key of the link route of a routed link."""
     for one in (link, link.partner):
         if one is not None and one.route is not None:
             key: str | None = one.route.key

@@ -1,7 +1,7 @@
 """Names of routed links on their way to the container.
 
-To a container all clients behind a router are one peer, so that what tells them apart has to be in the names of their
-links: the client's container-id. It is always the same for a client, so that durable subscriptions are found again.
+A container sees all clients behind a router as one peer, so the link names must distinguish the clients: they contain
+the client's container-id. It stays the same for a client, so that the client finds its durable subscriptions again.
 See docs/decisions/0011.
 """
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 GLOBAL = "global"
-"""Capability of a source: the subscription belongs to no client."""
+"""Capability of a source: the subscription is not bound to a client."""
 SHARED = "shared"
-"""Capability of a source: several links read one subscription. Containers take its name up to the first bar."""
+"""Capability of a source: several links share a subscription. Containers use its name up to the first bar."""
 
 
 def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: Attach, router_id: str) -> str:
-    """The name of a link that `conn` attached, on the connection on which it is passed on. Spec: 2.6.1.
+    """The name on connection `upstream` of a link that `conn` attached. Spec: 2.6.1.
 
-    The first router puts the client into it, the last one itself where others share its container-id; the others keep
-    it as long as nobody else has it.
+    The first router adds the client's container-id. The last router adds its own id if other routers share its
+    container-id. All others keep the name unless another link uses it.
     """
     name = attach.name
     if conn.role != "inter-router":
@@ -36,7 +36,7 @@ def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: At
         return name
     shared = _is(attach, SHARED)
     if _lasting(attach) and not shared:
-        holder.detach_with(None, False)  # the client is back before its old connection was found dead
+        holder.detach_with(None, False)  # the client reconnected before its old connection timed out
         if (name, is_sender) not in upstream.names:
             return name
     head = f"{name}|#" if shared and "|" not in name else f"{name}#"
@@ -47,16 +47,16 @@ def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: At
 
 
 def client_name(name: str, container: str, attach: Attach) -> str:
-    """The name of a client's link with the client in it, unless what it reads is everybody's."""
+    """The link name with the client's container-id added, unless the subscription is global."""
     if _is(attach, GLOBAL):
         return name
     return f"{container.replace('|', '_')}.{name}"
 
 
 def router_name(name: str, router_id: str, attach: Attach) -> str:
-    """The name with the last router in it, for a container that knows several routers under one container-id.
+    """The link name with the last router's id added, for a container that knows several routers under one container-id.
 
-    The names of durable subscriptions stay: they are the same through any of these routers.
+    Names of durable subscriptions stay unchanged: they are the same through any of these routers.
     """
     if _is(attach, GLOBAL):
         head, _, rest = name.partition("|")
@@ -67,12 +67,12 @@ def router_name(name: str, router_id: str, attach: Attach) -> str:
 
 
 def _is(attach: Attach, capability: str) -> bool:
-    """Whether a receiver's subscription is of a kind. One that is only looked up has no source. Spec: 2.6.3."""
+    """Whether a receiver's subscription has a capability. A lookup of a subscription has no source. Spec: 2.6.3."""
     named = attach.desired_capabilities if attach.source is None else attach.source.capabilities
     return attach.role and capability in (str(c) for c in named or ())
 
 
 def _lasting(attach: Attach) -> bool:
-    """Whether the container keeps what the receiver reads while it is away. Spec: 3.5.3."""
+    """Whether the container keeps the subscription while the receiver is away. Spec: 3.5.3."""
     source = attach.source
     return attach.role and (source is None or bool(source.durable) or source.expiry_policy == "never")

@@ -1,8 +1,8 @@
-"""Receivers of link routes that do not want what their own client sends: the no-local filter of JMS.
+"""The no-local filter of JMS on link routes: receivers without the messages of their own client.
 
-To a container all clients behind a router are one peer, so that it would keep back what any of them sends. So the
-client's router keeps the filter to itself and does what it says: what such a client sends bears its container-id as an
-annotation of the routers, and what bears that is accepted in place of the receiver.
+A container sees all clients behind a router as one peer and would filter the messages of all of them. So the client's
+router removes the filter and applies it itself: messages from such a client carry its container-id as a router
+annotation, and the router accepts messages with it on behalf of the receiver.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 CLIENT = Symbol(PREFIX + "client")
 """Annotation: container-id of the client that sent the message."""
 _FILTERS = ("apache.org:no-local-filter:list", 0x0000_468C_0000_0003)
-_ENDED, _FOUND = 1, 2  # what a scan says; compiled modules do not show their constants
 _sections = Sections()
 
 
 def asked(attach: Attach) -> dict[Any, Any]:
-    """The no-local filters of a receiver's attach, by their names."""
+    """The no-local filters of a receiver's attach, by name."""
     source = attach.source if attach.role else None
     filters = {} if source is None else source.filter or {}
     return {name: f for name, f in filters.items() if isinstance(f, Described) and f.descriptor in _FILTERS}
@@ -44,13 +43,13 @@ def without(attach: Attach, taken: dict[Any, Any]) -> Attach:
 
 
 def give_back(answer: Attach, taken: dict[Any, Any]) -> None:
-    """Say in the answer that the filters are in effect. Spec: 3.5.3."""
+    """Report in the answer that the filters are in effect. Spec: 3.5.3."""
     if answer.source is not None:
         answer.source = replace(answer.source, filter={**(answer.source.filter or {}), **taken})
 
 
 def passed_on(conn: RouterConnection, lk: RouterLink, taken: dict[Any, Any]) -> None:
-    """A client's link was passed on, `taken` kept back from it: from now on tell apart what the client itself sends."""
+    """A client's link was forwarded without the filters `taken`: from now on, recognize the client's own messages."""
     client = "" if conn.remote is None else str(conn.remote.container_id)
     if taken:
         lk.partner.route.taken = taken
@@ -65,12 +64,11 @@ def passed_on(conn: RouterConnection, lk: RouterLink, taken: dict[Any, Any]) -> 
 
 
 def marked(data: bytes, more: bool, client: str) -> bytes:
-    """A message's first frame with the client's container-id in its annotations.
+    """The first frame of a message with the client's container-id in its annotations.
 
-    As it is where the annotations do not end in this frame, or are none.
+    Unchanged if the annotations continue in a later frame or are invalid.
     """
-    found = _sections.scan(whole_transfer(data, False))
-    if found != _FOUND and (more or found != _ENDED):
+    if not _sections.scan(whole_transfer(data, more)):
         return data
     try:
         pairs = _pairs(data)
@@ -91,7 +89,7 @@ def is_from(data: bytes, client: str) -> bool:
 
 
 def _pairs(data: bytes) -> list[tuple[object, object, bytes]]:
-    """The message-annotations that the scan found. Raises DecodeError."""
+    """The pairs of the message-annotations that the scan found. Raises DecodeError."""
     if _sections.head == _sections.rest:
         return []
     return split_map(data, _sections.head + (3 if data[_sections.head + 1] == 0x53 else 10))[0]

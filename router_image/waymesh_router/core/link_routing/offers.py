@@ -1,7 +1,7 @@
-"""What containers offer in their opens, for clients that reach them by link routes: capabilities, and names of nodes.
+"""Capabilities that containers offer in their opens, for clients that reach them over link routes.
 
-JMS clients look there before they use shared subscriptions, delayed delivery or anonymous producers. Routers tell each
-other with the addresses of link routes.
+JMS clients check them before they use shared subscriptions, delayed delivery or anonymous producers. Routers announce
+them to each other together with the addresses of link routes.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from waymesh_amqp.settings import ConnectionSettings
 
 NAMING = ("queue-prefix", "topic-prefix")
-"""Properties of a container's open that its clients go by; the others are about the container itself."""
+"""Properties of a container's open that its clients use; the others describe the container itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerCapabilities:
-    """Capabilities of a container, and those of the properties NAMING that it has."""
+    """Capabilities of a container, and its properties NAMING."""
 
     capabilities: tuple[str, ...] = ()
     naming: Mapping[str, str] = field(default_factory=dict)
 
     def as_map(self) -> dict[str, object]:
-        """For another router."""
+        """For the announcement to other routers."""
         return {"capabilities": list(self.capabilities), "naming": dict(self.naming)}
 
 
 def capabilities_of(opened: Open) -> ContainerCapabilities:
-    """The offer of a container's open."""
+    """The capabilities in a container's open."""
     properties = opened.properties if isinstance(opened.properties, dict) else {}
     return _offer(opened.offered_capabilities or (), properties)
 
 
 def read_offer(told: Mapping[str, object]) -> ContainerCapabilities:
-    """The offer that another router told; what makes no sense is left out."""
+    """The capabilities that another router announced, without invalid values."""
     capabilities, naming = told.get("capabilities"), told.get("naming")
     texts = capabilities if isinstance(capabilities, list | tuple) else ()
     return _offer([text for text in texts if isinstance(text, str)], naming if isinstance(naming, Mapping) else {})
@@ -51,7 +51,7 @@ def _offer(capabilities: Iterable[str], properties: Mapping[str, object]) -> Con
 
 
 def common_capabilities(offers: list[ContainerCapabilities]) -> ContainerCapabilities | None:
-    """What all of several containers offer; None where there is none."""
+    """The capabilities that all of several containers have; None without containers."""
     if not offers:
         return None
     first, *others = offers
@@ -61,7 +61,7 @@ def common_capabilities(offers: list[ContainerCapabilities]) -> ContainerCapabil
 
 
 def pass_on(settings: ConnectionSettings, own: Iterable[str], offer: ContainerCapabilities | None) -> None:
-    """Add to a client's open what its listener configures, and what the containers offer to which that leads."""
+    """Add the listener's configured capabilities and those of its containers to a client's open."""
     offer = offer or ContainerCapabilities()
     for name, value in offer.naming.items():
         settings.properties.setdefault(Symbol(name), value)

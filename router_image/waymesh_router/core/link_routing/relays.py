@@ -1,7 +1,7 @@
-"""Messages of anonymous senders whose address is link-routed: the router attaches a link of its own for each address.
+"""Messages of anonymous senders to link-routed addresses: the router attaches a link of its own for each address.
 
-A sender that names its address in each message has no attach that could be passed on. Routing chapter "Configuring Link
-Routing" and the ANONYMOUS-RELAY capability.
+An anonymous sender names its address in each message, so it has no attach that could be forwarded. Routing chapter
+"Configuring Link Routing" and the ANONYMOUS-RELAY capability.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.core.addresses.keys import RELAYED, bare_address
-from waymesh_router.core.containers.autolinks import OUTCOMES
+from waymesh_router.core.containers.autolink import OUTCOMES
 from waymesh_router.core.link_routing import rewriting
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterLink
 
 IDLE_S = 60.0
-"""A link without messages for so long is detached."""
+"""Time without messages after which a link is detached."""
 
 
 @dataclass(slots=True)
 class Relay:
-    """A link to a container, its address, and how many messages had come for that when it was last looked at."""
+    """A link to a container, its address, and its number of messages at the last check."""
 
     link: RouterLink
     address: Address
@@ -42,7 +42,7 @@ class Relay:
 
 
 class Relays:
-    """The links of a router that take messages of anonymous senders, by link id."""
+    """The router's links for messages of anonymous senders, by link id."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Relays:
         self._relays: dict[int, Relay] = {}
 
     def address(self, lk: RouterLink, text: str) -> Address | None:
-        """Where messages for a link-routed address go, attached now if it is the first one; None if it is not routed.
+        """The local address for messages to a link-routed address, created on first use; None without a link route.
 
         Deliveries wait there until the container has answered.
         """
@@ -87,7 +87,7 @@ class Relays:
         return address
 
     def _open(self, lk: RouterLink, attach: Attach) -> RouterLink | None:
-        """Attach a link of the router itself; None where no link route leads there, or nobody takes the link."""
+        """Attach a link of the router itself; None if no link route matches, or no candidate accepts the link."""
         for candidate in self._attaches.candidates(lk, attach):
             try:
                 session = self._containers.session(candidate.conn, False)
@@ -99,7 +99,7 @@ class Relays:
         return None
 
     def attached(self, link: RouterLink, answer: Attach) -> None:
-        """The container answered. An attach without a target is followed by a detach that says why."""
+        """The container answered. After an attach without a target, a detach with the error follows."""
         relay = self._relays.get(link.id)
         if relay is None or answer.target is None:
             return
@@ -109,7 +109,7 @@ class Relays:
         self._addresses.refresh(relay.address)
 
     def lost(self, link: RouterLink, error: ErrorInfo | None) -> None:
-        """The link is gone: what waits for it goes back, refused where the container said why."""
+        """The link is gone: release its waiting deliveries, or reject them if the container gave an error."""
         relay = self._relays.pop(link.id, None)
         if relay is None:
             return
@@ -118,7 +118,7 @@ class Relays:
         self._addresses.refresh(relay.address)
 
     def tick(self) -> None:
-        """Detach what is not used; to be called now and then."""
+        """Detach unused links; to be called regularly."""
         now = self._context.now
         for relay in list(self._relays.values()):
             if relay.address.ingress != relay.seen or relay.address.pending is not None or relay.link.unsettled:

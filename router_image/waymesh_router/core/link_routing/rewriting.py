@@ -1,6 +1,6 @@
-"""Attaches of routed links, as they are passed on and back: the bytes of termini stay what they are.
+"""Rewrites attaches of routed links, in both directions. Termini keep their bytes.
 
-Only where an entity adds or removes a prefix, the address in one terminus is another one towards the container.
+Only if an entity adds or removes a prefix, the address in one terminus is changed toward the container.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ if TYPE_CHECKING:
     from waymesh_router.core.link_routing.routes import LinkRoute
 
 COORDINATOR = "$coordinator"
-"""Address under which transaction coordinators are routed. Routing chapter "Creating a Link Route"."""
+"""Address for the link routes of transaction coordinators. Routing chapter "Creating a Link Route"."""
 DYNAMIC_ADDRESS = "x-opt-qd.address"
-"""Dynamic-node property that says under which address a dynamic terminus is routed."""
+"""Dynamic-node property with the address by which a dynamic terminus is routed."""
 TEMPORARY = ("temporary-queue", "temporary-topic")
-"""Capabilities of a terminus: a node that a container made for somebody."""
+"""Capabilities of a terminus whose node a container created on request."""
 _OWN = ("_local/", "_topo/")
 
 
 ROUTE_ADDRESS = Symbol("x-opt-waymesh.route-address")
-"""Link property between routers: the address by which an attach is routed that names none."""
+"""Link property between routers: the address that routes an attach without an address."""
 
 
 def route_address(attach: Attach) -> str | None:
-    """The address by which an attach is routed; None for what never is.
-
-    What names no address (a null one, a dynamic terminus, one of a type that only the container knows, a subscription
-    that is looked up by its link's name) has the empty one, which only the pattern `#` matches.
+    """The address that routes an attach; None if the attach is never routed.
+     An attach without an address (null, a dynamic terminus, a terminus type that only the container knows, the lookup
+    of a subscription by link name) has the empty address, which only the pattern `#` matches.
     """
     terminus = attach.source if attach.role else attach.target
     if terminus is None:
@@ -54,20 +53,25 @@ def route_address(attach: Attach) -> str | None:
     return None if text.startswith(_OWN) or text == MANAGEMENT else text
 
 
+def is_dynamic_source(attach: Attach) -> bool:
+    """Whether a receiver requests a dynamic address without naming a link route."""
+    return attach.role and attach.source is not None and attach.source.kind == "source" and attach.source.dynamic
+
+
 def told_address(attach: Attach) -> str | None:
-    """What the router before us says of an attach without an address."""
+    """The routing address that the previous router gave for an attach without an address."""
     text = attach.properties.get(ROUTE_ADDRESS) if isinstance(attach.properties, dict) else None
     return text if isinstance(text, str) else None
 
 
 def is_temporary(attach: Attach) -> bool:
-    """Whether the terminus says that a container made its node. That may be gone, or not known here yet."""
+    """Whether a container created the node of the terminus. The node may be removed, or not known here yet."""
     terminus = attach.source if attach.role else attach.target
     return terminus is not None and any(str(c) in TEMPORARY for c in terminus.capabilities or ())
 
 
 def outlives_connection(attach: Attach) -> bool:
-    """Whether the container is to keep the terminus, so that the link can be resumed later. Spec: 3.5.5."""
+    """Whether the container must keep the terminus, so that the link can be resumed later. Spec: 3.5.5."""
     terminus = attach.source if attach.role else attach.target
     if terminus is None or terminus.kind not in ("source", "target"):
         return False
@@ -75,7 +79,7 @@ def outlives_connection(attach: Attach) -> bool:
 
 
 def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:
-    """The attach to the next hop. `told`: what to say to a router of an attach without an address."""
+    """The attach to the next hop. `told`: the routing address to give a router for an attach without an address."""
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
         if attach.role:
@@ -89,7 +93,7 @@ def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, told: s
 
 
 def _properties_that_tell(attach: Attach, told: str | None) -> Raw | None:
-    """The link's properties with this address for the next router, or without one. All else keeps its bytes."""
+    """The link's properties with (or without) the routing address for the next router. All others keep their bytes."""
     given = attach.raw.get("properties")
     pairs = [] if given is None else [pair for key, _, pair in split_map(bytes(given), 0)[0] if key != ROUTE_ADDRESS]
     if told is not None:
@@ -98,14 +102,18 @@ def _properties_that_tell(attach: Attach, told: str | None) -> Raw | None:
 
 
 def made_address(attach: Attach) -> str:
-    """The address of the node that was made for a dynamic terminus, out of the answer to the attach; "" for none."""
+    """The address of a dynamic node, from the answer to the attach; "" for none."""
     terminus = attach.target if attach.role else attach.source
     text = None if terminus is None else terminus.address
     return bare_address(text) if isinstance(text, str) else ""
 
 
 def backward_attach(attach: Attach, name: str, entity: LinkRoute | None) -> Attach:
-    """The answer to the previous hop, made of that of the next one, whose role is the opposite."""
+    """The answer to the previous hop, from the answer of the next hop, whose role is the opposite.
+
+    The prefix that the entity removes is put before every address, also that of a node that the container made: a link
+    to the node then goes by the same entity, which removes it again. qdrouterd does the same.
+    """
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
         if attach.role:
@@ -131,7 +139,7 @@ def _copy(attach: Attach, name: str, source: Terminus | None, target: Terminus |
 
 
 def _readdressed(terminus: Terminus | None, without: str, with_: str) -> Terminus | None:
-    """The terminus with one prefix taken off its address and another one put before it."""
+    """The terminus with one prefix removed from its address and another one added."""
     if terminus is None or terminus.kind == "coordinator" or not isinstance(terminus.address, str):
         return terminus
     return replace(terminus, address=with_ + terminus.address.removeprefix(without))

@@ -1,4 +1,4 @@
-"""Link routes of a router: their entities, what the mesh is told of them, and what their containers offer.
+"""Link routes of a router: their entities, their announcement to the mesh, and the capabilities of their containers.
 
 Routing chapter "Configuring Link Routing", Dispatch book "Link Routing", inter-router.md "Link routes across routers".
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_router.core.addresses.keys import link_route_key
+from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.containers.registry import place_of, places_of
 from waymesh_router.core.kinds import LINK_BALANCED
 from waymesh_router.core.link_routing.offers import (
@@ -34,13 +35,13 @@ class LinkRoute:
     def __init__(self, attrs: Mapping[str, Any]) -> None:
         self.attrs = attrs
         directions = BOTH if attrs["direction"] == "both" else (attrs["direction"],)
-        # its addresses in the mesh, one for each direction
+        # addresses in the mesh, one for each direction
         self.keys = [link_route_key(d, attrs.get("prefix"), attrs.get("pattern")) for d in directions]
         self.place = place_of(attrs)
-        self.links = 0  # attached by it
+        self.links = 0  # number of attached links
         self.adds = str(attrs.get("addExternalPrefix") or "")
         self.removes = str(attrs.get("delExternalPrefix") or "")
-        self.reported: str | None = None  # the state that telemetry was told
+        self.reported: str | None = None  # last state that was reported to telemetry
 
 
 class LinkRoutes:
@@ -59,7 +60,9 @@ class LinkRoutes:
 
     # ---- entities
     def add(self, attrs: Mapping[str, Any]) -> None:
-        """Create a `linkRoute` entity."""
+        """Create a `linkRoute` entity. Raises ValueError for a pattern without words."""
+        if attrs.get("pattern") and not any(split_words(attrs["pattern"])):
+            raise ValueError(f"router.config.linkRoute pattern: {attrs['pattern']!r} has no words")
         entity = self._entities[attrs["identity"]] = LinkRoute(attrs)
         self.place(entity)
         self._report(entity)
@@ -71,7 +74,7 @@ class LinkRoutes:
         self._context.telemetry.linkroute(entity, entity.reported, None)
 
     def place(self, entity: LinkRoute) -> None:
-        """Begin to route by it."""
+        """Start routing by the entity."""
         for key in entity.keys:
             self._own.setdefault(key, []).append(entity)
             self._addresses.kept.add(key)
@@ -79,7 +82,7 @@ class LinkRoutes:
             self._advertise(key)
 
     def displace(self, entity: LinkRoute) -> None:
-        """Stop routing by it."""
+        """Stop routing by the entity."""
         for key in entity.keys:
             self._own[key].remove(entity)
             if not self._own[key]:
@@ -89,7 +92,7 @@ class LinkRoutes:
             self._addresses.drop_if_unused(self._addresses.get(key))
 
     def status(self, identity: str) -> tuple[bool, int]:
-        """Whether the container of an entity is connected, and how many links go to it by the entity."""
+        """Whether the container of an entity is connected, and the number of links routed by the entity."""
         entity = self._entities.get(identity)
         return (False, 0) if entity is None else (self.state(entity) == ACTIVE, entity.links)
 
@@ -98,37 +101,37 @@ class LinkRoutes:
         return ACTIVE if self._containers.at(entity.place) else INACTIVE
 
     def all(self) -> Iterable[LinkRoute]:
-        """All of them."""
+        """All link routes of this router."""
         return list(self._entities.values())
 
     def _report(self, entity: LinkRoute) -> None:
-        """Tell telemetry of a new state."""
+        """Report a changed state to telemetry."""
         before, entity.reported = entity.reported, self.state(entity)
         if entity.reported != before:
             self._context.telemetry.linkroute(entity, before, entity.reported)
 
     def advertised(self) -> Iterable[str]:
-        """Keys of the link routes that the mesh was told about."""
+        """Keys of the link routes that were announced to the mesh."""
         return list(self._advertised)
 
     def _advertise(self, key: str) -> None:
-        """Tell the mesh whether this router leads to a container for the address."""
+        """Announce or withdraw the address, depending on whether this router has a connected container for it."""
         there = any(self._containers.at(entity.place) for entity in self._own.get(key, ()))
         if there:
             self._advertised.add(key)
             self.announce(key)
-        elif not there and key in self._advertised:
+        elif key in self._advertised:
             self._advertised.discard(key)
             self._context.control_plane.local_removed(key)
 
     def announce(self, key: str) -> None:
-        """Tell the mesh about an address and what the containers behind it offer; nothing happens if it knows."""
+        """Announce an address with the capabilities of its containers; does nothing if both are known already."""
         offer = self.offer(key)
         self._context.control_plane.offered(key, None if offer is None else offer.as_map())
         self._context.control_plane.local_added(key, LINK_BALANCED)
 
     def containers_changed(self, conn: RouterConnection) -> None:
-        """A container connected, or its connection is gone."""
+        """A container connected or disconnected."""
         places = places_of(conn)
         entities = [entity for entity in self._entities.values() if entity.place in places]
         for key in {key for entity in entities for key in entity.keys}:
@@ -143,17 +146,17 @@ class LinkRoutes:
                 yield entity, conn
 
     def container_count(self, key: str) -> int:
-        """Connected containers of this router that serve the address of a link route."""
+        """Number of connected containers of this router for the address of a link route."""
         return len({conn.id for _, conn in self.serving(key)})
 
-    # ---- what containers offer
+    # ---- capabilities of containers
     def offer(self, key: str) -> ContainerCapabilities | None:
-        """What the containers of this router offer to which a link route leads."""
+        """The capabilities of this router's containers for a link route."""
         conns = [conn for _, conn in self.serving(key)]
         return common_capabilities([capabilities_of(conn.remote) for conn in conns if conn.remote is not None])
 
     def offer_for(self, address: str) -> ContainerCapabilities | None:
-        """What the containers offer, of this router and of others, to which link routes for an address lead."""
+        """The capabilities of the containers, here and at other routers, for the link routes that match an address."""
         found: list[ContainerCapabilities | None] = []
         for key in self._addresses.link_routes.match_any(address):
             found.append(self.offer(key))

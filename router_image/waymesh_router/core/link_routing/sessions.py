@@ -1,6 +1,6 @@
-"""Sessions of routed links: each of a client's has one of its own on every connection to which its links lead.
+"""Sessions of routed links: each client session has its own session on every connection of its links.
 
-So a client's links do not stall those of others, and what belongs to a transaction stays in one session. Spec: 4.2.
+So the links of one client do not stall those of others, and a transaction stays in one session. Spec: 4.2.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import AmqpError
+from waymesh_amqp.states import BEGIN_SENT, MAPPED
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Mirror:
-    """A session of ours: for which ones of peers it stands, and how many routed links it has."""
+    """A session of this router: the peers' sessions that it mirrors, and its number of routed links."""
 
     def __init__(self) -> None:
         self.links = 0
@@ -24,9 +25,9 @@ class _Mirror:
 
 
 class MirrorSessions:
-    """Which session of ours stands for which of a peer's.
+    """Maps sessions of peers to sessions of this router.
 
-    Where the next hop takes no further session, one that is there is shared.
+    If the next hop accepts no more sessions, an existing one is shared.
     """
 
     def __init__(self) -> None:
@@ -36,14 +37,14 @@ class MirrorSessions:
         self._coordinated: dict[Session, list[Session]] = {}
 
     def session(self, origin: Session, conn: RouterConnection) -> Session:
-        """A session on `conn` for one more link of `origin`. Raises AmqpError where there is no room for it."""
+        """A session on `conn` for one more link of `origin`. Raises AmqpError if the peer has no room for it."""
         found = self._by_origin.get((origin, conn.id))
-        if found is not None and found.state in ("MAPPED", "BEGIN_SENT") and has_room(found):
+        if found is not None and found.state in (MAPPED, BEGIN_SENT) and has_room(found):
             return found
         try:
             found = conn.open_session()
         except AmqpError:
-            there = [s for s in self._mirrors if s.connection is conn and s.mapped and has_room(s)]
+            there = [s for s in self._mirrors if s.connection is conn and s.state == MAPPED and has_room(s)]
             if not there:
                 raise
             found = min(there, key=lambda s: self._mirrors[s].links)
@@ -54,7 +55,7 @@ class MirrorSessions:
         return found
 
     def link_opened(self, origin: Session, session: Session, coordinator: bool) -> None:
-        """A link of `origin` was passed on."""
+        """A link of `origin` was forwarded."""
         mirror = self._mirrors[session]
         mirror.links += 1
         self._idle.discard(session)
@@ -71,9 +72,9 @@ class MirrorSessions:
                 self._idle.add(session)
 
     def tidy(self) -> None:
-        """End the sessions that have no links; to be called now and then, outside of any event of theirs.
+        """End sessions without links; to be called regularly, but not from within their events.
 
-        One with a link whose detach is not answered has to wait: its end would make the answer superfluous.
+        A session whose link still waits for a detach stays: ending it would make the detach superfluous.
         """
         resting = [session for session in self._idle if not session.handles.used]
         for session in resting:
@@ -85,16 +86,16 @@ class MirrorSessions:
                 left = [s for s in self._coordinated.pop(origin, ()) if s is not session]
                 if left:
                     self._coordinated[origin] = left
-            if session.mapped:
+            if session.state == MAPPED:
                 session.end()
         self._idle.difference_update(resting)
 
     def connections(self, origin: Session) -> dict[int, RouterConnection]:
-        """Connections, by id, to which coordinator links of a session lead."""
+        """Connections, by id, of the coordinator links of a session."""
         found = [session.connection for session in self._coordinated.get(origin, ())]
         return {conn.id: conn for conn in found}  # type: ignore[attr-defined, misc]
 
 
 def has_room(session: Session) -> bool:
-    """Whether the peer takes one more link in it."""
+    """Whether the peer accepts one more link in the session."""
     return bool(session.handles.lowest() <= session.remote_handle_max)

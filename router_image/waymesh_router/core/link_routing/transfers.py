@@ -1,7 +1,7 @@
-"""Transfers and credit of routed links: transfers go out on the partner link unchanged, credit and drain go back.
+"""Transfers and credit of routed links: transfers are forwarded unchanged, credit and drain are returned.
 
-Delivery-tags, delivery states (transactional ones too) and messages are passed as bytes. Outcomes are returned by
-`Settlement`. Routing chapter "Link Route Flow Control", inter-router.md "Link routes across routers".
+Delivery-tags, delivery states (also transactional ones) and messages are copied as bytes. `Settlement` returns the
+outcomes. Routing chapter "Link Route Flow Control", inter-router.md "Link routes across routers".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_routing import no_local
 from waymesh_router.core.model import Queued, RouterLink
-from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
+from waymesh_router.core.settlement.outcomes import ACCEPTED, REJECTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
@@ -26,11 +26,13 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+    from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import conn_put, send_more
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+    from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_amqp.transfer import IncomingTransfer
 
+MAX_TAG_BYTES = cython.declare(cython.int, 32)
 HELD_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
 """Bytes that may wait for a link before the sender's session is held."""
 _HEAD = struct.Struct(">IHHIIIBIBI")
@@ -46,7 +49,7 @@ _FLAGS = {(False, False): b"BB", (False, True): b"BA", (True, False): b"AB", (Tr
 
 
 class RoutedLinks:
-    """Passes on what comes on routed links. A link has a `partner` from its attach until one of the two is gone."""
+    """Forwards frames of routed links. A link has a `partner` from its attach until one of the two is gone."""
 
     def __init__(self, settlement: Settlement, budget: Budget) -> None:
         self.settlement = settlement
@@ -76,10 +79,14 @@ class RoutedLinks:
             lk.discard = False
 
     def first_frame(self, lk: RouterLink, out: RouterLink, transfer: IncomingTransfer) -> None:
-        """A delivery begins: send it on, or keep it until the receiver can take it."""
-        q: Queued = Queued(lk, None)
+        """A delivery begins: forward it, or queue it until the receiver can take it."""
+        if transfer.tag_bytes > MAX_TAG_BYTES:
+            self.settlement.refuse(lk, transfer.more, REJECTED)
+            self.pass_credit(out)
+            return
+        q: Queued = make_queued(lk, None)
         self.read_tag_and_state(q, transfer)
-        self.counters.from_containers += lk.container
+        self.counters.count_routed_in(lk)
         q.did = lk.transfer_id
         q.settled = lk.transfer_settled
         q.format = lk.transfer_format
@@ -108,13 +115,13 @@ class RoutedLinks:
         self.hold(q, lk, out, transfer.payload())
 
     def keep_back(self, q: Queued, out: RouterLink) -> None:
-        """The receiver asked for no messages of its own client: accept this one on its behalf."""
+        """The receiver requested no messages of its own client: accept this one on its behalf."""
         if q.delivery is not None:
             self.settlement.settle_incoming(q.delivery, ACCEPTED)
         self.pass_credit(out)
 
     def read_tag_and_state(self, q: Queued, transfer: IncomingTransfer) -> None:
-        """What the first transfer says besides numbers and flags. Spec: 2.7.5."""
+        """Copy delivery-tag, state and other details of the first transfer. Spec: 2.7.5."""
         b: Octets = transfer.data
         end: cython.Py_ssize_t = transfer.start
         p: cython.Py_ssize_t = transfer.at
@@ -125,34 +132,34 @@ class RoutedLinks:
         if n <= 6:
             return
         p = skip(b, skip(b, skip(b, after, end), end), end)
-        q.head = bytes(b[p : skip(b, transfer.at, end)])
+        q.fields = bytes(b[p : skip(b, transfer.at, end)])
 
     def hold(self, q: Queued, lk: RouterLink, out: RouterLink, payload: bytes) -> None:
-        """More of a delivery waits for `out`."""
-        q.chunks.append(payload)
+        """Queue more bytes of a delivery for `out`."""
+        q.add(payload)
         self.budget.take(q, len(payload))
         out.held += len(payload)
         if out.held > HELD_LIMIT:
             lk.session.hold(lk)
 
     def send(self, q: Queued, out: RouterLink, transfer: IncomingTransfer) -> None:
-        """Begin a delivery on a link that is ready; `transfer.more`: further calls follow for it."""
+        """Begin a delivery on a ready link; with `transfer.more`, further calls follow."""
         lk: RouterLink = q.link  # type: ignore[assignment]
         session: Session = out.session
         conn: Connection = out.connection
         start: cython.Py_ssize_t = transfer.start
         n: cython.Py_ssize_t = transfer.end - start
-        room: cython.Py_ssize_t = conn.peer_max - 37 - len(q.tag) - len(q.head)
+        room: cython.Py_ssize_t = conn.peer_max - 37 - len(q.tag) - len(q.fields)
         if room < 1:
             out.detach(FRAME_SIZE_TOO_SMALL, "no room for delivery-tag and state")
             return
         split: cython.bint = n > room
         if split:
             n = room
-        conn.flush_outcomes()  # an outcome within a transaction must not be overtaken by the discharge of that
+        conn.flush_outcomes()  # a discharge must not overtake outcomes of its transaction
         oid: cython.uint = session.next_delivery_id
         session.next_delivery_id = serial_add(oid, 1)
-        self.counters.to_containers += out.container
+        self.counters.count_routed_out(lk, out)
         out.credit -= 1
         out.delivery_count = serial_add(out.delivery_count, 1)
         conn.put(transfer_header(out, oid, q, transfer.more or split, n))
@@ -175,7 +182,7 @@ class RoutedLinks:
         if out.backlog is not None:
             lk.session.hold(out)
         if lk.session.holds:
-            lk.session.window_soon()  # the receiver waits for the rest
+            lk.session.window_soon()  # the receiver waits for the remaining frames
 
     def sent(self, lk: RouterLink, out: RouterLink) -> None:
         """The last frame of a delivery was sent."""
@@ -184,6 +191,7 @@ class RoutedLinks:
         lk.stream_delivery = None
         out.feeder = None
         if d is None:
+            out.presettled += 1
             self.counters.count_presettled(lk)
         else:
             d.sent = True
@@ -193,7 +201,7 @@ class RoutedLinks:
             lk.session.hold(out)
 
     def drop_held(self, lk: RouterLink, q: Queued) -> None:
-        """Take back the incomplete delivery of lk that waits for its partner."""
+        """Drop the incomplete delivery of lk that waits for its partner."""
         out: RouterLink = lk.partner
         lk.queued = None
         queue = out.queue
@@ -211,7 +219,7 @@ class RoutedLinks:
 
     # ---- credit
     def pass_credit(self, out: RouterLink) -> None:
-        """Give the sender the receiver's credit, less what waits here."""
+        """Give the sender the receiver's credit, less the deliveries that wait here."""
         lk: RouterLink = out.partner
         if not out.attached or not lk.attached:
             return
@@ -228,7 +236,7 @@ class RoutedLinks:
         self.end_drain(out, lk)
 
     def send_held(self, out: RouterLink, lk: RouterLink) -> None:
-        """Send what waited, as far as it can go now."""
+        """Send waiting deliveries as far as possible."""
         q: Queued
         while out.queue is not None and out.ready():
             q = out.queue.popleft()
@@ -244,11 +252,11 @@ class RoutedLinks:
             self.budget.release(lk)
 
     def on_flow_details(self, link: RouterLink, fields: bytes, count: cython.int) -> None:
-        """`available`, `echo` and the properties of a flow are for the other side."""
+        """Forward `available`, `echo` and the properties of a flow to the partner."""
         out: RouterLink | None = link.partner
         available, echo, properties = flow_details(fields, count)
         if link.is_sender:
-            available = None  # only senders know
+            available = None  # only senders know it
         if out is None or (available, echo, properties) == (None, False, None):
             return
         if out.told is not None:
@@ -259,7 +267,7 @@ class RoutedLinks:
         out.flow_soon()
 
     def end_drain(self, out: RouterLink, lk: RouterLink) -> None:
-        """The receiver drains, and the sender has nothing more: use the credit up and say so. Spec: 2.6.7."""
+        """The receiver drains, and the sender has no more messages: use up the credit and send a flow. Spec: 2.6.7."""
         if out.drain and out.credit > 0 and lk.credit <= 0 and out.queue is None and not out.busy and out.attached:
             out.delivery_count = serial_add(out.delivery_count, cython.cast(cython.uint, out.credit))
             out.credit = 0
@@ -267,7 +275,7 @@ class RoutedLinks:
 
     # ---- links that are lost
     def release_held(self, out: RouterLink) -> None:
-        """The link is gone: release what waits for it."""
+        """The link is gone: release the deliveries that wait for it."""
         q: Queued
         queue = out.queue
         out.queue = None
@@ -296,7 +304,7 @@ def transfer_header(
     out: RouterLink, oid: cython.uint, q: Queued, more: cython.bint, payload: cython.Py_ssize_t
 ) -> bytes:
     """Frame header and performative of a first transfer with the sender's own tag and state."""
-    tail: bytes = q.head
+    tail: bytes = q.fields
     fields: cython.int = 6 + values_in(tail)
     body: bytes = q.tag + _FORM.pack(0x70, q.format, _FLAGS[bool(q.settled), bool(more)]) + tail
     size: cython.Py_ssize_t = len(body)
@@ -320,7 +328,7 @@ def transfer_header(
 def flow_details(fields: bytes, count: cython.int) -> tuple[int | None, bool, Raw | None]:
     """`available`, `echo` and the encoded properties of a flow; `fields` begins at the first of them. Spec: 2.7.4.
 
-    Raises DecodeError for properties that their next reader could not read.
+    Raises DecodeError for properties that the next reader could not decode.
     """
     view: Octets = octets(fields)
     end: cython.Py_ssize_t = len(fields)

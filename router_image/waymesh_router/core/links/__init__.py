@@ -1,1 +1,1 @@
-"""Links of clients and of other routers, as they are attached and detached."""
+"""Attach and detach of links with clients and other routers."""

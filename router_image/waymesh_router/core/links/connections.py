@@ -1,4 +1,4 @@
-"""Connections of a router: as they open, and as they close."""
+"""Opening and closing connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Connections:
-    """Keeps the connections by id, and tells the parts that depend on them."""
+    """The connections of a router by id; notifies the parts that depend on them."""
 
     def __init__(
         self,
@@ -60,12 +60,13 @@ class Connections:
         self._context.telemetry.connection_opened(conn)
         if conn.role == ROUTE_CONTAINER:
             self._containers.opened(conn)
-            self._containers_changed(conn)
+            self._autolinks.container_opened(conn)
+            self._link_routes.containers_changed(conn)
         elif conn.role == INTER_ROUTER:
             self._mesh_links.opened(conn, performative)
 
     def closed(self, conn: RouterConnection, error: ErrorInfo | None) -> None:
-        """The connection is over; its links are detached already."""
+        """The connection is closed; its links are already detached."""
         self.by_id.pop(conn.id, None)
         if not conn.done:
             self.closing[conn.id] = conn
@@ -76,12 +77,9 @@ class Connections:
             self._context.control_plane.control_lost(conn)
         elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
             self._containers.closed(conn)
-            self._containers_changed(conn)
+            self._autolinks.container_closed(conn, error)
+            self._link_routes.containers_changed(conn)
         conn.waiting.clear()
         if error is not None and conn.remote is None and not conn.settings.client:
             self._refusals.report("connection", conn.peer.host, error.condition, error.description or "", conn)
         self._context.telemetry.connection_closed(conn, error)
-
-    def _containers_changed(self, conn: RouterConnection) -> None:
-        self._autolinks.containers_changed(conn)
-        self._link_routes.containers_changed(conn)

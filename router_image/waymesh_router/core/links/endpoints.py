@@ -1,4 +1,4 @@
-"""Links of clients and containers: how they join an address, and how they leave it."""
+"""Links of clients and containers: how they join and leave an address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
-from waymesh_router.core.addresses.keys import MOBILE, ROUTER, address_key, bare_address
+from waymesh_router.core.addresses.keys import MOBILE, ROUTER, address_key, bare_address, of_routers
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
 from waymesh_router.core.kinds import UNAVAILABLE
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class EndpointLinks:
-    """Consumers and producers of addresses. `turned_away`: connections that came while the router drains."""
+    """Consumers and producers of addresses."""
 
     def __init__(self, context: Context, addresses: AddressTable, pending: PendingDeliveries) -> None:
-        self.turned_away: list[RouterConnection] = []
+        self.turned_away: list[RouterConnection] = []  # connections that opened while the router drains
         self._context = context
         self._addresses = addresses
         self._pending = pending
@@ -32,16 +32,16 @@ class EndpointLinks:
 
     # ---- attach
     def refuse_while_draining(self, conn: RouterConnection) -> None:
-        """A client attaches a link while the router drains. Raises Refusal.
-
-        A new connection is not refused but ends at the next tick of the drain: the client may come straight back.
+        """Refuse a link that a client attaches while the router drains. Raises Refusal.
+         A connection that opened after the drain began is not refused; the next tick of the drain ends it, so that the
+        client reconnects at once.
         """
         if conn.id < self._context.drain_from or conn.settings.client:
             raise Refusal(NOT_ALLOWED, attaching.DRAINING)
         self.turned_away.append(conn)
 
     def attach_consumer(self, lk: RouterLink, attach: Attach) -> None:
-        """A client wants to receive. Raises Refusal.
+        """Attach a client's receiver. Raises Refusal.
 
         Routing chapter "Discovered Mobile Addresses", Dispatch book 3.3.3.
         """
@@ -62,7 +62,7 @@ class EndpointLinks:
         self.consumer_joined(address)
 
     def attach_producer(self, lk: RouterLink, attach: Attach) -> None:
-        """A client wants to send: to an address, or to that of each message. Raises Refusal.
+        """Attach a client's sender: to an address, or to the address of each message. Raises Refusal.
 
         Routing chapter "Message Routing Flow Control".
         """
@@ -71,6 +71,9 @@ class EndpointLinks:
         lk.capacity = conn.link_capacity
         target = attaching.checked_target(attach.target)
         text = target.address
+        if target.dynamic:
+            text = attaching.created_address(self._context.rng)
+            target = Terminus(kind="target", address=text, dynamic=True, capabilities=target.capabilities)
         if text is None or not bare_address(text):
             lk.anonymous = True
             lk.no_management = not conn.management
@@ -88,12 +91,13 @@ class EndpointLinks:
 
     def _address_for(self, text: str, phase_attribute: str) -> Address:
         """The address that a link names. Raises Refusal."""
-        config = self._addresses.patterns.match(bare_address(text))
+        bare = bare_address(text)
+        config = None if of_routers(bare) else self._addresses.patterns.match(bare)
         phase = attaching.phase_of(config, phase_attribute) if config is not None else "0"
         address = self._addresses.get(address_key(text, self._context.router_id, phase))
         if address.treatment == UNAVAILABLE:
             self._addresses.drop_if_unused(address)
-            raise Refusal(NOT_FOUND, f"Node not found: {bare_address(text)}")
+            raise Refusal(NOT_FOUND, "Node not found")
         return address
 
     def consumer_joined(self, address: Address) -> None:
@@ -110,7 +114,7 @@ class EndpointLinks:
 
     # ---- leaving
     def retire(self, lk: RouterLink) -> None:
-        """A link is to take no further message. It stays on its address until it is detached if messages come on it."""
+        """Take no more messages on a link. An incoming link stays at its address until it is detached."""
         lk.retiring = True
         address = lk.address
         if not lk.is_sender:
@@ -121,11 +125,11 @@ class EndpointLinks:
             self._addresses.refresh(address)
 
     def hand_back(self, lk: RouterLink) -> None:
-        """Release what came on a link and waits for a consumer, unless it is settled."""
+        """Release the unsettled deliveries that arrived on a link and wait for a consumer."""
         self._pending.release_from(lk)
 
     def leave(self, address: Address, lk: RouterLink) -> None:
-        """Take a link off its address."""
+        """Remove a link from its address."""
         if not lk.is_sender:
             if lk in address.producers:
                 address.producers.remove(lk)
@@ -137,7 +141,7 @@ class EndpointLinks:
     def left(self, address: Address, lk: RouterLink) -> None:
         """A link that has left its address is gone.
 
-        While others like it stay nothing changes for anybody: thousands of links of one address can end at once.
+        Nothing changes while other links of its kind remain: thousands of links of one address can end at once.
         """
         if not (address.consumers if lk.is_sender else address.producers):
             self._addresses.refresh(address)

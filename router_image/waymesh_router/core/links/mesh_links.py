@@ -1,4 +1,4 @@
-"""The links between two routers: one pair for control messages, one for each priority of messages."""
+"""The links between two routers: a pair for control messages, and a pair for each message priority."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 INTER_ROUTER = "inter-router"
 MESH_FRAME_BYTES = 8192
-"""Largest frame for another router: at 64 kbit/s it takes a second, and control messages pass between frames."""
+"""Maximum frame size toward another router: a second at 64 kbit/s; control messages are sent between frames."""
 
 
 class MeshLinks:
-    """Opens, accepts and loses them. `control_address`: the address of incoming control links."""
+    """Attaches and accepts the links between routers, and handles their loss."""
 
     def __init__(self, context: Context, links: LinkRegistry) -> None:
         self._context = context
         self._links = links
-        self.control_address = Address("Lqdrouter", MULTICAST)
+        self.control_address = Address("Lqdrouter", MULTICAST)  # of incoming control links
         self.control_address.subscriber = self._on_control
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:
@@ -69,7 +69,7 @@ class MeshLinks:
             self._context.control_plane.control_up(conn)
 
     def lost(self, conn: RouterConnection, lk: RouterLink) -> None:
-        """A link is gone; nothing happens for one that is not a mesh link."""
+        """A link is gone; does nothing for other links."""
         if lk in conn.data_out:
             conn.data_out.remove(lk)
         elif lk in conn.data_in:
@@ -81,6 +81,6 @@ class MeshLinks:
                 self._context.control_plane.control_lost(conn)
 
     def _on_control(self, message: bytes, lk: RouterLink | None) -> None:
-        """A whole message came on a control link."""
+        """A complete message arrived on a control link."""
         if lk is not None:
             self._context.control_plane.control_message(lk.connection, message)  # type: ignore[arg-type]

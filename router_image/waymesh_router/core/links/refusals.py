@@ -1,4 +1,4 @@
-"""Connections and links that are refused are reported to telemetry; those that policy refuses are counted."""
+"""Reports refused connections and links to telemetry, and counts those that policy refused."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 DENIALS = (UNAUTHORIZED_ACCESS, RESOURCE_LIMIT_EXCEEDED)
-"""Conditions of policy; with any other one the request cannot be fulfilled."""
+"""Error conditions of policy refusals; others mean that the request cannot be fulfilled."""
 
 
 class Refusals:
-    """`denied`: how many connections and links policy has refused."""
+    """`denied`: number of connections and links that policy refused."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.denied = dict.fromkeys(("connection", "link"), 0)
 
     def report(self, kind: str, about: str, condition: str, description: str, conn: RouterConnection) -> None:
-        """A peer was refused a `connection` or a `link`."""
+        """Report a refused `connection` or `link`."""
         denied = condition in DENIALS
         if denied:
             self.denied[kind] += 1

@@ -1,4 +1,4 @@
-"""All links of a router by id, and how the router attaches links of its own."""
+"""All links of a router by id; attaches the router's own links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LinkRegistry:
         self.next_id = 1
 
     def new_link(self, session: Session) -> RouterLink:
-        """The object for a link of a session."""
+        """Create the object for a link of a session."""
         link = RouterLink(session)
         conn: RouterConnection = link.connection  # type: ignore[assignment]
         link.id = self.next_id
@@ -31,7 +31,7 @@ class LinkRegistry:
         return link
 
     def open_link(self, session: Session, attach: Attach) -> RouterLink:
-        """Attach a link of the router itself. Raises AmqpError where the peer takes no further one."""
+        """Attach a link of the router itself. Raises AmqpError if the peer accepts no more links."""
         link = self.new_link(session)
         try:
             session.open_link(link, attach)

@@ -1,1 +1,1 @@
-"""Settlement end to end: each unsettled delivery that came in gets exactly one outcome."""
+"""End-to-end settlement: each incoming unsettled delivery gets exactly one outcome."""

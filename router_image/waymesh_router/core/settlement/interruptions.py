@@ -1,4 +1,4 @@
-"""Deliveries that end early: aborted, refused before they are whole, or left without their sender or consumer."""
+"""Deliveries that end early: aborted, refused while they arrive, or without their sender or consumer."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import abort
-    from cython.cimports.waymesh_router.core.settlement.outcomes import outcome_code
+    from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
     from waymesh_amqp.outgoing import abort
-    from waymesh_router.core.settlement.outcomes import outcome_code
+    from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.session import Session
     from waymesh_router.core.forwarding.budget import Budget
 
-FIRST_FINAL = cython.declare(cython.int, 0x24)
-
 
 class Interruptions:
-    """Ends the deliveries of a link that is lost, and those that one side gives up."""
+    """Ends the deliveries of a lost link, and those that their sender or consumer gives up."""
 
     def __init__(self, credit: CreditEvents, settlement: Settlement, budget: Budget) -> None:
         self.credit = credit
@@ -43,7 +41,7 @@ class Interruptions:
 
     # ---- while a delivery arrives
     def on_abort(self, lk: RouterLink) -> None:
-        """The sender aborted the delivery: so do we toward its consumers. It is settled. Spec: 2.7.5."""
+        """The sender aborted the delivery: abort it toward its consumers as well. It is settled. Spec: 2.7.5."""
         self.drop_arriving(lk)
         lk.head = None
         lk.discard = False
@@ -51,13 +49,13 @@ class Interruptions:
             lk.give_back()
 
     def on_outcome(self, d: Delivery, settled: cython.bint, state: bytes) -> None:
-        """A receiver reported a state. Where it refuses a delivery that is still arriving, it is spared the rest."""
+        """A receiver reported a state. If it refuses a delivery that still arrives, send it no more frames of it."""
         lk = self.settlement.on_outcome(d, settled, state)
         if lk is not None:
             self.cut_short(lk, d)
 
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
-        """The consumer has settled a delivery that is still arriving, without accepting it: send it no more of it."""
+        """The consumer settled a delivery that still arrives, without accepting it: send it no more frames of it."""
         if lk.stream_delivery is d:
             out: RouterLink = lk.stream
             self.leave_stream(lk, out)
@@ -71,7 +69,7 @@ class Interruptions:
         lk.discard = True
 
     def drop_arriving(self, lk: RouterLink) -> None:
-        """Take back the delivery that is arriving on a link, wherever it waits or goes."""
+        """Drop the delivery that arrives on a link, from its queue or its consumers."""
         if lk.stream is not None:
             self.drop_stream(lk)
         elif lk.queued is not None:
@@ -88,13 +86,13 @@ class Interruptions:
         self.credit.on_credit(out)
 
     def leave_stream(self, lk: RouterLink, out: RouterLink) -> None:
-        """No further frame goes from lk to its consumer."""
+        """Send no more frames from lk to its consumer."""
         lk.stream = None
         lk.stream_delivery = None
         out.feeder = None
 
     def drop_queued(self, lk: RouterLink) -> None:
-        """Take back the incomplete queued delivery of lk from where it waits or goes."""
+        """Drop the incomplete queued delivery of lk from its queue and its consumers."""
         q: Queued = lk.queued
         branch: Branch
         if lk.partner is not None:
@@ -121,7 +119,7 @@ class Interruptions:
 
     # ---- links that are lost
     def consumer_lost(self, out: RouterLink) -> None:
-        """An outgoing link is gone: what was sent may have been seen, the rest is released."""
+        """An outgoing link is gone: sent deliveries are modified (they may have been seen), the others released."""
         d: Delivery
         feeder: RouterLink | None = out.feeder
         out.feeder = None
@@ -135,7 +133,7 @@ class Interruptions:
         self.multicast.drop_waiting(out)
 
     def on_consumer_lost(self, feeder: RouterLink, out: RouterLink) -> None:
-        """The consumer of a delivery that is still arriving is gone: answer for it where no delivery record did."""
+        """The consumer of a delivery that still arrives is gone: report an outcome if no delivery record did."""
         if feeder.stream is out:
             if feeder.stream_delivery is None and not feeder.transfer_settled:
                 self.settlement.counters.count_outcome(feeder, RELEASED)
@@ -147,7 +145,7 @@ class Interruptions:
             self.settlement.settle_incoming(feeder.queued.delivery, RELEASED)
 
     def producer_lost(self, lk: RouterLink) -> None:
-        """An incoming link is gone: abort what is incomplete; whole deliveries go on with nobody to report to."""
+        """An incoming link is gone: abort its incomplete delivery; complete ones continue without a sender."""
         d: Delivery
         self.drop_arriving(lk)
         for e in lk.session.unsettled_in.of(lk) if lk.unsettled else ():
@@ -156,14 +154,14 @@ class Interruptions:
                 self.settlement.leave_incoming(d, lk)
                 if d.sample is not None:
                     self.settlement.sampling.end_of(d, LOST)
-                if d.group is None and d.state and outcome_code(d.state) >= FIRST_FINAL:
-                    # The sender never confirmed the outcome: for all we know it still has the message.
+                if d.group is None and d.state and is_final(outcome_code(d.state)):
+                    # The sender never confirmed the outcome, so it may still have the message.
                     self.settlement.settle_outgoing(d, RELEASED)
         lk.session.release(lk)
         self.budget.forget(lk)
 
     def routed_link_lost(self, lk: RouterLink) -> None:
-        """One of two partners on a link route is gone: end its deliveries and leave the other without a partner."""
+        """One of two link-route partners is gone: end its deliveries and remove it from the other."""
         other: RouterLink | None = lk.partner
         if lk.is_sender:
             self.routed.release_held(lk)
@@ -182,7 +180,7 @@ class Interruptions:
 
     # ---- sessions
     def needs_frames(self, session: Session) -> cython.bint:
-        """Whether a delivery of the session is partly with consumers, which can take no other one before its end."""
+        """Whether a delivery of the session is partly sent to consumers, which cannot receive others before its end."""
         lk: RouterLink | None
         for e in session.links:
             lk = e  # type: ignore[assignment]

@@ -1,19 +1,19 @@
-"""Outcomes as they are encoded in transfers and dispositions. Spec: 3.4."""
+"""Encoded outcomes for transfers and dispositions. Spec: 3.4."""
 
 from __future__ import annotations
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
+else:
+    from waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
+
 ACCEPTED = b"\x00\x53\x24\x45"
 REJECTED = b"\x00\x53\x25\x45"
 RELEASED = b"\x00\x53\x26\x45"
 MODIFIED_FAILED = b"\x00\x53\x27\xc0\x02\x01\x41"
-"""The outcome of a delivery whose consumer was lost: it may have been seen. Spec: 3.4.5 delivery-failed."""
-
-ACCEPTED_CODE = 0x24
-REJECTED_CODE = 0x25
-RELEASED_CODE = 0x26
-MODIFIED_CODE = 0x27
+"""Outcome of a delivery whose consumer was lost: it may have been seen. Spec: 3.4.5 delivery-failed."""
 
 OUTCOME_NAMES = {
     ACCEPTED_CODE: "accepted",
@@ -23,7 +23,7 @@ OUTCOME_NAMES = {
 }
 
 MULTICAST_RANKS = {REJECTED_CODE: 4, ACCEPTED_CODE: 3, MODIFIED_CODE: 2, RELEASED_CODE: 1}
-"""Which outcome wins where consumers of a multicast disagree: any rejected, else any accepted, else any modified."""
+"""Precedence of outcomes if consumers of a multicast disagree: any rejected, else any accepted, else any modified."""
 
 
 def outcome_code(state: bytes) -> cython.int:
@@ -34,3 +34,11 @@ def outcome_code(state: bytes) -> cython.int:
     if n >= 10 and state[1] == 0x80:
         return state[9]
     return 0
+
+
+if not cython.compiled:  # compiled, outcomes.pxd has it as an inline function
+
+    def is_final(code: int) -> bool:
+        """Whether a delivery state with this code is a terminal outcome. Spec: 3.4."""
+        final: bool = ACCEPTED_CODE <= code <= MODIFIED_CODE
+        return final

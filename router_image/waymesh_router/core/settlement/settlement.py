@@ -1,6 +1,6 @@
-"""Outcomes of deliveries on their way back from consumer to producer.
+"""Outcomes of deliveries, on the way from consumer to producer.
 
-Each unsettled delivery that came in gets exactly one outcome. Routing chapter "Message Settlement and Reliability".
+Each incoming unsettled delivery gets exactly one outcome. Routing chapter "Message Settlement and Reliability".
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from waymesh_router.core.delivery_sampling import DROPPED, PRESETTLED, SETTLED, 
 from waymesh_router.core.settlement.outcomes import ACCEPTED, MULTICAST_RANKS, OUTCOME_NAMES, RELEASED
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
     from cython.cimports.waymesh_router.core.kinds import ENDPOINT
-    from cython.cimports.waymesh_router.core.settlement.outcomes import outcome_code
+    from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
+    from waymesh_amqp.outcomes import ACCEPTED_CODE
     from waymesh_router.core.kinds import ENDPOINT
-    from waymesh_router.core.settlement.outcomes import outcome_code
+    from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
     from waymesh_router.core.model import Group, RouterLink, Target
 
-FIRST_FINAL = cython.declare(cython.int, 0x24)
-LAST_FINAL = cython.declare(cython.int, 0x27)
-
 
 class Settlement:
-    """Joins the incoming and the outgoing half of each delivery until it is settled on both sides."""
+    """Connects the incoming and the outgoing half of each delivery until both are settled."""
 
     def __init__(self, counters: Counters, sampling: DeliverySampling) -> None:
         self.counters = counters
@@ -38,27 +37,26 @@ class Settlement:
 
     # ---- deliveries that begin
     def track(self, lk: RouterLink, d: Delivery) -> cython.bint:
-        """Remember an incoming unsettled delivery; False if its id is in use, which ends the session."""
-        try:
-            lk.session.unsettled_in.put(d)
-        except KeyError:
+        """Record an incoming unsettled delivery; False if its id is in use, which ends the session."""
+        if not lk.session.unsettled_in.put(d):
             lk.session.end(INVALID_FIELD, f"delivery-id {d.did} is in use")
             return False
         lk.unsettled += 1
         return True
 
     def track_outgoing(self, d: Delivery, out: RouterLink, oid: cython.uint, target: Target | None) -> None:
-        """The delivery goes out unsettled as `oid`; `target`: the remote router that it is for."""
+        """Record that the delivery was sent unsettled as `oid`; `target`: its remote router."""
         d.out = out
         d.oid = oid
-        out.session.unsettled_out.put(d)
+        if not out.session.unsettled_out.put(d):
+            raise KeyError(oid)  # this router assigns the ids, so they are unique
         out.unsettled += 1
         if target is not None:
             d.target = target
             target.outstanding += 1
 
     def forwarded_settled(self, lk: RouterLink) -> None:
-        """A delivery that is settled on its way out has left: settle it on the way in too, and give the credit back."""
+        """A delivery was sent settled: settle its incoming half too, and return the credit."""
         if lk.transfer_settled:
             self.counters.count_presettled(lk)
         else:
@@ -68,7 +66,7 @@ class Settlement:
         lk.give_back()
 
     def refuse(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
-        """The delivery that begins goes nowhere: report the outcome now, ignore the rest of it."""
+        """Do not forward the delivery that begins: report the outcome now, ignore its remaining frames."""
         lk.head = None
         sample: Sample | None = self.sampling.current
         if sample is not None:
@@ -91,18 +89,23 @@ class Settlement:
             self.unsettled_outcome(d, state)
             return None
         out: RouterLink | None = d.out
+        if not state:
+            state = d.state
         if out is not None:
             out.unsettled -= 1
             d.out = None
-        self.leave_target(d)
-        if not state:
-            state = d.state
+            if state == ACCEPTED:
+                out.accepted += 1
+            else:
+                self.counters.count_taken(out, state)
+        if d.target is not None:
+            self.leave_target(d)
         if d.group is not None:
             self.branch_done(d.group, state)
             return None
         lk: RouterLink | None = d.link
         self.settle_incoming(d, state)
-        return lk if not d.sent and outcome_code(state) > FIRST_FINAL else None
+        return lk if not d.sent and outcome_code(state) > ACCEPTED_CODE else None
 
     def unsettled_outcome(self, d: Delivery, state: bytes) -> None:
         """The receiver has a state but waits for the sender to settle (rcv-settle-mode second, or two steps)."""
@@ -114,11 +117,11 @@ class Settlement:
             lk: RouterLink | None = d.link
             if lk is not None and lk.attached:
                 lk.session.report(True, d.did, False, state)
-            elif code >= FIRST_FINAL:
-                # The sender, which was to settle first, is gone; see Interruptions.producer_lost.
+            elif is_final(code):
+                # The sender, which had to settle first, is gone; see Interruptions.producer_lost.
                 self.settle_outgoing(d, RELEASED)
-        elif FIRST_FINAL <= code <= LAST_FINAL and d.out is not None:
-            self.settle_outgoing(d, state)  # the group answers for its branches
+        elif is_final(code) and d.out is not None:
+            self.settle_outgoing(d, state)  # the group reports for its branches
             self.branch_done(d.group, state)
 
     def settle_incoming(self, d: Delivery, state: bytes) -> None:
@@ -145,7 +148,7 @@ class Settlement:
             self.group_done(group, group.state)
 
     def group_done(self, group: Group, state: bytes) -> None:
-        """Every branch has its outcome: report that of the whole."""
+        """All branches have an outcome: report the combined one."""
         d: Delivery | None = group.delivery
         group.delivery = None
         if d is not None:
@@ -161,7 +164,7 @@ class Settlement:
             out.session.report(False, d.oid, False, state)
 
     def sender_settled(self, d: Delivery, state: bytes) -> None:
-        """The sender settled an unsettled delivery by itself."""
+        """The sender settled an unsettled delivery on its own."""
         lk: RouterLink | None = d.link
         if lk is not None:
             self.leave_incoming(d, lk)
@@ -174,27 +177,28 @@ class Settlement:
             self.settle_outgoing(d, state if state else d.state)
 
     def settle_outgoing(self, d: Delivery, state: bytes) -> None:
-        """Tell the receiver of an anycast delivery that it is settled, if it went out and was not settled yet."""
+        """Settle an anycast delivery toward its receiver, if it was sent and is not settled yet."""
         out: RouterLink | None = d.out
         if out is None:
             return
         out.session.report(False, d.oid, True, state)
+        self.counters.count_taken(out, state)
         self.leave_outgoing(d, out)
 
     # ---- records
     def return_credit(self, d: Delivery, lk: RouterLink) -> None:
-        """A client's delivery is settled. If it is still arriving, its credit goes back after its last frame."""
+        """A client's delivery is settled: return its credit, after the last frame if it still arrives."""
         if lk.kind == ENDPOINT and not (lk.mid_delivery and lk.transfer_id == d.did):
             lk.give_back()
 
     def leave_incoming(self, d: Delivery, lk: RouterLink) -> None:
-        """The delivery is no longer unsettled on the link it came in on."""
+        """The delivery is no longer unsettled on its incoming link."""
         d.link = None
         lk.session.unsettled_in.drop(d)
         lk.unsettled -= 1
 
     def leave_outgoing(self, d: Delivery, out: RouterLink) -> None:
-        """The delivery is no longer unsettled on the link it went out on."""
+        """The delivery is no longer unsettled on its outgoing link."""
         out.session.unsettled_out.drop(d)
         out.unsettled -= 1
         d.out = None

@@ -1,0 +1,1 @@
+"""From configurations of Qpid Dispatch, and Interconnect resources of its operator, to manifests of Waymesh."""

@@ -1,0 +1,152 @@
+"""What is to be translated: the entities of a qdrouterd.conf file, or of an Interconnect resource."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from waymesh_operator.errors import ManifestError, Problem, WaymeshError
+from waymesh_operator.resources.manifests import Document, parse_text
+from waymesh_schema import conf_syntax
+from waymesh_schema.entities import entity_type
+from waymesh_schema.errors import ConfigError, SchemaError
+from waymesh_schema.errors import Problem as ConfigProblem
+
+INTERCONNECT = "interconnectedcloud.github.io"
+"""API group of the Interconnect resource."""
+_TYPES = {
+    "listeners": ("listener", {}),
+    "interRouterListeners": ("listener", {"role": "inter-router"}),
+    "edgeListeners": ("listener", {"role": "edge"}),
+    "sslProfiles": ("sslProfile", {}),
+    "addresses": ("router.config.address", {}),
+    "autoLinks": ("router.config.autoLink", {}),
+    "linkRoutes": ("router.config.linkRoute", {}),
+    "connectors": ("connector", {}),
+    "interRouterConnectors": ("connector", {"role": "inter-router"}),
+    "edgeConnectors": ("connector", {"role": "edge"}),
+}
+_RENAMED = {"removeExternalPrefix": "delExternalPrefix"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One entity: its short type name, its attributes by their present names, and where it stands (`file:line`)."""
+
+    type: str
+    attributes: Mapping[str, Any]
+    place: str
+
+    def text(self, name: str) -> str:
+        """The value of an attribute as text; "" if it is not there."""
+        value = self.attributes.get(name)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return "" if value is None else str(value)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """The value of a boolean attribute."""
+        text = self.text(name).lower()
+        return text in ("yes", "true", "on", "1") if text else default
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The configuration of one router, or of several equal ones (`size`)."""
+
+    place: str
+    entities: Sequence[Entity]
+    size: int = 1
+    name: str = ""
+    namespace: str = ""
+    # Fields of spec.deploymentPlan, for an Interconnect.
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, kind: str) -> Iterator[Entity]:
+        """The entities of a type."""
+        return (entity for entity in self.entities if entity.type == kind)
+
+    @property
+    def router(self) -> Entity:
+        """The entity `router`, an empty one if there is none."""
+        return next(self.of("router"), Entity("router", {}, self.place))
+
+
+def read_source(text: str, filename: str) -> list[Source]:
+    """The routers of a file: *.yaml and *.yml hold Interconnect resources, *.json a list of entities, all others are in
+    the format of qdrouterd.conf. Raises WaymeshError."""
+    if filename.endswith((".yaml", ".yml")):
+        return _interconnects(text, filename)
+    if filename.endswith(".json"):
+        return [_source(_json_sections(text, filename), filename)]
+    problems: list[ConfigProblem] = []
+    sections = conf_syntax.parse(text, filename, problems)
+    if problems:
+        raise WaymeshError(str(ConfigError(*problems)))
+    return [_source(sections, filename)]
+
+
+def _source(sections: Sequence[conf_syntax.Section], filename: str) -> Source:
+    entities = [_entity(section.name, section.attributes, f"{filename}:{section.line}") for section in sections]
+    return Source(filename, entities)
+
+
+def _json_sections(text: str, filename: str) -> list[conf_syntax.Section]:
+    bare = "\n".join("" if line.lstrip().startswith("#") else line for line in text.split("\n"))
+    try:
+        return [conf_syntax.Section(str(name), 0, dict(attributes)) for name, attributes in json.loads(bare)]
+    except (ValueError, TypeError) as error:
+        raise WaymeshError(f"{filename}: is not a list of `[entityName, {{attributes}}]`: {error}") from None
+
+
+def _entity(name: str, attributes: Mapping[str, Any], place: str) -> Entity:
+    """An entity with present names; types and attributes that Waymesh does not know keep theirs."""
+    try:
+        kind = entity_type(name)
+    except SchemaError:
+        return Entity(name, attributes, place.removesuffix(":0"))
+    present = {kind.attribute_name(written) or written: value for written, value in attributes.items()}
+    return Entity(kind.name, present, place.removesuffix(":0"))
+
+
+def _interconnects(text: str, filename: str) -> list[Source]:
+    documents, problems = parse_text(text, filename)
+    for document in documents:
+        if not _is_interconnect(document.data):
+            wanted = f"only resources Interconnect of {INTERCONNECT} can be translated"
+            problems.append(Problem(filename, document.line(()), "", "", wanted))
+    if problems:
+        raise ManifestError(problems)
+    return [_interconnect(document) for document in documents]
+
+
+def _is_interconnect(data: Any) -> bool:
+    if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
+        return False
+    return str(data.get("apiVersion")).partition("/")[0] == INTERCONNECT and data.get("kind") == "Interconnect"
+
+
+def _interconnect(document: Document) -> Source:
+    spec = document.data.get("spec") or {}
+    plan = spec.get("deploymentPlan") or {}
+    entities = [Entity("router", {"mode": plan.get("role", "interior")}, f"{document.file}:{document.line(('spec',))}")]
+    for field_, (kind, extra) in _TYPES.items():
+        for index, item in enumerate(spec.get(field_) or ()):
+            place = f"{document.file}:{document.line(('spec', field_, index))}"
+            attributes = {_RENAMED.get(name, name): value for name, value in item.items()}
+            if attributes.pop("routeContainer", False):
+                attributes["role"] = "route-container"
+            entities.append(_entity(kind, {**attributes, **extra}, place))
+    if not spec.get("listeners"):
+        entities.append(Entity("listener", {"port": 5672}, f"{document.file}:{document.line(('spec',))}"))
+    metadata = document.data["metadata"]
+    return Source(
+        f"{document.file}:{document.line(())}",
+        entities,
+        size=plan.get("size") or 1,
+        name=str(metadata.get("name", "")),
+        namespace=str(metadata.get("namespace", "")),
+        plan={**plan, "unknown": sorted(spec.keys() - _TYPES.keys() - {"deploymentPlan", "users"})},
+    )

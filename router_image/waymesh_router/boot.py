@@ -1,0 +1,40 @@
+"""Creates the entities of a router from the entries of its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from waymesh_router.management.agent import Agent
+from waymesh_router.management.errors import ManagementError
+from waymesh_schema.config import ConfigEntry
+from waymesh_schema.errors import ConfigError, Problem, SchemaError
+
+OPERATOR_PREFIX = "k8s/"
+"""Prefix of the names of entities that an operator configured."""
+INDISPENSABLE = ("router", "listener")
+"""The router does not start if an entity of these types is refused, whoever configured it."""
+
+
+def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
+    """Create the configured entities in order, as CREATE requests would. `log(module, level, text)`.
+     Raises ConfigError with all refused entities. An entity that an operator configured (OPERATOR_PREFIX) is logged and
+    skipped instead: one resource must not keep the routers of a mesh from starting, and the operator sees that the
+    entity is missing.
+    """
+    problems: list[Problem] = []
+    for entry in config:
+        # line 0: a default entity, whose type may not exist yet
+        if not entry.line and entry.type.name not in agent.adapters:
+            continue
+        try:
+            agent.configure(entry.type.name, entry.attributes)
+        except (ManagementError, SchemaError) as error:
+            name = str(entry.attributes.get("name") or "")
+            if not name.startswith(OPERATOR_PREFIX) or entry.type.name in INDISPENSABLE:
+                problems.append(Problem(entry.filename, entry.line, str(error)))
+            else:
+                log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
+        for warning in entry.warnings:
+            log("AGENT", "warning", f"{entry.filename}:{entry.line}: {warning}")
+    if problems:
+        raise ConfigError(*problems)

@@ -1,0 +1,61 @@
+"""Rows of types that this router has no entities of, for tools that expect some: `policy` and `allocator`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from waymesh_amqp.session import Session
+from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.management.adapters import EntityAdapter, TableEntities
+from waymesh_router.management.view import CoreView
+from waymesh_schema.entities import entity_type
+from waymesh_schema.model import EntityType
+
+
+def dispatch_rows(core: CoreView) -> dict[str, EntityAdapter]:
+    """Their adapters. They only show rows: they are not to be found under the name of their type, to be configured."""
+    return {f"{adapter.entity_type.name} rows": adapter for adapter in (_policy(core), _allocator(core))}
+
+
+def _policy(core: CoreView) -> EntityAdapter:
+    """No policy is enforced: the defaults, and what was refused for other reasons."""
+    kind = entity_type("policy")
+    columns: dict[str, Callable[[Any, float], Any]] = {
+        "identity": lambda _item, _now: "policy/0",
+        "connectionsCurrent": lambda _item, _now: len(core.connections),
+        "connectionsDenied": lambda _item, _now: core.denied.get("connection", 0),
+        "linksDenied": lambda _item, _now: core.denied.get("link", 0),
+        "totalDenials": lambda _item, _now: sum(core.denied.values()),
+    }
+    for name, attribute in kind.attributes.items():
+        if attribute.create and name not in ("name", "type"):
+            columns[name] = _constant(attribute.default)
+    return TableEntities(kind, lambda: ("policy",), columns)
+
+
+def _constant(value: object) -> Callable[[Any, float], Any]:
+    return lambda _item, _now: value
+
+
+def _allocator(core: CoreView) -> EntityAdapter:
+    """Objects of the router by kind. Python frees them one by one: there are no pools, and what is in use is all."""
+    kinds: dict[str, tuple[type, Callable[[], int]]] = {
+        "address": (Address, lambda: len(core.addresses)),
+        "connection": (RouterConnection, lambda: len(core.connections)),
+        "link": (RouterLink, lambda: len(core.links)),
+        "router": (Node, lambda: len(core.nodes)),
+        "session": (Session, lambda: sum(len(conn.sessions) for conn in core.connections.values())),
+    }
+    kind: EntityType = entity_type("allocator")
+    columns: dict[str, Callable[[Any, float], Any]] = {
+        "identity": lambda name, _now: f"allocator/{name}",
+        "typeName": lambda name, _now: name,
+        "typeSize": lambda name, _now: kinds[name][0].__basicsize__,
+        "heldByThreads": lambda name, _now: kinds[name][1](),
+        "totalAllocFromHeap": lambda name, _now: kinds[name][1](),
+    }
+    for name in ("transferBatchSize", "localFreeListMax", "globalFreeListMax", "totalFreeToHeap"):
+        columns[name] = _constant(0)
+    columns["batchesRebalancedToThreads"] = columns["batchesRebalancedToGlobal"] = _constant(0)
+    return TableEntities(kind, lambda: tuple(kinds), columns)

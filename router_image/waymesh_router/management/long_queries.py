@@ -1,0 +1,52 @@
+"""Queries of many rows that wait for their next slice: a queue for each connection, served in turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.message import Message
+from waymesh_router.management.agent import LongQuery
+from waymesh_router.management.errors import unavailable
+
+if TYPE_CHECKING:
+    from waymesh_router.core.model import RouterConnection
+
+MOST = 16
+"""Long queries of one connection that may wait: each holds references to all entities that it reads."""
+
+
+class LongQueries:
+    """Long queries under way. The connections take turns; the queries of one connection are answered in their order."""
+
+    def __init__(self) -> None:
+        # None: requests of this router itself.
+        self._queues: dict[RouterConnection | None, deque[LongQuery]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def add(self, connection: RouterConnection | None, query: LongQuery) -> None:
+        """Queue a query. Raises ManagementError 503 when too many of this connection wait."""
+        queue = self._queues.get(connection, ())
+        if len(queue) >= MOST:
+            raise unavailable(f"{MOST} long queries of this connection are under way already; try again later")
+        self._queues.setdefault(connection, deque()).append(query)
+
+    def step(self) -> Message | None:
+        """Read one slice for the connection whose turn it is; the reply if that was the last slice."""
+        connection, queue = next(iter(self._queues.items()))
+        del self._queues[connection]
+        if _gone(connection):
+            return None
+        reply = queue[0].step()
+        if reply is not None:
+            queue.popleft()
+        if queue:
+            self._queues[connection] = queue
+        return reply
+
+
+def _gone(connection: RouterConnection | None) -> bool:
+    """Whether nobody waits for replies any more. Requests that another router passed on are answered on any path."""
+    return connection is not None and connection.over and connection.role != "inter-router"

@@ -1,0 +1,76 @@
+"""`waymesh-router --check`: all checks of a configuration that are possible without starting the router."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from waymesh_router.router import Router
+from waymesh_router.runtime.addresses import port_number
+from waymesh_router.runtime.connector import configured_targets
+from waymesh_router.runtime.profiles import Profiles, without_unusable
+from waymesh_router.runtime.tls import listener_verify_mode
+from waymesh_router.runtime.users import read_users, users_hint
+from waymesh_schema.config import read_config
+from waymesh_schema.loglevels import parse_levels
+
+
+def check(filenames: Sequence[str]) -> int:
+    """Check configuration files, TLS files and user files; returns the exit code 0.
+     It does not listen, connect or write. Raises the errors of a start. Prints what would be logged as warning or error
+    to stderr.
+    """
+    found = read_config(*filenames)
+    entries, problems = without_unusable([entry for entry in found if entry.type.name != "telemetry"])
+    host: Any = CheckHost()  # has all methods that a start needs
+    router = Router(entries, host, 0.0, random.Random())
+    router.authenticator = read_users(router.attrs, problems.append)
+    hint = users_hint(router.attrs)
+    for text in [*problems, *([hint] if hint else [])]:
+        _warn(text)
+    router.start()
+    sys.stdout.write(f"{', '.join(filenames)}: the configuration is correct\n")
+    return 0
+
+
+class CheckHost:
+    """Checks the arguments of requests without performing them."""
+
+    def __init__(self) -> None:
+        self._profiles = Profiles(lambda level, text: None)
+
+    def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Load the files of the profile. Raises HostError."""
+        self._profiles.add(attrs)
+
+    def listen(self, attrs: Mapping[str, Any]) -> None:
+        """Check port and TLS settings. Raises HostError."""
+        profile = self._profiles.of_listener(attrs)
+        if profile is not None:
+            authorities = attrs.get("trustedCertsFile")
+            profile.server_context(
+                listener_verify_mode(attrs, bool(authorities or profile.attrs.get("caCertFile"))), authorities
+            )
+        port_number(f"listener {attrs['name']}", attrs["port"])
+
+    def connect(self, attrs: Mapping[str, Any]) -> None:
+        """Check port, URLs and TLS settings. Raises HostError."""
+        profile = self._profiles.of_connector(attrs)
+        if profile is not None:
+            profile.client_context(attrs.get("verifyHostname") is not False)
+        configured_targets(str(attrs["name"]), attrs)
+
+    def configure_log(self, attrs: Mapping[str, Any]) -> None:
+        """Check the levels. Raises ValueError."""
+        parse_levels(attrs["enable"])
+
+    def log(self, module: str, level: str, text: str) -> None:
+        """Print the warnings of a router."""
+        if level in ("warning", "error", "critical"):
+            _warn(text)
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"waymesh-router: {text}\n")

@@ -1,0 +1,71 @@
+"""The examples of `waymesh import` in local mode: the meshes come up and pass messages."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from tests.kit.clients import Client
+from tests.kit.local_mode import ROOT, Up
+from tests.kit.process import standalone
+from waymesh_operator.cli.main import run_command
+
+pytestmark = pytest.mark.e2e
+
+EXAMPLES = ROOT / "examples" / "migration"
+
+
+def imported(name: str) -> str:
+    with redirect_stdout(io.StringIO()) as out:
+        assert run_command(["import", str(EXAMPLES / name)]) == 0
+    return out.getvalue()
+
+
+def run(command: str, up: Up, *arguments: str) -> tuple[int, str]:
+    """Exit code and output of a command about the meshes that run."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        code = run_command([command, *arguments, "--state-dir", str(up.state)])
+    return code, out.getvalue()
+
+
+def passes(sending: Client, receiving: Client, address: str) -> bool:
+    """Whether a message is received from the address and its sender learns that."""
+    receiver = receiving.receiver(address, credit=1)
+    sent = sending.sender(address).send(address)
+    received = receiver.next()
+    received.accept()
+    return received.message.body == address and sent.outcome() == "accepted"
+
+
+def test_imported_meshes_pass_messages(tmp_path: Path) -> None:
+    """Another router is the broker; its addresses are the queues. The commands about running meshes work too."""
+    broker = standalone(tmp_path, "store").start()
+    text = "---\n".join(imported(name) for name in ("qdrouterd.conf", "interconnect.yaml"))
+    up = Up(tmp_path, text.replace("port: 5772", f"port: {broker.port}"))
+    try:
+        for said in ("router-a is ready", "office is ready: 2 routers"):
+            up.wait_for(said)
+        up.wait_for("is active on 1/1", times=4)
+        up.wait_for("is active on 2/2", times=2)
+        with Client(up.url("router-a-0")) as a, Client(up.url("office-0")) as near, Client(up.url("office-1")) as far:
+            assert passes(a, a, "queue.first")
+            assert passes(a, a, "b2.x")
+            assert passes(near, far, "orders.new")
+            assert passes(far, near, "archive.2020")
+        code, text = run("status", up)
+        assert code == 0
+        for expected in ("Routers of office", "office-1", "queue-first-in", "archive", "SUCCESS"):
+            assert expected in text
+        code, text = run("topology", up, "office")
+        assert (code, "1 connections" in text, "office-1" in text) == (0, True, True)
+        code, text = run("drain", up, "office-1")
+        assert (code, "office-1 is drained" in text) == (0, True)
+        assert "no router office-9 runs on this machine" in run("drain", up, "office-9")[1]
+    finally:
+        up.stop()
+        up.end_routers()
+        broker.stop()

@@ -1,0 +1,131 @@
+"""Requests in opens and attaches, and refusals."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from waymesh_amqp.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, UNAUTHORIZED_ACCESS
+from waymesh_amqp.performatives import Attach, Open, Terminus
+from waymesh_amqp.types import Symbol
+from waymesh_router.core import attaching
+from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT
+
+pytestmark = pytest.mark.engine_independent
+
+
+def attach(receiver: bool, source: Terminus | None = None, target: Terminus | None = None) -> Attach:
+    return Attach(name="l", handle=0, role=receiver, source=source, target=target)
+
+
+@pytest.mark.parametrize(
+    ("asked", "agreed"),
+    [(None, 5), (3, 5), (5, 5), (9, 9), (0x7FFFFFFF, 0x7FFFFFFF), (0x80000000, 5), ("9", 5)],
+)
+def test_the_higher_cost_of_both_ends_counts(asked: Any, agreed: int) -> None:
+    properties = None if asked is None else {Symbol(attaching.COST_PROPERTY): asked}
+    assert attaching.agreed_cost(5, Open(container_id="B", properties=properties)) == agreed
+
+
+@pytest.mark.parametrize(
+    ("given", "waypoint", "attribute", "phase"),
+    [
+        (None, False, "egressPhase", "0"),
+        (None, True, "ingressPhase", "0"),
+        (None, True, "egressPhase", "1"),
+        (3, True, "egressPhase", "3"),
+        (0, True, "egressPhase", "0"),
+    ],
+)
+def test_consumers_of_a_waypoint_read_phase_1(given: int | None, waypoint: bool, attribute: str, phase: str) -> None:
+    assert attaching.phase_of({attribute: given, "waypoint": waypoint}, attribute) == phase
+
+
+@pytest.mark.parametrize(
+    ("capability", "kind"),
+    [(attaching.ROUTER_CAPABILITY, CONTROL), (attaching.DATA_CAPABILITY, DATA), ("queue", ENDPOINT), (None, ENDPOINT)],
+)
+def test_capabilities_of_the_termini_say_the_kind_of_link(capability: str | None, kind: int) -> None:
+    terminus = Terminus(kind="target", capabilities=None if capability is None else [Symbol(capability)])
+    assert attaching.link_kind(attach(False, None, terminus)) == kind
+
+
+@pytest.mark.parametrize("kind", [CONTROL, DATA])
+def test_our_own_attaches_are_of_the_kind_that_they_say(kind: int) -> None:
+    assert attaching.link_kind(attaching.mesh_attach("l", kind, True)) == kind
+
+
+@pytest.mark.parametrize(
+    ("source", "condition"),
+    [
+        (None, PRECONDITION_FAILED),
+        (Terminus(kind="source"), PRECONDITION_FAILED),
+        (Terminus(kind="source", address=""), PRECONDITION_FAILED),
+        (Terminus(kind="source", address="/"), PRECONDITION_FAILED),
+        (Terminus(kind="source", address=Symbol("q")), PRECONDITION_FAILED),
+        (Terminus(kind="other"), NOT_IMPLEMENTED),
+    ],
+)
+def test_sources_that_are_refused(source: Terminus | None, condition: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        attaching.checked_source(source)
+    assert refused.value.condition == condition
+
+
+@pytest.mark.parametrize("source", [Terminus(kind="source", address="q"), Terminus(kind="source", dynamic=True)])
+def test_sources_that_are_taken(source: Terminus) -> None:
+    assert attaching.checked_source(source) is source
+
+
+@pytest.mark.parametrize(
+    ("target", "condition"),
+    [
+        (None, PRECONDITION_FAILED),
+        (Terminus(kind="target", address=Symbol("q")), PRECONDITION_FAILED),
+        (Terminus(kind="coordinator"), PRECONDITION_FAILED),
+    ],
+)
+def test_targets_that_are_refused(target: Terminus | None, condition: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        attaching.checked_target(target)
+    assert refused.value.condition == condition
+
+
+@pytest.mark.parametrize("address", [None, "", "q"])
+def test_a_sender_may_have_no_address(address: str | None) -> None:
+    assert attaching.checked_target(Terminus(kind="target", address=address)).address == address
+
+
+@pytest.mark.parametrize(
+    ("link", "manages"),
+    [
+        (attach(False, None, Terminus(kind="target", address="$management")), True),
+        (attach(False, None, Terminus(kind="target", address="q")), False),
+        (attach(False, None, Terminus(kind="target")), False),
+        (attach(True, Terminus(kind="source", dynamic=True)), True),
+        (attach(True, Terminus(kind="source", address="q")), False),
+    ],
+)
+def test_links_for_management(link: Attach, manages: bool) -> None:
+    assert attaching.for_management(link) == manages
+
+
+def test_management_is_refused_to_a_peer_that_may_not_manage() -> None:
+    attaching.check_management(attach(False, None, Terminus(kind="target", address="q")))
+    for link in (
+        attach(False, None, Terminus(kind="target", address="_topo/0/B/$management")),
+        attach(True, Terminus(kind="source", address="$management")),
+    ):
+        with pytest.raises(Refusal) as refused:
+            attaching.check_management(link)
+        assert refused.value.condition == UNAUTHORIZED_ACCESS
+
+
+def test_temporary_addresses_lead_to_this_router_and_differ() -> None:
+    rng = random.Random(1)
+    addresses = {attaching.temporary_address("A", rng) for _ in range(100)}
+    assert len(addresses) == 100
+    assert all(address.startswith("_topo/0/A/temp.") for address in addresses)

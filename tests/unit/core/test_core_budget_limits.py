@@ -1,0 +1,157 @@
+"""Budgets of bytes that wait: a sender beyond one is held until half of it is free, and nothing is dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.frames import Seen
+from tests.kit.pump import Hub, Peer, core_hub
+from waymesh_amqp.performatives import Transfer
+from waymesh_router.core.core import Core
+from waymesh_router.core.forwarding.budget import UNLIMITED, Budget
+
+KIB = b"x" * 1024
+LARGE = 1 << 40
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return core_hub()
+
+
+def budget_of(hub: Hub) -> Budget:
+    assert isinstance(hub.handler, Core)
+    return hub.handler.budget
+
+
+def consumer(hub: Hub, address: str = "q") -> Peer:
+    """One without credit: everything waits."""
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_receiver(address=address))
+    return peer
+
+
+def producer(hub: Hub, address: str = "q") -> Peer:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_sender(address=address))
+    return peer
+
+
+def send(peer: Peer, count: int, first: int = 0) -> None:
+    peer.send(*[frames.transfer(number, frames.message(KIB)) for number in range(first, first + count)])
+
+
+def take(peer: Peer, credit: int, seen: int = 0) -> list[bytes]:
+    peer.end.feed(frames.credit(credit, delivery_count=seen))
+    return [f.payload for f in peer.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
+
+
+def link_of(peer: Peer) -> Any:
+    (link,) = [link for link in peer.session().links if link is not None]
+    return link
+
+
+def test_without_limits_everything_may_wait(hub: Hub) -> None:
+    budget = budget_of(hub)
+    assert (budget.per_router, budget.per_connection, budget.per_link) == (UNLIMITED,) * 3
+    consumer(hub)
+    sender = producer(hub)
+    send(sender, 200)
+    assert budget.kept > 200 * 1024
+    assert (budget.full, budget.braked, sender.session().holds) == (False, {}, 0)
+
+
+def test_bytes_are_counted_for_link_connection_and_router(hub: Hub) -> None:
+    receiver, one, other = consumer(hub), producer(hub), producer(hub)
+    send(one, 2)
+    send(other, 3)
+    size = len(frames.message(KIB))
+    assert [link_of(peer).kept for peer in (one, other)] == [2 * size, 3 * size]
+    assert [peer.conn.kept for peer in (one, other)] == [2 * size, 3 * size]
+    assert budget_of(hub).kept == 5 * size
+    assert len(take(receiver, 5)) == 5
+    assert (budget_of(hub).kept, one.conn.kept, link_of(other).kept) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [(16384, LARGE, LARGE), (LARGE, 16384, LARGE), (LARGE, LARGE, 16384)],
+    ids=["router", "connection", "link"],
+)
+def test_a_sender_beyond_a_budget_is_held_until_half_of_it_is_free(hub: Hub, limits: tuple[int, int, int]) -> None:
+    budget = budget_of(hub)
+    budget.set_limits(*limits)
+    budget.small = 0
+    receiver, sender = consumer(hub), producer(hub)
+    link = link_of(sender)
+    send(sender, 15)
+    assert (link.braked, sender.session().holds) == (False, 0)
+    send(sender, 5, 15)
+    assert (link.braked, sender.session().holds, list(budget.braked)) == (True, 1, [link])
+    assert len(take(receiver, 8)) == 8
+    assert link.braked, "more than half of the budget is used"
+    assert len(take(receiver, 5, 8)) == 5
+    assert (link.braked, sender.session().holds, budget.braked) == (False, 0, {})
+    assert len(take(receiver, 20, 13)) == 7, "nothing is lost"
+
+
+def test_a_link_has_a_small_share_when_others_have_used_up_the_budget(hub: Hub) -> None:
+    budget = budget_of(hub)
+    budget.set_limits(100_000, LARGE, LARGE)
+    consumer(hub)
+    greedy, modest = producer(hub), producer(hub)
+    send(greedy, 110)
+    assert budget.full
+    send(modest, 10)
+    assert [link_of(peer).braked for peer in (greedy, modest)] == [True, False]
+
+
+@pytest.mark.parametrize(("link", "small"), [(LARGE, 65536), (65536, 32768), (10, 5)])
+def test_the_small_share_is_at_most_half_of_a_link_s_budget(hub: Hub, link: int, small: int) -> None:
+    budget = budget_of(hub)
+    budget.set_limits(LARGE, LARGE, link)
+    assert budget.small == small
+
+
+def test_windows_become_narrow_from_half_of_a_budget_on_and_wide_again(hub: Hub) -> None:
+    budget = budget_of(hub)
+    budget.set_limits(LARGE, LARGE, 65536)
+    receiver, sender = consumer(hub), producer(hub)
+    wide = sender.session().window
+    send(sender, 31)
+    assert sender.session().window == wide
+    send(sender, 2, 31)
+    assert sender.session().window < wide
+    assert not link_of(sender).braked
+    take(receiver, 33)
+    assert sender.session().window == wide
+
+
+def test_a_lost_sender_is_not_held_and_its_bytes_count_until_they_leave(hub: Hub) -> None:
+    budget = budget_of(hub)
+    budget.set_limits(LARGE, LARGE, 4096)
+    receiver, sender = consumer(hub), producer(hub)
+    send(sender, 6)
+    assert budget.braked
+    sender.kill()
+    assert (budget.braked, budget.kept > 0) == ({}, True)
+    assert len(take(receiver, 6)) == 6
+    assert budget.kept == 0
+
+
+def test_all_held_senders_of_a_router_go_on_together(hub: Hub) -> None:
+    budget = budget_of(hub)
+    budget.set_limits(16384, LARGE, LARGE)
+    budget.small = 0
+    receivers = [consumer(hub, address) for address in "ab"]
+    senders = [producer(hub, address) for address in "ab"]
+    for sender, count in zip(senders, (9, 7), strict=True):
+        send(sender, count)
+    assert budget.full
+    send(senders[0], 1, 9)
+    assert [link_of(sender).braked for sender in senders] == [True, True]
+    assert len(take(receivers[0], 10)) == 10
+    assert [link_of(sender).braked for sender in senders] == [False, False]

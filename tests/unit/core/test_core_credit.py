@@ -1,0 +1,117 @@
+"""Credit, window or room on an outgoing link: what waits for it goes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.answering import neighbour
+from tests.kit.frames import Seen
+from tests.kit.pump import Hub, Peer, core_hub
+from waymesh_amqp.performatives import Flow, Transfer
+from waymesh_router.core.core import Core
+from waymesh_router.core.kinds import BALANCED
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return core_hub()
+
+
+def core_of(hub: Hub) -> Core:
+    assert isinstance(hub.handler, Core)
+    return hub.handler
+
+
+def producer(hub: Hub, address: str = "q") -> Peer:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_sender(address=address))
+    return peer
+
+
+def sent(peer: Peer) -> list[Any]:
+    """Handles of transfers and the flows of links that a peer was sent since the last look."""
+    seen = [f.performative for f in peer.frames() if isinstance(f, Seen)]
+    return [p for p in seen if isinstance(p, Transfer) or (isinstance(p, Flow) and p.handle is not None)]
+
+
+def count(found: list[Any]) -> int:
+    return len([p for p in found if isinstance(p, Transfer)])
+
+
+def test_credit_of_one_link_does_not_serve_another_address(hub: Hub) -> None:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_receiver("a", 0, address="a"), frames.attach_receiver("b", 1, address="b"))
+    for address in "ab":
+        producer(hub, address).send(frames.transfer(0), frames.transfer(1))
+    peer.end.feed(frames.credit(10, 1))
+    assert [p.handle for p in sent(peer) if isinstance(p, Transfer)] == [1, 1]
+    peer.end.feed(frames.credit(1, 0))
+    assert [p.handle for p in sent(peer) if isinstance(p, Transfer)] == [0]
+
+
+def test_a_drain_ends_after_what_waits_was_sent(hub: Hub) -> None:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_receiver())
+    producer(hub).send(frames.transfer(0), frames.transfer(1))
+    peer.end.feed(frames.credit(5, drain=True))
+    first, second, flow = sent(peer)
+    assert isinstance(first, Transfer)
+    assert isinstance(second, Transfer)
+    assert (flow.link_credit, flow.delivery_count) == (0, 5)
+
+
+def test_a_wider_session_window_lets_deliveries_out(hub: Hub) -> None:
+    peer = hub.peer().open().begin(incoming_window=0)
+    peer.send(frames.attach_receiver(), frames.credit(10, incoming_window=0))
+    producer(hub).send(frames.transfer(0), frames.transfer(1), frames.transfer(2))
+    assert count(sent(peer)) == 0
+    peer.end.feed(frames.flow(incoming_window=2))
+    assert count(sent(peer)) == 2
+    peer.end.feed(frames.flow(next_incoming_id=2, incoming_window=2))
+    assert count(sent(peer)) == 1
+
+
+def test_credit_of_another_router_serves_all_addresses_that_wait_for_it(hub: Hub) -> None:
+    peer = neighbour(hub, "B", credit=0)
+    core = core_of(hub)
+    for address in "ab":
+        core.remote_routers.add_consumers("B", f"M0{address}", BALANCED)
+        producer(hub, address).send(frames.transfer(0), frames.transfer(1))
+    assert count(sent(peer)) == 0
+    assert {address.key for address in peer.conn.waiting} == {"M0a", "M0b"}
+    peer.end.feed(frames.credit(3, 2))
+    assert count(sent(peer)) == 3
+    peer.end.feed(frames.credit(10, 2, 3))
+    assert count(sent(peer)) == 1
+    assert peer.conn.waiting == {}
+
+
+def test_only_data_links_carry_messages_to_another_router(hub: Hub) -> None:
+    peer = neighbour(hub, "B", credit=0)
+    core_of(hub).remote_routers.add_consumers("B", "M0q", BALANCED)
+    producer(hub).send(frames.transfer(0))
+    peer.end.feed(frames.credit(10, 0))
+    assert count(sent(peer)) == 0
+
+
+def test_a_connection_whose_backlog_shrank_goes_on(hub: Hub) -> None:
+    peer = hub.peer().open().begin(incoming_window=100_000)
+    peer.send(frames.attach_receiver(), frames.credit(10_000, incoming_window=100_000))
+    sender = producer(hub)
+    body = bytes(15_000)
+    taken, number = 0, 0
+    while core_of(hub).budget.kept == 0:
+        assert number < 1000, "the output has no limit"
+        credit = next(link.credit for link in sender.session().links if link is not None)
+        assert credit > 0
+        sender.end.feed(frames.transfer(number, body, settled=True))  # the peer reads nothing meanwhile
+        number += 1
+    for _ in range(number):
+        taken += count(sent(peer))
+        if taken == number:
+            break
+    assert taken == number
+    assert core_of(hub).budget.kept == 0

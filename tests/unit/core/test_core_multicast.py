@@ -1,0 +1,154 @@
+"""A delivery for several consumers: copies at once or when a consumer has credit, and one outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.frames import Seen
+from tests.kit.pump import Hub, Peer, core_hub
+from waymesh_amqp.outcomes import ACCEPTED, RELEASED
+from waymesh_amqp.performatives import Disposition, Transfer
+from waymesh_router.core.core import Core
+
+
+@pytest.fixture
+def hub() -> Hub:
+    hub = core_hub()
+    phases = {"waypoint": False, "ingressPhase": None, "egressPhase": None}
+    core_of(hub).address_table.add_pattern({"pattern": None, "prefix": "q", "distribution": "multicast", **phases})
+    return hub
+
+
+def core_of(hub: Hub) -> Core:
+    assert isinstance(hub.handler, Core)
+    return hub.handler
+
+
+def consumer(hub: Hub, credit: int, **over: Any) -> Peer:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_receiver(**over), *([frames.credit(credit)] if credit else []))
+    return peer
+
+
+def producer(hub: Hub) -> Peer:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_sender())
+    return peer
+
+
+def transfers(peer: Peer) -> list[Seen]:
+    return [f for f in peer.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
+
+
+def bodies(peer: Peer) -> list[bytes]:
+    return [f.payload for f in transfers(peer)]
+
+
+def states(peer: Peer) -> list[Any]:
+    return [d.state for d in peer.take() if isinstance(d, Disposition)]
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_each_consumer_gets_a_copy_when_it_has_credit(hub: Hub, settled: bool) -> None:
+    ready, short, late = consumer(hub, 10), consumer(hub, 1), consumer(hub, 0)
+    sender = producer(hub)
+    messages = [frames.message(b"%d" % number) for number in range(3)]
+    sender.send(*[frames.transfer(number, data, settled=settled) for number, data in enumerate(messages)])
+    assert [bodies(peer) for peer in (ready, short, late)] == [messages, messages[:1], []]
+    short.end.feed(frames.credit(10, delivery_count=1))
+    late.end.feed(frames.credit(2))
+    assert [bodies(peer) for peer in (short, late)] == [messages[1:], messages[:2]]
+    assert core_of(hub).budget.kept > 0
+    late.end.feed(frames.credit(1, delivery_count=2))
+    assert bodies(late) == messages[2:]
+    assert core_of(hub).budget.kept == 0
+
+
+@pytest.mark.parametrize("lost", ["link", "connection"])
+def test_a_consumer_that_goes_does_not_hold_up_the_outcome(hub: Hub, lost: str) -> None:
+    ready, late = consumer(hub, 10), consumer(hub, 0)
+    sender = producer(hub)
+    sender.send(frames.transfer(0))
+    ready.send(frames.disposition(0))
+    assert states(sender) == []
+    if lost == "link":
+        late.send(frames.detach())
+    else:
+        late.kill()
+    assert states(sender) == [ACCEPTED]
+    assert core_of(hub).budget.kept == 0
+
+
+def test_when_all_consumers_go_it_is_released(hub: Hub) -> None:
+    consumers = [consumer(hub, 0), consumer(hub, 0)]
+    sender = producer(hub)
+    sender.send(frames.transfer(0))
+    for peer in consumers:
+        peer.kill()
+    assert states(sender) == [RELEASED]
+
+
+def test_a_consumer_for_settled_deliveries_has_no_part_in_the_outcome(hub: Hub) -> None:
+    settled, unsettled = consumer(hub, 10, snd_settle_mode=1), consumer(hub, 10, snd_settle_mode=0)
+    sender = producer(hub)
+    sender.send(frames.transfer(0))
+    (copy,) = transfers(settled)
+    assert isinstance(copy.performative, Transfer)
+    assert copy.performative.settled
+    unsettled.send(frames.disposition(0, state=RELEASED))
+    assert states(sender) == [RELEASED]
+
+
+def test_where_all_are_for_settled_deliveries_it_is_accepted_at_once(hub: Hub) -> None:
+    consumers = [consumer(hub, 10, snd_settle_mode=1) for _ in range(2)]
+    answers = producer(hub).send(frames.transfer(0))
+    assert [d.state for d in answers if isinstance(d, Disposition)] == [ACCEPTED]
+    assert [len(bodies(peer)) for peer in consumers] == [1, 1]
+
+
+def test_frames_that_come_later_go_to_those_that_have_begun_and_are_kept_for_others(hub: Hub) -> None:
+    ready, late = consumer(hub, 10), consumer(hub, 0)
+    sender = producer(hub)
+    first, last = frames.message(b"abcdef")[:-3], b"def"
+    sender.send(frames.transfer(0, first, more=True))
+    assert bodies(ready) == [first]
+    late.end.feed(frames.credit(0))
+    sender.send(frames.transfer(None, last))
+    assert bodies(ready) == [last]
+    late.end.feed(frames.credit(1))
+    assert b"".join(bodies(late)) == first + last
+
+
+def test_one_that_joins_in_the_middle_of_a_delivery_gets_all_of_it(hub: Hub) -> None:
+    ready, late = consumer(hub, 10), consumer(hub, 0)
+    sender = producer(hub)
+    whole = frames.message(b"abcdef")
+    sender.send(frames.transfer(0, whole[:8], more=True))
+    late.end.feed(frames.credit(1))
+    assert bodies(late) == [whole[:8]]
+    sender.send(frames.transfer(None, whole[8:]))
+    assert [b"".join(bodies(peer)) for peer in (ready, late)] == [whole, whole[8:]]
+
+
+def test_a_shared_session_window_is_not_exceeded(hub: Hub) -> None:
+    peer = hub.peer().open().begin(incoming_window=2)
+    narrow = {"incoming_window": 2}
+    for handle in range(3):
+        peer.send(frames.attach_receiver(f"l{handle}", handle), frames.credit(10, handle, **narrow))
+    producer(hub).send(frames.transfer(0, settled=True))
+    assert len(transfers(peer)) == 2
+    peer.end.feed(frames.flow(next_incoming_id=2, incoming_window=2))
+    assert len(transfers(peer)) == 1
+
+
+def test_an_abort_reaches_each_consumer_that_has_begun(hub: Hub) -> None:
+    ready, late = consumer(hub, 10), consumer(hub, 0)
+    producer(hub).send(
+        frames.transfer(0, frames.message()[:6], more=True), frames.transfer(None, b"", aborted=True)
+    )
+    assert [bool(f.performative.aborted) for f in transfers(ready)] == [False, True]  # type: ignore[union-attr]
+    late.end.feed(frames.credit(1))
+    assert transfers(late) == []

@@ -1,0 +1,136 @@
+"""Messages of anonymous senders to link-routed addresses: the router attaches a link for each address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.answering import Container
+from tests.kit.pump import Hub, Peer, core_hub
+from waymesh_amqp.message import Message, encode_message
+from waymesh_amqp.outcomes import ACCEPTED, RELEASED
+from waymesh_amqp.performatives import Disposition, ErrorInfo
+from waymesh_router.core.core import Core
+from waymesh_router.core.link_routing.relays import IDLE_S
+
+
+@pytest.fixture
+def hub() -> Hub:
+    hub = core_hub()
+    route(hub)
+    return hub
+
+
+def core_of(hub: Hub) -> Core:
+    assert isinstance(hub.handler, Core)
+    return hub.handler
+
+
+def route(hub: Hub, **attrs: Any) -> None:
+    core_of(hub).linkroutes.add({
+        "identity": "1", "direction": "in", "prefix": "b2", "connection": "broker", **attrs,
+    })  # fmt: skip
+
+
+def anonymous(hub: Hub) -> Peer:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_sender(address=None))
+    return peer
+
+
+def to(address: str) -> bytes:
+    return encode_message(Message(to=address, body="x"))
+
+
+def states(peer: Peer) -> list[Any]:
+    return [d.state for d in peer.take() if isinstance(d, Disposition)]
+
+
+def wait(hub: Hub, seconds: float) -> None:
+    core_of(hub).now += seconds
+    core_of(hub).relays.tick()
+    hub.turn()
+
+
+def test_messages_of_one_address_share_a_link_and_outcomes_return(hub: Hub) -> None:
+    container = Container(hub)
+    one, other = anonymous(hub), anonymous(hub)
+    one.send(frames.transfer(0, to("b2.q")), frames.transfer(1, to("amqp:/b2.q")))
+    other.send(frames.transfer(0, to("b2.q")), frames.transfer(1, to("b2.r")))
+    assert [(link.address, len(link.bodies)) for link in container.links] == [("b2.q", 3), ("b2.r", 1)]
+    link = container.links[0]
+    container.send(frames.disposition(link.transfers[0].performative.delivery_id, channel=link.channel))  # type: ignore[union-attr]
+    assert (states(one), states(other)) == ([ACCEPTED], [])
+
+
+def test_deliveries_wait_for_the_answer_and_for_credit(hub: Hub) -> None:
+    container = Container(hub, credit=1)
+    sender = anonymous(hub)
+    sender.send(frames.transfer(0, to("b2.q")), frames.transfer(1, to("b2.q")))
+    (link,) = container.links
+    assert len(link.bodies) == 1
+    container.send(frames.credit(1, link.handle, 1, channel=link.channel))
+    assert len(link.bodies) == 2
+
+
+def test_no_route_leads_elsewhere(hub: Hub) -> None:
+    container = Container(hub)
+    sender = anonymous(hub)
+    sender.send(frames.transfer(0, to("b3.q")))
+    assert (container.links, core_of(hub).relays._relays) == ([], {})
+
+
+def test_prefixes_of_the_entity_apply(hub: Hub) -> None:
+    core_of(hub).linkroutes.remove("1")
+    route(hub, delExternalPrefix="b2.", addExternalPrefix="x/")
+    container = Container(hub)
+    anonymous(hub).send(frames.transfer(0, to("b2.q")))
+    assert [link.address for link in container.links] == ["x/q"]
+
+
+def test_a_refusal_reaches_the_sender_with_its_reason(hub: Hub) -> None:
+    container = Container(hub)
+    container.refusal = ErrorInfo("amqp:not-found", "no queue")
+    sender = anonymous(hub)
+    sent = sender.send(frames.transfer(0, to("b2.q")))
+    (state,) = [d.state for d in sent if isinstance(d, Disposition)]
+    assert state.descriptor == 0x25
+    assert "no queue" in str(state.value)
+
+
+def test_deliveries_are_released_when_the_connection_is_lost(hub: Hub) -> None:
+    container = Container(hub, credit=0)
+    sender = anonymous(hub)
+    sender.send(frames.transfer(0, to("b2.q")))
+    container.peer.kill()
+    assert states(sender) == [RELEASED]
+    assert "Ab2.q" not in core_of(hub).addresses
+
+
+def test_a_link_that_is_not_used_goes_after_a_while(hub: Hub) -> None:
+    container = Container(hub)
+    sender = anonymous(hub)
+    sender.send(frames.transfer(0, to("b2.q")))
+    wait(hub, 1.0)
+    wait(hub, IDLE_S)
+    assert container.active(), "a delivery has no outcome yet"
+    container.send(frames.disposition(0, channel=container.links[0].channel))
+    sender.send(frames.transfer(1, to("b2.q"), settled=True))
+    wait(hub, 1.0)
+    wait(hub, IDLE_S - 1.0)
+    assert container.active(), "it carried a message since"
+    wait(hub, 1.0)
+    assert container.active() == []
+    assert "Ab2.q" not in core_of(hub).addresses
+
+
+def test_the_next_message_after_that_attaches_again(hub: Hub) -> None:
+    container = Container(hub)
+    sender = anonymous(hub)
+    sender.send(frames.transfer(0, to("b2.q"), settled=True))
+    wait(hub, 1.0)
+    wait(hub, IDLE_S)
+    sender.send(frames.transfer(1, to("b2.q"), settled=True))
+    assert [len(link.bodies) for link in container.links] == [1, 1]

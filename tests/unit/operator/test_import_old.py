@@ -1,0 +1,187 @@
+"""`waymesh import`: conversion of old configurations, and messages about the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from waymesh_operator.cli.main import run_command
+
+pytestmark = pytest.mark.engine_independent
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "migration"
+ROUTER = "router {\n mode: interior\n id: A\n}\nlistener {\n port: amqp\n}\n"
+
+
+class Imported:
+    """The manifests of an import, by kind, and the lines on stderr."""
+
+    def __init__(self, text: str, errors: str) -> None:
+        self.text = text
+        self.notes = [line.removeprefix("waymesh: ") for line in errors.splitlines()]
+        self.manifests: list[dict[str, Any]] = [item for item in yaml.safe_load_all(text) if item]
+
+    def specs(self, kind: str) -> dict[str, dict[str, Any]]:
+        items = [item for item in self.manifests if item["kind"] == kind]
+        found = {item["metadata"]["name"]: dict(item.get("spec", {})) for item in items}
+        for spec in found.values():
+            spec.pop("routerRef", None)
+        return found
+
+
+def run(capsys: pytest.CaptureFixture[str], *files: Path, options: tuple[str, ...] = ()) -> Imported:
+    assert run_command(["import", *map(str, files), *options]) == 0
+    out, err = capsys.readouterr()
+    return Imported(out, err)
+
+
+def conf(folder: Path, text: str, name: str = "a.conf") -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def test_the_example_of_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, EXAMPLES / "qdrouterd.conf")
+    assert found.specs("Router") == {
+        "router-a": {
+            "size": 1,
+            "role": "interior",
+            "listeners": [{"name": "amqp", "port": 5672}],
+            "logging": {"level": "notice"},
+        }
+    }
+    broker = {"brokerRef": {"name": "broker"}}
+    assert found.specs("Broker") == {
+        "broker": {"endpoints": [{"host": "127.0.0.1", "port": 5772}], "auth": {"mechanism": "ANONYMOUS"}}
+    }
+    assert found.specs("Address") == {"queue": {"prefix": "queue", "waypoint": True}}
+    assert found.specs("AutoLink") == {
+        "queue-first-in": {"address": "queue.first", "direction": "in", **broker},
+        "queue-first-out": {"address": "queue.first", "direction": "out", **broker},
+    }
+    assert found.specs("LinkRoute") == {"b2": {"prefix": "b2", "direction": "both", **broker}}
+    assert found.notes == [f"{EXAMPLES / 'qdrouterd.conf'}:3: router: workerThreads: has no counterpart"]
+    assert "# qdrouterd.conf:3: router: workerThreads: has no counterpart\n" in found.text
+
+
+def test_the_example_of_an_interconnect(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, EXAMPLES / "interconnect.yaml")
+    assert found.specs("Router") == {
+        "office": {"size": 2, "role": "interior", "listeners": [{"name": "amqp", "port": 5672}]}
+    }
+    assert found.specs("Address") == {
+        "news": {"prefix": "news", "distribution": "multicast"},
+        "orders": {"pattern": "orders.#", "distribution": "balanced"},
+    }
+    assert found.specs("Broker") == {"store": {"endpoints": [{"host": "127.0.0.1", "port": 5772}]}}
+    assert found.specs("LinkRoute")["archive"]["direction"] == "both"
+    assert [note.partition(".yaml:")[2] for note in found.notes] == [
+        "14: listener: http: every router serves metrics and probes at port 9090; the console has no counterpart",
+        "7: router: deploymentPlan.placement: has no counterpart; see spec.pod of the Router",
+    ]
+
+
+def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = "connector {\n name: both\n role: route-container\n host: b\n}\naddress {\n prefix: a\n}\n"
+    own = "connector {\n name: own\n role: route-container\n host: HOST\n}\n"
+    own += "autoLink {\n addr: q\n dir: in\n connection: own\n}\n"
+    mesh = "connector {\n role: inter-router\n host: other\n port: 1\n}\n"
+    one = conf(tmp_path, ROUTER + shared + own.replace("HOST", "x"))
+    other = conf(tmp_path, ROUTER + shared + own.replace("HOST", "y") + mesh, "b.conf")
+    found = run(capsys, one, other, options=("--name", "Old Mesh"))
+    assert found.specs("Router")["old-mesh"]["size"] == 2
+    assert found.specs("Address") == {"a": {"prefix": "a"}}
+    brokers = found.specs("Broker")
+    assert "placement" not in brokers["both"]
+    assert brokers["own"]["placement"] == {"routers": "List", "ordinals": [0]}
+    assert brokers["own-2"]["placement"] == {"routers": "List", "ordinals": [1]}
+    assert [spec["brokerRef"]["name"] for spec in found.specs("AutoLink").values()] == ["own", "own-2"]
+    assert found.notes == []
+
+
+def test_tls_and_logins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = "sslProfile {\n name: P\n caCertFile: /ca\n certFile: /c\n privateKeyFile: /k\n}\n"
+    broker = "connector {{\n name: {0}\n role: route-container\n host: b\n sslProfile: P\n {1}\n}}\n"
+    text = ROUTER + profile
+    text += broker.format(
+        "plain", "saslUsername: u\n saslPassword: pass:s\n saslMechanisms: PLAIN\n verifyHostname: no"
+    )
+    text += broker.format("cert", "openHostname: vhost\n failoverUrls: amqps://c, d:1")
+    listener = "listener {{\n name: {}\n port: {}\n sslProfile: P\n authenticatePeer: yes\n saslMechanisms: {}\n}}\n"
+    text += listener.format("secure", 5671, "PLAIN") + listener.format("certs", 1, "EXTERNAL")
+    found = run(capsys, conf(tmp_path, text))
+    brokers = found.specs("Broker")
+    assert brokers["plain"]["auth"] == {"mechanism": "PLAIN", "secretRef": {"name": "plain-login"}}
+    assert brokers["plain"]["tls"] == {"caSecretRef": {"name": "p-ca"}, "verifyHostname": False}
+    assert brokers["cert"]["auth"] == {"mechanism": "EXTERNAL", "secretRef": {"name": "p-certificate"}}
+    assert brokers["cert"]["hostname"] == "vhost"
+    assert brokers["cert"]["endpoints"][1:] == [{"host": "c", "port": 5671}, {"host": "d", "port": 1}]
+    (secret,) = [item for item in found.manifests if item["kind"] == "Secret"]
+    assert secret["stringData"] == {"username": "u", "password": "s"}
+    assert found.specs("Router")["a"]["listeners"][1:] == [
+        {"name": "secure", "port": 5671, "tls": True, "auth": "plain", "users": {"secretRef": {"name": "a-users"}}},
+        {"name": "certs", "port": 10001, "tls": True, "auth": "mtls"},
+    ]
+    assert any("create the Secret p-ca with ca.crt: the file /ca" in note for note in found.notes)
+    assert any("create the Secret a-users: a key for each user" in note for note in found.notes)
+
+
+def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "router {\n mode: edge\n id: ${HOSTNAME}\n saslConfigDir: /etc/sasl2\n defaultDistribution: multicast\n}\n"
+        "policy {\n}\nvhost {\n id: v\n}\nexchange {\n name: x\n}\ntcpListener {\n port: 1\n}\n"
+        "connector {\n role: edge\n host: h\n}\nlistener {\n port: <port>\n}\n"
+        "listener {\n port: 1\n linkCapacity: 5\n}\n"
+        "autoLink {\n addr: a\n dir: in\n connection: none\n}\nlinkRoute {\n prefix: p\n dir: in\n}\n"
+    )
+    found = run(capsys, conf(tmp_path, text))
+    assert found.specs("Router")["mesh"]["role"] == "interior"
+    assert found.specs("Address") == {"default-distribution": {"pattern": "#", "distribution": "multicast"}}
+    assert not found.specs("AutoLink")
+    assert not found.specs("LinkRoute")
+    wanted = (
+        "router: mode: edge routers have no counterpart",
+        "router: saslConfigDir: a Cyrus SASL database is not read",
+        "policy: policies are not supported",
+        "vhost: policies are not supported",
+        "exchange: has no counterpart",
+        "tcpListener: TCP adaptors are not supported",
+        "connector: role edge: edge routers have no counterpart",
+        "listener: port: '<port>' is not a port number",
+        "listener: port: routers cannot bind ports below 1024; 10001 is used",
+        "listener: linkCapacity: has no counterpart",
+        "router.config.autoLink: connection: there is no connector none",
+        "router.config.linkRoute: has neither connection nor containerId",
+    )
+    for text in wanted:
+        assert any(text in note for note in found.notes), text
+    assert len(found.notes) == len(wanted)
+
+
+def test_the_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "mesh.yaml"
+    assert run(capsys, conf(tmp_path, ROUTER), options=("--out", str(out))).text == ""
+    assert yaml.safe_load(out.read_text(encoding="utf-8"))["kind"] == "Router"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("a.conf", "listener\n", "a.conf:1: expected `name {`"),
+        ("a.json", "{}x", "a.json: is not a list of"),
+        ("a.yaml", "kind: Pod\n", "a.yaml:1: only resources Interconnect of interconnectedcloud.github.io can be"),
+        ("none.conf", None, "none.conf: cannot be read: No such file"),
+    ],
+)
+def test_files_that_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str | None, reason: str
+) -> None:
+    if text is not None:
+        conf(tmp_path, text, name)
+    assert run_command(["import", str(tmp_path / name)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert reason in err

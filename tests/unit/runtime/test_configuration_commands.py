@@ -1,0 +1,139 @@
+"""`waymesh-router --check` and `--dump`, and unusable profiles, as in Qpid Dispatch."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.certificates import Authority
+from tests.kit.clients import Client
+from tests.kit.ports import free_port
+from tests.kit.process import RouterProcess, section
+from waymesh_router.runtime.main import main
+from waymesh_schema.config import ConfigEntry, parse_json
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, list[str]]:
+    """Exit code, stdout, lines of stderr."""
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err.splitlines()
+
+
+def check(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> tuple[int, str, list[str]]:
+    path = folder / "t.conf"
+    path.write_text(text, encoding="utf-8")
+    code, out, lines = run(capsys, "--check", "-c", str(path))
+    return code, out.replace(str(folder), ""), [line.replace(str(folder), "") for line in lines]
+
+
+def test_check_of_a_correct_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing listens: the port may be taken."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = section("router", id="A") + section("listener", host="127.0.0.1", port=server.getsockname()[1])
+        text += section("log", module="DEFAULT", outputFile=tmp_path / "log")
+        text += section("telemetry", path=tmp_path / "telemetry")
+        assert check(capsys, tmp_path, text) == (0, "/t.conf: the configuration is correct\n", [])
+    assert [path.name for path in tmp_path.iterdir()] == ["t.conf"]
+
+
+def test_check_tells_all_errors_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, lines = check(capsys, tmp_path, "router {\n mode: x\n}\nlistener {\n cost: x\n prot: 1\n}\n")
+    assert (code, out) == (1, "")
+    assert lines == [
+        "waymesh-router: /t.conf:2: router mode: must be one of standalone, interior, not 'x'",
+        "waymesh-router: /t.conf:6: listener prot: no such attribute; did you mean port?",
+        "waymesh-router: /t.conf:5: listener cost: must be a whole number, not 'x'",
+    ]
+
+
+def test_check_looks_into_files_and_at_services(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "sslProfile {\n name: p\n certFile: /nowhere/cert\n}\nlistener {\n port: no-such-service\n name: l\n}\n"
+    code, _, lines = check(capsys, tmp_path, text + "connector {\n name: c\n failoverUrls: amqp://\n}\n")
+    assert code == 1
+    assert lines == [
+        "waymesh-router: /t.conf:1: sslProfile p: certFile: /nowhere/cert: No such file or directory",
+        "waymesh-router: /t.conf:5: listener l: port: unknown service 'no-such-service'",
+        "waymesh-router: /t.conf:9: connector c: failoverUrls: amqp:// has no host",
+    ]
+
+
+def test_compat_26_a_cyrus_configuration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "qdrouterd.conf").write_text("pwcheck_method: auxprop\n", encoding="utf-8")
+    code, _, (line,) = check(capsys, tmp_path, section("router", id="A", saslConfigDir=tmp_path))
+    assert code == 0
+    assert "/qdrouterd.conf is a configuration of Cyrus SASL" in line
+    assert "/qdrouterd.users with a line `NAME:{plain}PASSWORD`" in line
+    (tmp_path / "qdrouterd.users").write_text("a:{plain}b\n", encoding="utf-8")
+    assert check(capsys, tmp_path, section("router", id="A", saslConfigDir=tmp_path))[::2] == (0, [])
+
+
+def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", {"CN": "localhost"}, ("localhost",))
+    good, *bad = [free_port() for _ in range(4)]
+    text = section("listener", name="good", host="127.0.0.1", port=good)
+    wrong: list[Mapping[str, Any]] = [{"caCertFile": "/nowhere/ca"}, {"uidFormat": "zz"}, {"protocols": "SSLv23"}]
+    for number, (port, attributes) in enumerate(zip(bad, wrong)):
+        name = f"p{number}"
+        text += section("sslProfile", name=name, certFile=pair.cert, privateKeyFile=pair.key, **attributes)
+        text += section("listener", name=f"l{number}", host="127.0.0.1", port=port, sslProfile=name)
+    text += section("connector", name="c", host="127.0.0.1", port=good, sslProfile="p0")
+    router = RouterProcess(tmp_path, "A", text, [good])
+    router.start()
+    try:
+        with Client(router.url) as client:
+            client.receiver("q")
+        for port in bad:
+            with socket.socket() as probe:
+                assert probe.connect_ex(("127.0.0.1", port)) != 0
+        errors = [line.partition("SERVER (error) ")[2] for line in router.log.splitlines() if "SERVER (error)" in line]
+    finally:
+        assert router.stop() == 0
+    assert errors == [
+        "sslProfile p0: caCertFile: /nowhere/ca: No such file or directory",
+        "sslProfile p1: uidFormat: 'zz': only the codes csloun125, each once",
+        "sslProfile p2: protocols: SSLv23 is none of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",
+        *(f"listener l{n}: stays closed, because sslProfile p{n} cannot be used" for n in range(3)),
+        "connector c: stays closed, because sslProfile p0 cannot be used",
+    ]
+
+
+def given(entries: list[ConfigEntry]) -> list[tuple[str, dict[str, Any]]]:
+    return [(entry.type.name, {**entry.attributes, "name": None}) for entry in entries]
+
+
+def test_the_dump_of_a_router_is_its_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    rows = [
+        ["log", {"module": "DEFAULT", "enable": "debug+", "includeSource": True}],
+        ["router", {"id": "A", "defaultDistribution": "closest"}],
+        ["address", {"pattern": "a/#", "distribution": "multicast", "name": "a"}],
+        ["linkRoute", {"prefix": "b", "direction": "in", "connection": "c"}],
+        ["autoLink", {"address": "q", "direction": "out", "connection": "c", "phase": 0}],
+        ["listener", {"name": "l", "host": "127.0.0.1", "port": port, "openProperties": {"x": [1, {"y": "#"}]}}],
+        ["connector", {"name": "c", "role": "route-container", "port": 1, "saslUsername": "u"}],
+    ]
+    text = json.dumps(rows)
+    router = RouterProcess(tmp_path, "A", "", [port])
+    router.config_path = tmp_path / "A.json"
+    router.config_path.write_text(text, encoding="utf-8")
+    router.start()
+    try:
+        code, out, errors = run(capsys, "--dump", "--url", router.url)
+    finally:
+        router.stop()
+    assert (code, errors) == (0, [])
+    assert "# connector c: saslPassword is not shown; add it if it has one" in out
+    assert given(parse_json(out, "dump.json")) == given(parse_json(text, "t.json"))
+
+
+def test_dump_without_a_router(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, (line,) = run(capsys, "--dump", "--url", f"amqp://127.0.0.1:{free_port()}")
+    assert (code, out) == (1, "")
+    assert line.startswith("waymesh-router: dump: ")

@@ -1,0 +1,75 @@
+"""Configuration details that qdrouterd accepts: commas, both names of an attribute, numbers beyond limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from waymesh_schema.config import ConfigEntry, ConfigError, parse_conf, parse_json
+from waymesh_schema.entities import entity_type
+from waymesh_schema.validate import validate_create
+
+pytestmark = pytest.mark.engine_independent
+
+
+def entry(text: str, name: str) -> ConfigEntry:
+    (found,) = [entry for entry in parse_conf(text, "t.conf") if entry.type.name == name and entry.line]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1,}', {"a": 1}),
+        ('{\n "a": [1, 2, ],\n "b": {"c": ",}",},\n}', {"a": [1, 2], "b": {"c": ",}"}}),
+    ],
+)
+def test_compat_23_trailing_commas_in_json_values(text: str, expected: Any) -> None:
+    assert entry(f"listener {{\n openProperties: {text}\n}}", "listener").attributes["openProperties"] == expected
+
+
+def test_compat_23_trailing_commas_in_nested_lines() -> None:
+    text = "vhost {\n hostname: v\n groups: {\n  a: {\n   users: b,\n   sources: c, d,\n  },\n }\n}"
+    group = entry(text, "vhost").attributes["groups"]["a"]
+    assert (group["users"], group["sources"]) == ("b", "c, d")
+
+
+def test_compat_23_trailing_commas_are_not_taken_in_json_files() -> None:
+    with pytest.raises(ConfigError, match="invalid JSON"):
+        parse_json('[["router", {"id": "a",}]]', "t.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("autoLink", {"address": "a", "addr": "a", "dir": "in", "direction": "in"}),
+        ("linkRoute", {"prefix": "a", "dir": "in", "direction": "in"}),
+        ("router", {"routerId": "a", "router-id": "a", "id": "a"}),
+    ],
+)
+def test_compat_23_both_names_with_equal_values(name: str, attributes: dict[str, str]) -> None:
+    entity = entity_type(name)
+    present = {name: value for name, value in attributes.items() if name in entity.attributes}
+    assert validate_create(entity, attributes) == validate_create(entity, present)
+
+
+def test_compat_23_both_names_with_different_values_are_refused() -> None:
+    with pytest.raises(ConfigError, match="autoLink direction: is given twice, also as"):
+        parse_conf("autoLink {\n address: a\n dir: in\n direction: out\n}", "t.conf")
+
+
+def test_compat_23_failover_list_of_listeners() -> None:
+    assert entry("listener {\n failoverList: amqp://a:1\n}", "listener").attributes["failoverUrls"] == "amqp://a:1"
+
+
+@pytest.mark.parametrize("name", ["listener", "connector"])
+def test_compat_23_numbers_beyond_limits_are_clamped_with_a_warning(name: str) -> None:
+    text = f"{name} {{\n maxFrameSize: 100\n maxSessions: 70000\n}}"
+    found = entry(text, name)
+    assert (found.attributes["maxFrameSize"], found.attributes["maxSessions"]) == (512, 65536)
+    assert found.warnings == (
+        f"{name} maxFrameSize: 100 is beyond the limit; 512 is used",
+        f"{name} maxSessions: 70000 is beyond the limit; 65536 is used",
+    )
+    assert entry(f"{name} {{\n maxFrameSize: 512\n maxSessions: 65536\n}}", name).warnings == ()
