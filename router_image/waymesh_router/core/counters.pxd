@@ -19,6 +19,7 @@ cdef class Counters:
     cdef count_out(self, RouterLink lk, Address address, RouterLink out)
     cdef count_routed_in(self, RouterLink lk)
     cdef count_routed_out(self, RouterLink lk, RouterLink out)
-    cdef count_taken(self, RouterLink out, bytes state)
     cdef count_presettled(self, RouterLink lk)
     cdef count_outcome(self, RouterLink lk, bytes state)
+
+cdef count_on_link(RouterLink lk, int code)

@@ -80,30 +80,27 @@ class Counters:
         if lk.kind == ENDPOINT or lk.kind == ROUTED:
             self.presettled += 1
 
-    def count_taken(self, out: RouterLink, state: bytes) -> None:
-        """Count an outcome other than accepted on the outgoing link of the delivery."""
-        code: cython.int = outcome_code(state)
-        if code == 0x25:
-            out.rejected += 1
-        elif code == 0x26:
-            out.released += 1
-        elif code == 0x27:
-            out.modified += 1
-        elif code == 0x24:
-            out.accepted += 1
-
     def count_outcome(self, lk: RouterLink, state: bytes) -> None:
         """Count the outcome of a delivery of this incoming link."""
         code: cython.int = outcome_code(state)
+        count_on_link(lk, code)
         if code == ACCEPTED_CODE:
-            lk.accepted += 1
             self.accepted += 1
         elif code == REJECTED_CODE:
-            lk.rejected += 1
             self.rejected += 1
         elif code == RELEASED_CODE:
-            lk.released += 1
             self.released += 1
         elif code == MODIFIED_CODE:
-            lk.modified += 1
             self.modified += 1
+
+
+def count_on_link(lk: RouterLink, code: cython.int) -> None:
+    """Count an outcome on a link, incoming or outgoing; `code`: its descriptor, see waymesh_amqp.outcomes."""
+    if code == ACCEPTED_CODE:
+        lk.accepted += 1
+    elif code == REJECTED_CODE:
+        lk.rejected += 1
+    elif code == RELEASED_CODE:
+        lk.released += 1
+    elif code == MODIFIED_CODE:
+        lk.modified += 1

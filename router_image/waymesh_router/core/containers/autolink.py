@@ -42,7 +42,6 @@ class AutoLinkEnd:
         self.link: RouterLink | None = None
         self.alone = False
         """The session ended during the attach: use a separate session, so that retries do not end other links."""
-        self.refused = False  # the container answered without a terminus; its detach must follow
         self.last_error: str | None = None
         self.delay_s = 0.0
         self.forbidden_s = 0.0

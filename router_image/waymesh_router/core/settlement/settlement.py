@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import INVALID_FIELD
-from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DROPPED, PRESETTLED, SETTLED, DeliverySampling, Sample
 from waymesh_router.core.settlement.outcomes import ACCEPTED, MULTICAST_RANKS, OUTCOME_NAMES, RELEASED
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
+    from cython.cimports.waymesh_router.core.counters import Counters, count_on_link
     from cython.cimports.waymesh_router.core.kinds import ENDPOINT
     from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE
+    from waymesh_router.core.counters import Counters, count_on_link
     from waymesh_router.core.kinds import ENDPOINT
     from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
@@ -94,10 +95,7 @@ class Settlement:
         if out is not None:
             out.unsettled -= 1
             d.out = None
-            if state == ACCEPTED:
-                out.accepted += 1
-            else:
-                self.counters.count_taken(out, state)
+            count_on_link(out, outcome_code(state))
         if d.target is not None:
             self.leave_target(d)
         if d.group is not None:
@@ -182,7 +180,7 @@ class Settlement:
         if out is None:
             return
         out.session.report(False, d.oid, True, state)
-        self.counters.count_taken(out, state)
+        count_on_link(out, outcome_code(state))
         self.leave_outgoing(d, out)
 
     # ---- records
