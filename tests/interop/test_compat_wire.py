@@ -39,6 +39,15 @@ def client(router1: RouterProcess) -> Iterator[RawClient]:
         yield client
 
 
+def assert_passes(client: RawClient, handle: int) -> None:
+    """Once the sender with this handle has credit, a message passes to the client's own receiver."""
+    while not client.expect(Flow).link_credit:
+        pass
+    client.transfer(handle, BODY)
+    assert client.delivery()[1] == BODY
+
+
+
 def test_compat_01_one_capability_is_a_plain_symbol() -> None:
     """qdrouterd refuses an attach between routers whose capabilities are an array of one."""
     frame = encode_frame(0, mesh_attach("l", CONTROL, True))
@@ -62,10 +71,7 @@ def test_compat_09_dynamic_target_gets_an_address(client: RawClient) -> None:
     address = answer.target.address
     assert isinstance(address, str)
     client.attach_receiver(address, credit=1)
-    while not client.expect(Flow).link_credit:
-        pass
-    client.transfer(7, BODY)
-    assert client.delivery()[1] == BODY
+    assert_passes(client, 7)
 
 
 def test_compat_09_a_sender_without_initial_delivery_count_is_accepted(client: RawClient) -> None:
@@ -73,10 +79,7 @@ def test_compat_09_a_sender_without_initial_delivery_count_is_accepted(client: R
     client.attach_receiver(address, credit=1)
     client.put(Attach("old", 7, False, source=Terminus("source"), target=Terminus("target", address=address)))
     assert client.expect(Attach).target is not None
-    while not client.expect(Flow).link_credit:
-        pass
-    client.transfer(7, BODY)
-    assert client.delivery()[1] == BODY
+    assert_passes(client, 7)
 
 
 def test_compat_09_a_tag_of_over_32_octets_passes_on_message_routes(client: RawClient) -> None:

@@ -147,12 +147,16 @@ def _plan(found: Translation, source: Source, spec: dict[str, Any]) -> None:
         found.note(source.router, f"spec.{name}: has no counterpart")
 
 
-def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str, Any]]) -> None:
-    role = entity.text("role") or "normal"
-    if role in _DONE_BY_MESH:
-        return
+def _has_counterpart(found: Translation, entity: Entity, role: str) -> bool:
+    """Whether a listener or connector of this role becomes part of a manifest; notes an edge role, which is lost."""
     if role == "edge":
         found.note(entity, "role edge: edge routers have no counterpart")
+    return role != "edge" and role not in _DONE_BY_MESH
+
+
+def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str, Any]]) -> None:
+    role = entity.text("role") or "normal"
+    if not _has_counterpart(found, entity, role):
         return
     if entity.flag("http"):
         found.note(entity, "http: every router serves metrics and probes at port 9090; the console has no counterpart")
@@ -230,11 +234,7 @@ def _logging(found: Translation, entities: Sequence[Entity]) -> dict[str, Any]:
 
 
 def _connector(found: Translation, entity: Entity, source: Source, ordinal: int, routers: int) -> None:
-    role = entity.text("role") or "normal"
-    if role in _DONE_BY_MESH:
-        return
-    if role == "edge":
-        found.note(entity, "role edge: edge routers have no counterpart")
+    if not _has_counterpart(found, entity, entity.text("role") or "normal"):
         return
     port = _port(found, entity)
     if port is None:

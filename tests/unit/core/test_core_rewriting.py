@@ -93,6 +93,13 @@ def test_prefixes_are_added_and_removed_on_the_way_and_restored_in_the_answer(
     assert back.source.address == "b/q"
 
 
+def test_an_address_that_is_the_prefix_alone_does_not_become_anonymous() -> None:
+    entity: Any = SimpleNamespace(adds="", removes="b/q")
+    onward = rewriting.upstream_attach(received(source("b/q")), "name", entity, None)
+    assert onward.source is not None
+    assert onward.source.address == "b/q"
+
+
 @pytest.mark.parametrize("given", [None, {Symbol("mine"): 1}])
 def test_an_attach_without_an_address_tells_the_next_router_how_it_was_routed(given: Any) -> None:
     attach = source()

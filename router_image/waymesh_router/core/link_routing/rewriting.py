@@ -139,7 +139,9 @@ def _copy(attach: Attach, name: str, source: Terminus | None, target: Terminus |
 
 
 def _readdressed(terminus: Terminus | None, without: str, with_: str) -> Terminus | None:
-    """The terminus with one prefix removed from its address and another one added."""
+    """The terminus with one prefix removed from its address and another one added. An address that is the prefix alone
+    is kept: without it the link would be one of an anonymous terminus."""
     if terminus is None or terminus.kind == "coordinator" or not isinstance(terminus.address, str):
         return terminus
-    return replace(terminus, address=with_ + terminus.address.removeprefix(without))
+    address = with_ + terminus.address.removeprefix(without)
+    return replace(terminus, address=address) if address else terminus
