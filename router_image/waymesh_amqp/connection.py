@@ -353,7 +353,6 @@ class Connection(OutputBuffer):
             self.phase = SASL
             end_sasl_step(self, answer)
 
-
     # ---- sessions
     def session_at(self, channel: cython.int) -> Session:
         """The session of the peer's channel. Spec: 2.5."""

@@ -17,7 +17,8 @@ INDISPENSABLE = ("router", "listener")
 
 def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
     """Create the configured entities in order, as CREATE requests would. `log(module, level, text)`.
-     Raises ConfigError with all refused entities. An entity that an operator configured (OPERATOR_PREFIX) is logged and
+
+    Raises ConfigError with all refused entities. An entity that an operator configured (OPERATOR_PREFIX) is logged and
     skipped instead: one resource must not keep the routers of a mesh from starting, and the operator sees that the
     entity is missing.
     """

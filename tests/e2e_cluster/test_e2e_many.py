@@ -10,6 +10,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.api import Object
+from tests.cluster.install import RELEASE
 from tests.cluster.namespace import Namespace, condition_status
 from tests.cluster.paths import say
 from tests.e2e_cluster.scene import Mesh, resource
@@ -95,7 +96,14 @@ def resyncs(figures: Figures, namespace: Namespace) -> float:
 
 def wait_alone(operator: Namespace) -> None:
     """Until the operator looks after one mesh: the namespaces of earlier tests, which nobody waits for, are gone."""
-    wait_until(lambda: Figures(operator).sum("waymesh_operator_meshes") == 1, 180, "meshes of earlier tests gone")
+
+    def left() -> str:
+        meshes = [s.labels for s in Figures(operator).samples if s.name == "waymesh_operator_converged"]
+        namespaces = operator.kubectl("get", "namespaces", "-o", "yaml")
+        log = operator.kubectl("logs", f"deployment/{RELEASE}", "--tail=300")
+        return f"meshes of earlier tests gone; the operator measures {meshes}\n{namespaces}\n{log}"
+
+    wait_until(lambda: Figures(operator).sum("waymesh_operator_meshes") == 1, 180, left)
 
 
 def versions(namespace: Namespace) -> dict[tuple[str, str], str]:

@@ -19,7 +19,8 @@ from waymesh_schema.loglevels import parse_levels
 
 def check(filenames: Sequence[str]) -> int:
     """Check configuration files, TLS files and user files; returns the exit code 0.
-     It does not listen, connect or write. Raises the errors of a start. Prints what would be logged as warning or error
+
+    It does not listen, connect or write. Raises the errors of a start. Prints what would be logged as warning or error
     to stderr.
     """
     found = read_config(*filenames)

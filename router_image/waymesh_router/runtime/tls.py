@@ -218,7 +218,8 @@ def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
 
 def listener_verify_mode(attrs: Mapping[str, Any], has_authorities: bool) -> ssl.VerifyMode:
     """The client certificate mode of a listener; `has_authorities`: its profile has a caCertFile.
-     EXTERNAL as the only mechanism cannot work without a certificate, nor can `peerNames`; with other mechanisms, a
+
+    EXTERNAL as the only mechanism cannot work without a certificate, nor can `peerNames`; with other mechanisms, a
     client can connect without one. A certificate that is presented must be valid in both cases.
     """
     mechanisms = str(attrs.get("saslMechanisms") or "").upper().split()

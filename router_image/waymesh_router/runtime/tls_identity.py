@@ -52,7 +52,8 @@ def read_name_map(profile: str, path: str) -> dict[str, str]:
 
 def external_user(sock: ssl.SSLSocket, uid_format: str | None, names: Mapping[str, str]) -> str | None:
     """The peer's user name, None if it presented no (valid) certificate.
-     Without a format it is the whole subject, `C=CZ,O=Example,CN=worker`; with a format the parts in the order of its
+
+    Without a format it is the whole subject, `C=CZ,O=Example,CN=worker`; with a format the parts in the order of its
     codes, separated by semicolons. `names` maps the result to a display name.
     """
     certificate: Mapping[str, Any] | None = sock.getpeercert()

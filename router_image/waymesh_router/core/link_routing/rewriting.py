@@ -32,7 +32,8 @@ ROUTE_ADDRESS = Symbol("x-opt-waymesh.route-address")
 
 def route_address(attach: Attach) -> str | None:
     """The address that routes an attach; None if the attach is never routed.
-     An attach without an address (null, a dynamic terminus, a terminus type that only the container knows, the lookup
+
+    An attach without an address (null, a dynamic terminus, a terminus type that only the container knows, the lookup
     of a subscription by link name) has the empty address, which only the pattern `#` matches.
     """
     terminus = attach.source if attach.role else attach.target
