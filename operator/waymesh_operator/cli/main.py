@@ -182,6 +182,20 @@ def drain(
     raise typer.Exit(run_drain(Where(context, namespace), pod, timeout, undo, not no_wait))
 
 
+@app.command()
+def explain(
+    field: Annotated[
+        str, typer.Argument(metavar="[KIND[.FIELD...]]", help="As in router.spec.size.", show_default="all kinds")
+    ] = "",
+    recursive: Annotated[bool, typer.Option("--recursive", help="Also the fields of fields.")] = False,
+    no_color: NoColor = False,
+) -> None:
+    """Describe the kinds and fields of manifests. Needs no cluster."""
+    from .explain import run_explain
+
+    raise typer.Exit(run_explain(field, recursive, no_color))
+
+
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
 app.command(cls=AnalyzeCommand)(analyze)
