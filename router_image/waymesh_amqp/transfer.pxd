@@ -40,4 +40,4 @@ cdef class IncomingTransfer:
 cpdef IncomingTransfer whole_transfer(bytes payload, bint more)
 cdef long long number(Octets b, Py_ssize_t p, Py_ssize_t end) except -64
 cdef take_transfer(Session session, IncomingTransfer transfer, Py_ssize_t p, Py_ssize_t end)
-cdef bint beyond_us(Link link, IncomingTransfer transfer) except -1
+cdef bint refuse_new_delivery(Link link, IncomingTransfer transfer) except -1

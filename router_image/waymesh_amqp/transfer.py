@@ -295,7 +295,7 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
         if transfer.delivery_id < 0 or transfer.tag_bytes < 0:
             link.detach(INVALID_FIELD, "a delivery's first transfer needs delivery-id and delivery-tag")
             return
-        if not link.passing and beyond_us(link, transfer):
+        if not link.passing and refuse_new_delivery(link, transfer):
             return
         link.credit -= 1
         link.delivery_count = serial_add(link.delivery_count, 1)
@@ -328,8 +328,8 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
     session.handler.on_transfer(link, transfer)
 
 
-def beyond_us(link: Link, transfer: IncomingTransfer) -> cython.bint:
-    """Whether a delivery may not begin on a link that ends here; then it is detached."""
+def refuse_new_delivery(link: Link, transfer: IncomingTransfer) -> cython.bint:
+    """Detach a link that ends at this router if its peer may not begin a delivery; returns whether that was so."""
     if transfer.resume:
         link.detach(NOT_IMPLEMENTED, "resuming deliveries is not supported")
         return True
