@@ -244,7 +244,8 @@ ADDRESS = configuration(
     setting(
         "waypoint",
         BOOLEAN,
-        "Route through a broker's queue: producers send to phase 0, consumers receive from phase 1.",
+        "Route through a broker's queue: producers send to phase 0, consumers receive from phase 1. Clients can be the "
+        "queue: links with the capability qd.waypoint receive from phase 0 and send to phase 1.",
         default=False,
     ),
     setting(
@@ -254,7 +255,13 @@ ADDRESS = configuration(
         "egressPhase", INTEGER, "Phase for consumers, instead of the one that waypoint sets.", minimum=0, maximum=9
     ),
     setting("priority", INTEGER, "Priority of messages to the address, instead of their own.", minimum=0, maximum=9),
-    setting("enableFallback", BOOLEAN, "Send messages without a consumer to the fallback destination.", default=False),
+    setting(
+        "enableFallback",
+        BOOLEAN,
+        "Send messages without a consumer to the fallback destination: autolinks with fallback, or links of clients "
+        "with the capability qd.fallback.",
+        default=False,
+    ),
     operations=("CREATE", "DELETE"),
     aliases=("address",),
 )

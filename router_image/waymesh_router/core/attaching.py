@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from waymesh_amqp.errors import NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED, UNAUTHORIZED_ACCESS, AmqpError
@@ -10,10 +11,14 @@ from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.addresses.keys import bare_address, names_management
+from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT
 
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
+FALLBACK_CAPABILITY = "qd.fallback"
+WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint_{number}": number for number in range(1, 10)}}
+"""Capabilities of the links of a waypoint, with its number among the waypoints of the address."""
 COST_PROPERTY = "qd.inter-router-cost"
 NO_MANAGEMENT = "management is not allowed on this connection"
 UNAVAILABLE_REJECTED: bytes = encode(
@@ -62,6 +67,50 @@ def phase_of(config: Mapping[str, Any], attribute: str) -> str:
     if phase is None:
         phase = int(bool(config["waypoint"]) and attribute == "egressPhase")
     return str(phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a client's link joins its address. `waypoint`: number of the waypoint, 0 for an ordinary link."""
+
+    receiver: bool
+    fallback: bool
+    waypoint: int
+
+    @property
+    def special(self) -> bool:
+        """Whether the client asks for another place than ordinary links have."""
+        return self.fallback or self.waypoint > 0
+
+    def phase(self, address: str, config: Mapping[str, Any] | None) -> str:
+        """The phase of `address` with this configuration. Raises Refusal if it has no such place.
+
+        Waypoint N takes messages from phase N - 1 and sends them into phase N. What comes from a fallback destination
+        is for the consumers of the address itself.
+        """
+        if self.fallback and (config is None or not config.get("enableFallback")):
+            raise Refusal(PRECONDITION_FAILED, f"{address} has no fallback: it needs an address with enableFallback")
+        if self.fallback and self.receiver:
+            return FALLBACK
+        attribute = "egressPhase" if self.receiver else "ingressPhase"
+        usual = "0" if config is None else phase_of(config, attribute)
+        if not self.waypoint:
+            return usual
+        if config is None or not (config["waypoint"] or config["ingressPhase"] or config["egressPhase"]):
+            raise Refusal(PRECONDITION_FAILED, f"{address} is no waypoint: it needs an address with waypoint")
+        return str(self.waypoint - self.receiver)
+
+
+def place_of(terminus: Terminus, receiver: bool) -> Place:
+    """The place that a client asks for by capabilities of its source or target. Raises Refusal."""
+    asked = {str(capability) for capability in terminus.capabilities or ()}
+    waypoints = {WAYPOINT_CAPABILITIES[name] for name in asked if name in WAYPOINT_CAPABILITIES}
+    place = Place(receiver, FALLBACK_CAPABILITY in asked, max(waypoints, default=0))
+    if len(waypoints) + place.fallback > 1:
+        raise Refusal(PRECONDITION_FAILED, "a link can be that of one waypoint, or of a fallback destination")
+    if place.special and (terminus.dynamic or not bare_address(terminus.address or "")):
+        raise Refusal(PRECONDITION_FAILED, "a link of a waypoint or a fallback destination needs an address")
+    return place
 
 
 def link_kind(attach: Attach) -> int:

@@ -44,6 +44,47 @@ def test_consumers_of_a_waypoint_read_phase_1(given: int | None, waypoint: bool,
     assert attaching.phase_of({attribute: given, "waypoint": waypoint}, attribute) == phase
 
 
+WAYPOINT = {"waypoint": True, "ingressPhase": None, "egressPhase": None}
+CHAIN = {"waypoint": False, "ingressPhase": None, "egressPhase": 3}
+STORED = {"waypoint": False, "ingressPhase": None, "egressPhase": None, "enableFallback": True}
+
+
+@pytest.mark.parametrize(
+    ("capability", "config", "receiver", "sender"),
+    [
+        ("queue", None, "0", "0"),
+        ("queue", WAYPOINT, "1", "0"),
+        ("qd.waypoint", WAYPOINT, "0", "1"),
+        ("qd.waypoint_1", WAYPOINT, "0", "1"),
+        ("qd.waypoint_3", CHAIN, "2", "3"),
+        ("qd.waypoint_9", CHAIN, "8", "9"),
+        ("qd.waypoint_0", CHAIN, "3", "0"),
+        ("qd.fallback", STORED, "F", "0"),
+    ],
+)
+def test_capabilities_choose_the_phase_of_a_link(
+    capability: str, config: dict[str, Any] | None, receiver: str, sender: str
+) -> None:
+    terminus = Terminus("source", address="q", capabilities=[Symbol(capability)])
+    phases = [attaching.place_of(terminus, incoming).phase("q", config) for incoming in (True, False)]
+    assert phases == [receiver, sender]
+
+
+@pytest.mark.parametrize(
+    "terminus",
+    [
+        Terminus("source", address="q", capabilities=[Symbol("qd.fallback"), Symbol("qd.waypoint")]),
+        Terminus("source", address="q", capabilities=[Symbol("qd.waypoint_1"), Symbol("qd.waypoint_2")]),
+        Terminus("source", dynamic=True, capabilities=[Symbol("qd.waypoint")]),
+        Terminus("target", capabilities=[Symbol("qd.fallback")]),
+    ],
+)
+def test_places_that_no_link_can_have(terminus: Terminus) -> None:
+    with pytest.raises(Refusal) as refused:
+        attaching.place_of(terminus, True)
+    assert refused.value.condition == PRECONDITION_FAILED
+
+
 @pytest.mark.parametrize(
     ("capability", "kind"),
     [(attaching.ROUTER_CAPABILITY, CONTROL), (attaching.DATA_CAPABILITY, DATA), ("queue", ENDPOINT), (None, ENDPOINT)],

@@ -15,6 +15,7 @@ from waymesh_router.core.kinds import UNAVAILABLE
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
     from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.attaching import Place
     from waymesh_router.core.context import Context
     from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
@@ -48,11 +49,12 @@ class EndpointLinks:
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         lk.strip = conn.strip_out
         source = attaching.checked_source(attach.source)
+        place = attaching.place_of(source, receiver=True)
         text = source.address
         if source.dynamic:
             text = attaching.temporary_address(self._context.router_id, self._context.rng)
             source = Terminus(kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities)
-        address = self._address_for(text, "egressPhase")
+        address = self._address_for(text, place)
         if address.key.startswith(ROUTER):
             self._addresses.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
@@ -70,6 +72,7 @@ class EndpointLinks:
         lk.strip = conn.strip_in
         lk.capacity = conn.link_capacity
         target = attaching.checked_target(attach.target)
+        place = attaching.place_of(target, receiver=False)
         text = target.address
         if target.dynamic:
             text = attaching.created_address(self._context.rng)
@@ -81,7 +84,8 @@ class EndpointLinks:
             lk.annotations = self._anonymous
             lk.grant()
             return
-        address = self._address_for(text, "ingressPhase")
+        address = self._address_for(text, place)
+        lk.stored = place.fallback
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
         lk.annotations = local_annotations(self._context.router_id, bare_address(text), phase)
         lk.address = address
@@ -89,11 +93,11 @@ class EndpointLinks:
         lk.accept(attach, attach.source, target)
         self.producer_joined(lk, address)
 
-    def _address_for(self, text: str, phase_attribute: str) -> Address:
+    def _address_for(self, text: str, place: Place) -> Address:
         """The address that a link names. Raises Refusal."""
         bare = bare_address(text)
         config = None if of_routers(bare) else self._addresses.patterns.match(bare)
-        phase = attaching.phase_of(config, phase_attribute) if config is not None else "0"
+        phase = place.phase(bare, config)
         address = self._addresses.get(address_key(text, self._context.router_id, phase))
         if address.treatment == UNAVAILABLE:
             self._addresses.drop_if_unused(address)
