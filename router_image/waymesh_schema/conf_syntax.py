@@ -20,7 +20,7 @@ from .model import camel_case
 
 HASH_BELONGS = frozenset(("pattern", "bindingKey", "hostname"))
 """Attributes in whose values `#` is a character like any other."""
-JSON_VALUED = frozenset(("openProperties", "groups"))
+JSON_VALUED = frozenset(("openProperties", "linkProperties", "groups"))
 """Attributes whose braces hold JSON."""
 
 _OPEN = re.compile(r"([\w.-]+)\s*\{")

@@ -13,7 +13,7 @@ from .entities import ENTITY_TYPES, entity_type
 from .errors import ConfigError, Problem, SchemaError
 from .loglevels import LOG_MODULES
 from .model import EntityType
-from .validate import clamped, examine, validate_create
+from .validate import clamped, examine, renamed, validate_create
 
 __all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "read_config"]
 
@@ -172,9 +172,8 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
     if errors:
         places = [(_line_of(error.attribute, entity, section), error) for error in errors]
         raise ConfigError(*(Problem(filename, line, str(error)) for line, error in places))
-    return ConfigEntry(
-        entity, attributes, section.line, filename, tuple(clamped(entity, section.attributes, attributes))
-    )
+    warnings = (*renamed(entity, section.attributes), *clamped(entity, section.attributes, attributes))
+    return ConfigEntry(entity, attributes, section.line, filename, warnings)
 
 
 def _line_of(attribute: str, entity: EntityType, section: Section) -> int:

@@ -20,6 +20,14 @@ ENTITY_TYPES: Mapping[str, EntityType] = MappingProxyType({entity.name: entity f
 
 _NAMES = {name: entity for entity in _ALL for name in (entity.name, entity.long_name, *entity.aliases)}
 
+_REMOVED = {
+    "container": "the attributes of router",
+    "fixedAddress": "address",
+    "linkRoutePattern": "linkRoute, one for each direction",
+    "waypoint": "address with waypoint: yes, and an autoLink for each direction",
+}
+"""Types of configuration files from before Qpid Dispatch 1.0, which removed them, and what does the same."""
+
 
 def entity_type(name: str) -> EntityType:
     """The entity type of a short or long name, an alias, or any of these written with hyphens.
@@ -30,5 +38,7 @@ def entity_type(name: str) -> EntityType:
         found = _NAMES.get(candidate)
         if found is not None:
             return found
+    if camel_case(name) in _REMOVED:
+        raise SchemaError(name, "", f"does not exist since Qpid Dispatch 1.0; use {_REMOVED[camel_case(name)]}")
     near = difflib.get_close_matches(name, (n for n, e in ENTITY_TYPES.items() if e.configurable), n=1)
     raise SchemaError(name, "", "no such entity type" + (f"; did you mean {near[0]}?" if near else ""))

@@ -33,6 +33,30 @@ def _one_container(entity: str, values: Values) -> None:
         raise SchemaError(entity, "containerId", "connection and containerId exclude each other")
 
 
+def _incoming_only(entity: str, values: Values) -> None:
+    """What a receiver asks of a source has no meaning for a sender."""
+    for name in ("selector", "noLocal", "distributionMode"):
+        if values[name] and values["direction"] != "in":
+            raise SchemaError(entity, name, "is only for direction in")
+
+
+def _capabilities(entity: str, values: Values) -> None:
+    if not (values["capabilities"] or "").isascii():
+        raise SchemaError(entity, "capabilities", "must be ASCII")
+
+
+def _link_properties(entity: str, values: Values) -> None:
+    for key, value in (values["linkProperties"] or {}).items():
+        if not key or not key.isascii() or not key.isprintable():
+            raise SchemaError(entity, "linkProperties", f"key {key!r} must be printable ASCII")
+        if key.startswith("qd."):
+            raise SchemaError(entity, "linkProperties", f"key {key!r} is reserved for the router")
+        if not isinstance(value, (str, int)):
+            raise SchemaError(entity, "linkProperties", f"{key} must be text, a whole number or a boolean")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise SchemaError(entity, "linkProperties", f"{key} must fit into 64 bits")
+
+
 def _router_id(entity: str, values: Values) -> None:
     identity = values["id"]
     if identity is None:
@@ -88,7 +112,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "log": (_levels,),
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
-    "router.config.autoLink": (_one_container,),
+    "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
     "listener": (_open_container_id, _http_peers),
     "connector": (_connector_port, _open_container_id),
     "policy": (_policy_dir,),

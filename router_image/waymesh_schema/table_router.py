@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .loglevels import LOG_MODULES
-from .model import BOOLEAN, INTEGER, PATH, STRING, changeable, configuration, count, reported, setting
+from .model import BOOLEAN, INTEGER, MAP, PATH, STRING, changeable, configuration, count, reported, setting
 
 DISTRIBUTIONS = ("multicast", "closest", "balanced", "unavailable")
 DIRECTIONS = ("in", "out")
@@ -312,6 +312,21 @@ AUTO_LINK = configuration(
         deprecated_name="externalAddr",
     ),
     setting("fallback", BOOLEAN, "Use the link as the fallback destination of the address.", default=False),
+    setting("selector", STRING, "Direction in: take only messages that this expression of the container selects."),
+    setting(
+        "noLocal",
+        BOOLEAN,
+        "Direction in: take no messages that came to the container over the same connection.",
+        default=False,
+    ),
+    setting(
+        "distributionMode",
+        ("move", "copy"),
+        "Direction in: move takes messages from the queue; copy browses, which leaves them there. "
+        "Default: the container decides.",
+    ),
+    setting("capabilities", STRING, "Capabilities to ask of the container's terminus, separated by blanks."),
+    setting("linkProperties", MAP, "Properties of the attach, as a JSON map; values: text, whole numbers, booleans."),
     reported("linkRef", STRING, "Identity of the router.link, if attached."),
     reported(
         "operStatus",

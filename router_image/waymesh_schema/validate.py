@@ -10,7 +10,7 @@ from typing import Any
 from .convert import convert
 from .entities import ENTITY_TYPES, entity_type
 from .errors import SchemaError
-from .model import Attribute, EntityType
+from .model import Attribute, EntityType, camel_case
 from .rules import apply_rules
 
 ONLY_FROM_FILE = (
@@ -69,6 +69,16 @@ def clamped(entity: EntityType, attrs: Mapping[str, Any], values: Mapping[str, A
         name = entity.attribute_name(str(written))
         if name is not None and entity.attributes[name].clamped and value is not None and int(value) != values[name]:
             found.append(f"{entity.name} {name}: {value} is beyond the limit; {values[name]} is used")
+    return found
+
+
+def renamed(entity: EntityType, attrs: Mapping[str, Any]) -> list[str]:
+    """A text for each attribute of `attrs` that is written by its deprecated name."""
+    found = []
+    for written in map(str, attrs):
+        present = entity.deprecated_names.get(written) or entity.deprecated_names.get(camel_case(written))
+        if present is not None and camel_case(written) not in entity.attributes:
+            found.append(f"{entity.name} {written}: is deprecated; use {present}")
     return found
 
 

@@ -205,6 +205,19 @@ def test_autolinks_changed_again_while_former_ones_quiesce_stand_beside_them() -
     ]  # fmt: skip
 
 
+def test_a_selector_that_changes_or_goes_is_a_new_link_beside_the_old_one() -> None:
+    selecting = replace(LINK, selector="a = 1", capabilities=("queue",), link_properties=(("priority", 3),))
+    model = running(mesh(brokers=(BROKER,), autolinks=(selecting,)))
+    model.converge(mesh(brokers=(BROKER,), autolinks=(selecting,)))
+    assert model.log == []
+    for link in (replace(selecting, selector="a = 2"), replace(selecting, selector=None, link_properties=())):
+        model.log.clear()
+        model.converge(mesh(brokers=(BROKER,), autolinks=(link,)))
+        (entity,) = [e for e in model.entities("mesh-0").values() if e.type == AUTOLINK]
+        assert entity.attributes.get("selector") == link.selector
+        assert {"CreateEntity", "QuiesceEntity"} <= set(kinds(model.log))
+
+
 def test_another_authority_of_a_broker_is_a_profile_beside_the_old_one() -> None:
     secured = replace(BROKER, tls=BrokerTls())
     model = running(mesh(brokers=(secured,), autolinks=(LINK,)))

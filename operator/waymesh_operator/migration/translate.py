@@ -305,12 +305,18 @@ def _link_route(found: Translation, entity: Entity, ordinal: int) -> None:
 
 
 def _auto_link(found: Translation, entity: Entity, ordinal: int) -> None:
-    names = ("address", "direction", "externalAddress")
-    found.not_taken(entity, (*names, "phase", "containerId", "connection", "fallback"))
+    names = ("address", "direction", "externalAddress", "selector", "distributionMode")
+    flags = ("fallback", "noLocal")
+    others = ("phase", "containerId", "connection", "capabilities", "linkProperties")
+    found.not_taken(entity, (*names, *flags, *others))
     target = _target(found, entity, ordinal)
     if target is not None:
         spec: dict[str, Any] = {name: entity.text(name) for name in names if entity.text(name)}
-        spec |= {**target, **_numbers(entity, "phase"), **({"fallback": True} if entity.flag("fallback") else {})}
+        spec |= {**target, **_numbers(entity, "phase"), **{name: True for name in flags if entity.flag(name)}}
+        if entity.text("capabilities"):
+            spec["capabilities"] = entity.text("capabilities").split()
+        if entity.attributes.get("linkProperties"):
+            spec["linkProperties"] = entity.attributes["linkProperties"]
         name = entity.text("name") or f"{entity.text('address')}-{entity.text('direction')}"
         found.add_dependent("AutoLink", name, spec)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from .router import Manifest, Ref, Router, _metadata, ref_of
 
@@ -80,6 +80,11 @@ class AutoLink:
     phase: int | None = None
     external_address: str | None = None
     fallback: bool = False
+    selector: str | None = None
+    no_local: bool = False
+    distribution_mode: str | None = None
+    capabilities: tuple[str, ...] = ()
+    link_properties: tuple[tuple[str, str | int], ...] = ()
     deletion_policy: str = "Quiesce"
     created: str = ""
     uid: str = ""
@@ -191,6 +196,11 @@ def parse_autolink(manifest: Manifest) -> AutoLink:
         phase=spec.get("phase"),
         external_address=spec.get("externalAddress"),
         fallback=spec["fallback"],
+        selector=spec.get("selector"),
+        no_local=spec["noLocal"],
+        distribution_mode=spec.get("distributionMode"),
+        capabilities=tuple(sorted(spec.get("capabilities", ()))),
+        link_properties=tuple(sorted(spec.get("linkProperties", {}).items())),
         deletion_policy=spec["deletionPolicy"],
         **_metadata(manifest),
     )
@@ -226,12 +236,15 @@ def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
     return _losers(addresses, lambda a: [(a.router, a.prefix is None, a.match)])
 
 
+_NOT_OF_LINK: Mapping[str, Any] = {
+    "ref": Ref("", ""), "fallback": False, "deletion_policy": "", "created": "", "uid": "", "generation": 0,
+}  # fmt: skip
+"""Fields in which two AutoLinks may differ and yet ask for the same link."""
+
+
 def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
     """AutoLinks that would attach the same link as an older one: loser → winner."""
-    return _losers(
-        autolinks,
-        lambda a: [(a.router, a.address, a.direction, a.phase, a.external_address, a.broker, a.container_id)],
-    )
+    return _losers(autolinks, lambda a: [replace(a, **_NOT_OF_LINK)])
 
 
 def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]:

@@ -120,6 +120,8 @@ def _bounds(schema: Schema, value: Any) -> Iterator[str]:
             yield f"must match {schema['pattern']} (got {_show(value)})"
     elif isinstance(value, list):
         yield from _range(schema, "minItems", "maxItems", len(value), lambda low, high: f"items (got {len(value)})")
+    elif isinstance(value, dict):
+        yield from _range(schema, "", "maxProperties", len(value), lambda low, high: f"entries (got {len(value)})")
 
 
 @functools.lru_cache(maxsize=256)

@@ -226,6 +226,11 @@ def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
         "phase": autolink.phase,
         "externalAddress": autolink.external_address,
         "fallback": autolink.fallback,
+        "selector": autolink.selector,
+        "noLocal": autolink.no_local or None,  # routers of older images do not know it
+        "distributionMode": autolink.distribution_mode,
+        "capabilities": " ".join(autolink.capabilities) or None,
+        "linkProperties": dict(autolink.link_properties) or None,
         **_container(autolink),
     }
     return (Entity(AUTOLINK, entity_name(autolink.ref, "AutoLink", *parts), attributes),)

@@ -78,7 +78,10 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
     return (entity.type, entity.name)
 
 
-_OF_AUTOLINK = ("address", "direction", "phase", "externalAddress", "fallback", "connection", "containerId")
+_OF_AUTOLINK = (
+    "address", "direction", "phase", "externalAddress", "fallback", "selector", "noLocal", "distributionMode",
+    "capabilities", "linkProperties", "connection", "containerId",
+)  # fmt: skip
 """Attributes that make it another link, which can exist beside the old one."""
 
 

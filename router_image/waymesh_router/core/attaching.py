@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from waymesh_amqp.errors import NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED, UNAUTHORIZED_ACCESS, AmqpError
+from waymesh_amqp.errors import (
+    INVALID_FIELD,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    UNAUTHORIZED_ACCESS,
+    AmqpError,
+)
 from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.types import Symbol, encode
@@ -56,6 +63,17 @@ def agreed_cost(ours: int, opened: Open) -> int:
     properties = opened.properties
     cost = properties.get(COST_PROPERTY) if isinstance(properties, dict) else None
     return int(cost) if isinstance(cost, int) and ours < cost <= _MAX_COST else ours
+
+
+def consumer_priority(attach: Attach) -> int:
+    """The priority of a receiver among the consumers of its address: link property `priority`. Raises Refusal."""
+    properties = attach.properties
+    priority = properties.get("priority") if isinstance(properties, dict) else None
+    if priority is None:
+        return 0
+    if not isinstance(priority, int) or isinstance(priority, bool) or not -(2**31) <= priority < 2**31:
+        raise Refusal(INVALID_FIELD, "the link property priority must be a whole number of 32 bits")
+    return int(priority)
 
 
 def phase_of(config: Mapping[str, Any], attribute: str) -> str:

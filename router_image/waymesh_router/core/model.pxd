@@ -71,6 +71,7 @@ cdef class RouterLink(Link):
     cdef public bint stored
     cdef public bint retiring
     cdef public bint container
+    cdef public int consumer_priority
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled
@@ -104,6 +105,7 @@ cdef class Address:
     cdef public object config
     cdef public list consumers
     cdef public list producers
+    cdef public bint prioritized
     cdef public dict targets
     cdef public list nearest
     cdef public object subscriber

@@ -98,6 +98,7 @@ class RouterLink(Link):
         self.stored = False  # brings back messages from a fallback destination
         self.retiring = False  # takes no more messages
         self.container = False  # the peer is a route-container
+        self.consumer_priority = 0  # of a client's receiver: others get messages while it has no credit
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -148,6 +149,7 @@ class Address:
         self.config: Any = None
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.producers: list[RouterLink] = []  # local incoming links
+        self.prioritized = False  # a local consumer has a priority other than 0
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
         self.subscriber: Callable[[bytes, RouterLink | None], None] | None = None

@@ -31,7 +31,7 @@ from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_req
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
 from waymesh_schema.errors import SchemaError
-from waymesh_schema.validate import refuse_host_values, validate_create, validate_update
+from waymesh_schema.validate import refuse_host_values, renamed, validate_create, validate_update
 
 Log = Callable[[str, str], None]
 """Called with a level ("debug", "error") and a text."""
@@ -169,8 +169,13 @@ class Agent:
         if "CREATE" not in kind.operations:
             raise not_allowed(f"{kind.name} cannot be created")
         identity = self.configure(kind.name, attributes, request.host_values)
+        self._warn_of_old_names(kind, attributes)
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, without_secrets(kind, row)
+
+    def _warn_of_old_names(self, kind: EntityType, attributes: Mapping[str, Any]) -> None:
+        for text in renamed(kind, attributes):
+            self._log("warning", text)
 
     def _read(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
@@ -189,6 +194,7 @@ class Agent:
             refuse_host_values(kind, changed)
         if changed:
             adapter.update(row["identity"], changed)
+        self._warn_of_old_names(kind, request.body)
         # A connection whose adminStatus became "deleted" may be gone by now.
         after = adapter.find("identity", row["identity"], now) or {**row, **changed}
         return OK, without_secrets(kind, after)

@@ -93,6 +93,22 @@ def test_create(bench: Bench) -> None:
     assert bench.ask("READ", identity="listener/127.0.0.1:5555:l1")[2] == body
 
 
+def test_deprecated_names_are_a_warning_in_the_log(bench: Bench) -> None:
+    status, _, body = bench.ask("CREATE", {"addr": "127.0.0.1", "port": "5555"}, type=PREFIX + "listener", name="l1")
+    assert (status, body["host"]) == (201, "127.0.0.1")
+    warned = [text for level, text in bench.log if level == "warning"]
+    assert warned == ["listener addr: is deprecated; use host"]
+    assert bench.ask("UPDATE", {"timestamp": False}, type="log", name="log/DEFAULT")[0] == 200
+    warned = [text for level, text in bench.log if level == "warning"]
+    assert warned[1:] == ["log timestamp: is deprecated; use includeTimestamp"]
+
+
+def test_a_type_that_dispatch_removed_is_refused_with_what_to_use(bench: Bench) -> None:
+    status, text, _ = bench.ask("CREATE", {"prefix": "a"}, type="linkRoutePattern")
+    assert status == 400
+    assert "use linkRoute" in text
+
+
 def test_create_without_name_is_named_by_its_identity(bench: Bench) -> None:
     body = bench.ask("CREATE", {"type": "listener", "port": 5555, "host": "::1"})[2]
     assert body["name"] == body["identity"] == "listener/::1:5555"

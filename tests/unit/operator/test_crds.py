@@ -19,7 +19,7 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 UNDERSTOOD = {
     "type", "description", "properties", "required", "items", "additionalProperties", "enum", "default",
     "minimum", "maximum",
-    "minLength", "maxLength", "minItems", "maxItems", "pattern", "format",
+    "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "pattern", "format",
     "x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
     "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string",
 }  # fmt: skip

@@ -84,6 +84,16 @@ def test_the_example_of_an_interconnect(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+def test_what_an_auto_link_asks_of_its_container(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "autoLink {\n addr: q\n dir: in\n containerId: c\n selector: a = 1\n distributionMode: copy\n noLocal: yes\n"
+    text += ' capabilities: queue x\n linkProperties: {"priority": 3}\n}\n'
+    found = run(capsys, conf(tmp_path, ROUTER + text))
+    (spec,) = found.specs("AutoLink").values()
+    asked = {"selector": "a = 1", "distributionMode": "copy", "noLocal": True, "capabilities": ["queue", "x"]}
+    assert {**spec, **asked, "linkProperties": {"priority": 3}} == spec
+    assert found.notes == []
+
+
 def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shared = "connector {\n name: both\n role: route-container\n host: b\n}\naddress {\n prefix: a\n}\n"
     own = "connector {\n name: own\n role: route-container\n host: HOST\n}\n"

@@ -88,6 +88,45 @@ def test_the_same_link_twice() -> None:
     assert refuse(again) == ["m.yaml:14: AutoLink/other spec.address: q is already used by AutoLink/orders"]
 
 
+TERMS = "selector: 'a = 1', distributionMode: copy, capabilities: [queue], linkProperties: {priority: 5, of: x}"
+
+
+def test_what_an_autolink_asks_of_the_broker() -> None:
+    text = LINK + f"spec: {{routerRef: {{name: mesh}}, containerId: broker, address: q, direction: in, {TERMS}}}\n"
+    (mesh,) = accept(text).meshes.values()
+    (link,) = mesh.autolinks
+    assert (link.selector, link.no_local, link.distribution_mode) == ("a = 1", False, "copy")
+    assert (link.capabilities, link.link_properties) == (("queue",), (("of", "x"), ("priority", 5)))
+    beside = text.partition("---\n")[2].replace("orders", "other").replace("a = 1", "a = 2")
+    (mesh,) = accept(text + "---\n" + beside).meshes.values()
+    assert len(mesh.autolinks) == 2
+
+
+INCOMING = " spec: selector, noLocal and distributionMode are only for direction in"
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("direction: out, selector: x", INCOMING),
+        ("direction: out, noLocal: true", INCOMING),
+        ("direction: out, distributionMode: copy", INCOMING),
+        ("direction: in, distributionMode: browse", ".distributionMode: must be one of move, copy (got 'browse')"),
+        ("direction: in, selector: ''", ".selector: must be between 1 and 4096 characters long"),
+        ("direction: in, capabilities: ['a b']", ".capabilities[0]: must match ^[!-~]+$ (got 'a b')"),
+        ("direction: in, linkProperties: {a: [1]}", ".linkProperties.a: must be text or a whole number (got a list)"),
+        ("direction: in, linkProperties: {qd.a: 1}", ".linkProperties: names must not be empty or start with qd."),
+        (
+            "direction: in, linkProperties: {" + ", ".join(f"a{n}: 1" for n in range(33)) + "}",
+            ".linkProperties: must be at most 32 entries (got 33)",
+        ),
+    ],
+)  # fmt: skip
+def test_what_an_autolink_cannot_ask_of_the_broker(field: str, problem: str) -> None:
+    (found,) = refuse(LINK + f"spec: {{routerRef: {{name: mesh}}, containerId: b, address: q, {field}}}\n")
+    assert problem.removeprefix(" spec") in found, found
+
+
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: n}\n"
 
 

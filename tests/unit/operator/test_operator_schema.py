@@ -125,6 +125,11 @@ def entities() -> Iterable[Entity]:
     for ref, policy in itertools.product((REF, None), ("Quiesce", "Immediate")):
         link = AutoLink(REF, MESH, "q", "in", broker=ref, container_id=None if ref else "c", phase=1, fallback=True)
         yield from autolink_entities(dataclasses.replace(link, external_address="e", deletion_policy=policy))
+        browser = dataclasses.replace(link, selector="a = 1", no_local=True, distribution_mode="copy")
+        properties = (("priority", 3), ("text", "t"))
+        yield from autolink_entities(
+            dataclasses.replace(browser, capabilities=("queue", "x"), link_properties=properties)
+        )
     route = LinkRoute(REF, MESH, "both", pattern="p.#", container_id="c", add_external_prefix="a")
     yield from linkroute_entities(dataclasses.replace(route, del_external_prefix="d"))
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from waymesh_schema.config import ConfigEntry, ConfigError, parse_conf, parse_json
-from waymesh_schema.entities import entity_type
+from waymesh_schema.convert import convert
+from waymesh_schema.entities import ENTITY_TYPES, EntityType, entity_type
+from waymesh_schema.model import BOOLEAN
 from waymesh_schema.validate import validate_create
 
 pytestmark = pytest.mark.engine_independent
@@ -61,6 +63,39 @@ def test_compat_23_both_names_with_different_values_are_refused() -> None:
 
 def test_compat_23_failover_list_of_listeners() -> None:
     assert entry("listener {\n failoverList: amqp://a:1\n}", "listener").attributes["failoverUrls"] == "amqp://a:1"
+
+
+FORMER_NAMES = [
+    (kind, old, new)
+    for kind in ENTITY_TYPES.values()
+    if kind.configurable and not kind.refused
+    for old, new in kind.deprecated_names.items()
+    if not kind.attributes[new].only_default
+]
+NEEDED = {
+    "router.config.linkRoute": {"prefix": "a", "direction": "in"},
+    "router.config.autoLink": {"address": "a", "direction": "in"},
+    "router.config.address": {"prefix": "a"},
+    "log": {"module": "ROUTER"},
+}
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), FORMER_NAMES, ids=[f"{k.name} {o}" for k, o, _ in FORMER_NAMES])
+def test_compat_23_deprecated_names_are_a_warning(kind: EntityType, old: str, new: str) -> None:
+    attribute = kind.attributes[new]
+    value = attribute.values[0] if attribute.values else "yes" if attribute.type == BOOLEAN else "1"
+    given = {name: text for name, text in NEEDED.get(kind.name, {}).items() if name != new}
+    lines = "".join(f" {name}: {text}\n" for name, text in given.items())
+    found = entry(f"{kind.name} {{\n{lines} {old}: {value}\n}}", kind.name)
+    assert found.attributes[new] == convert(attribute, value)
+    assert found.warnings == (f"{kind.name} {old}: is deprecated; use {new}",)
+    assert entry(f"{kind.name} {{\n{lines} {new}: {value}\n}}", kind.name).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["container", "fixedAddress", "linkRoutePattern", "link-route-pattern", "waypoint"])
+def test_compat_23_types_that_dispatch_1_0_removed_are_refused_with_what_to_use(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"c:2: {name}: does not exist since Qpid Dispatch 1.0; use "):
+        parse_conf(f"\n{name} {{\n prefix: a\n}}\n", "c")
 
 
 @pytest.mark.parametrize("name", ["listener", "connector"])

@@ -45,6 +45,21 @@ def test_creation_fills_in_all_defaults() -> None:
     assert set(values) == settable
 
 
+def test_what_an_auto_link_asks_of_its_container() -> None:
+    auto_link = entity_type("autoLink")
+    base = {"address": "a", "direction": "in"}
+    given = {"selector": "a = 1", "noLocal": "yes", "distributionMode": "copy", "linkProperties": {"p": 1, "t": "x"}}
+    values = validate_create(auto_link, {**base, **given, "capabilities": "queue other"})
+    assert {name: values[name] for name in given} == {**given, "noLocal": True}
+    out = {"address": "a", "direction": "out"}
+    for name in ("selector", "noLocal", "distributionMode"):
+        assert refused("autoLink", {**out, name: given[name]}).endswith(f"{name}: is only for direction in")
+    assert "must be one of move, copy" in refused("autoLink", {**base, "distributionMode": "browse"})
+    assert "must be ASCII" in refused("autoLink", {**base, "capabilities": "é"})
+    for properties in ({"qd.x": 1}, {"": 1}, {"é": 1}, {"a": 1.5}, {"a": None}, {"a": [1]}, {"a": 2**63}):
+        assert "linkProperties: " in refused("autoLink", {**base, "linkProperties": properties})
+
+
 def test_defaults_are_not_shared() -> None:
     first = validate_create(entity_type("vhost"), {"hostname": "a"})
     first["groups"]["x"] = 1

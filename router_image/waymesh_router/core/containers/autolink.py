@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS
 from waymesh_amqp.performatives import Attach, Terminus
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.types import Described, Symbol
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.containers.registry import place_of
 from waymesh_router.core.forwarding.annotations import FALLBACK
@@ -31,6 +31,10 @@ STABLE_S = 10.0
 """After a link was active for this long, its loss starts again with the shortest delay."""
 OUTCOMES: list[str] = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
 
+SELECTOR, NO_LOCAL = Symbol("apache.org:selector-filter:string"), Symbol("apache.org:no-local-filter:list")
+SELECTORS, NO_LOCALS = (SELECTOR, 0x0000_468C_0000_0004), (NO_LOCAL, 0x0000_468C_0000_0003)
+"""Both forms of each filter's descriptor."""
+
 
 class AutoLinkEnd:
     """The link of an autolink on one connection of its container. `retry_at`: math.inf if no retry is due."""
@@ -42,6 +46,7 @@ class AutoLinkEnd:
         self.link: RouterLink | None = None
         self.alone = False
         """The session ended during the attach: use a separate session, so that retries do not end other links."""
+        self.not_granted: str | None = None  # why this router ends the link that the container attached
         self.last_error: str | None = None
         self.delay_s = 0.0
         self.forbidden_s = 0.0
@@ -130,12 +135,49 @@ class AutoLink:
     def terms(self, router_id: str, unique: str, number: int) -> Attach:
         """The attach that this router sends. `unique`: different for every router, even for one with the same id."""
         address = self.attrs.get("externalAddress") or self.attrs["address"]
+        source = Terminus("source", address=address, outcomes=OUTCOMES)
+        target = Terminus("target", address=address)
+        source.filter = self.filters() or None
+        mode = self.attrs.get("distributionMode")
+        source.distribution_mode = None if mode is None else Symbol(mode)
+        capabilities: list[str] = [Symbol(one) for one in (self.attrs.get("capabilities") or "").split()]
+        (source if self.incoming else target).capabilities = capabilities or None
+        properties = self.attrs.get("linkProperties") or {}
         return Attach(
             name=f"{router_id}.{self.attrs['identity']}.{unique}" + (f".{number}" if number else ""),
             handle=0,
             role=self.incoming,
             snd_settle_mode=2,
             rcv_settle_mode=0,
-            source=Terminus("source", address=address, outcomes=OUTCOMES),
-            target=Terminus("target", address=address),
+            source=source,
+            target=target,
+            properties={Symbol(key): value for key, value in properties.items()} or None,
         )
+
+    def filters(self) -> dict[Any, Any]:
+        """The filter set of the source. AMQP 1.0 filters of Apache: selector-filter and no-local-filter."""
+        found: dict[Any, Any] = {}
+        selector = self.attrs.get("selector")
+        if selector:
+            found[Symbol("selector")] = Described(SELECTOR, selector)
+        if self.attrs.get("noLocal"):
+            found[Symbol("no-local")] = Described(NO_LOCAL, [])
+        return found
+
+    def not_granted(self, answer: Attach) -> str | None:
+        """Why an answer is not what was asked for; None if it is.
+
+        A container leaves out of its answer each filter that it does not apply. Spec: 3.5.3
+        """
+        source = answer.source
+        if not self.incoming or source is None:
+            return None
+        granted = {f.descriptor for f in (source.filter or {}).values() if isinstance(f, Described)}
+        for attribute, names in (("selector", SELECTORS), ("noLocal", NO_LOCALS)):
+            if self.attrs.get(attribute) and not granted.intersection(names):
+                return f"the container does not apply {attribute}"
+        mode = self.attrs.get("distributionMode")
+        if mode is not None and source.distribution_mode != mode:
+            answered = source.distribution_mode or "none"
+            return f"the container does not grant distributionMode {mode} (its answer: {answered})"
+        return None

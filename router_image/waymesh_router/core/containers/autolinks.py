@@ -201,6 +201,10 @@ class AutoLinks:
             return
         if (answer.source if end.auto.incoming else answer.target) is None:
             self._refused[end] = self._context.now + REFUSED_S
+            return
+        end.not_granted = end.auto.not_granted(answer)
+        if end.not_granted is not None:
+            link.detach()
         elif end.auto.quiescing:
             link.retiring = True
         else:
@@ -236,7 +240,9 @@ class AutoLinks:
         if end.status == ATTACHING and link.session.state != MAPPED:
             end.alone = True
         text = "refused by the container" if refused else "detached by the container"
-        if error is not None:
+        if end.not_granted is not None:
+            text, end.not_granted = end.not_granted, None
+        elif error is not None:
             text = error.description or error.condition
         self._fail(end, "" if error is None else error.condition, text)
 

@@ -9,6 +9,8 @@ cdef class ConsumerChoice:
     cdef RouterLink pick(self, Address address, Annotations annotations)
     cdef RouterLink pick_closest(self, Address address, Annotations annotations)
     cdef RouterLink pick_balanced(self, Address address, Annotations annotations)
+    cdef RouterLink pick_prioritized(self, Address address, Annotations annotations)
+    cdef RouterLink pick_remote(self, Address address, Annotations annotations, RouterLink best, long long least)
     cdef RouterLink remote_link(self, Target target, Annotations annotations)
     cdef bint has_path(self, Address address, Annotations annotations) except -1
     cdef list nearest(self, Address address)

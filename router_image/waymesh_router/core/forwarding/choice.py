@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address, Node, RouterLink, Target
 
 
+LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+"""More than any count of deliveries."""
+
+
 class ConsumerChoice:
     """Selects among local consumers and data links toward remote routers."""
 
@@ -34,6 +38,8 @@ class ConsumerChoice:
         if len(address.consumers) == 1 and not address.targets:
             only: RouterLink = address.consumers[0]
             return only if only.ready() else None
+        if address.prioritized:
+            return self.pick_prioritized(address, annotations)
         if address.treatment == CLOSEST:
             return self.pick_closest(address, annotations)
         return self.pick_balanced(address, annotations)
@@ -79,10 +85,8 @@ class ConsumerChoice:
         i: cython.Py_ssize_t = address.turn
         _: cython.Py_ssize_t
         best: RouterLink | None = None
-        least: cython.longlong = 0x7FFFFFFFFFFFFFFF
-        load: cython.longlong
+        least: cython.longlong = LIMITLESS
         out: RouterLink
-        target: Target
         for _ in range(n):
             i += 1
             if i >= n:
@@ -94,8 +98,47 @@ class ConsumerChoice:
                 address.turn = i
                 if least == 0:
                     return best
-        if not address.targets:
+        return self.pick_remote(address, annotations, best, least) if address.targets else best
+
+    def pick_prioritized(self, address: Address, annotations: Annotations) -> RouterLink | None:
+        """Among the local consumers that are ready, one of the highest priority; consumers of other routers have 0.
+
+        Consumers of equal priority share as without priorities: in turn for closest, else the one with the fewest
+        unsettled deliveries.
+        """
+        links: list[Any] = address.consumers
+        n: cython.Py_ssize_t = len(links)
+        i: cython.Py_ssize_t = address.turn
+        _: cython.Py_ssize_t
+        turn: cython.Py_ssize_t = i
+        best: RouterLink | None = None
+        highest: cython.longlong = -LIMITLESS
+        least: cython.longlong = LIMITLESS
+        out: RouterLink
+        in_turn: cython.bint = address.treatment == CLOSEST
+        for _ in range(n):
+            i += 1
+            if i >= n:
+                i = 0
+            out = links[i]
+            if out.consumer_priority < highest or not out.ready():
+                continue
+            if out.consumer_priority > highest or (out.unsettled < least and not in_turn):
+                best = out
+                highest = out.consumer_priority
+                least = out.unsettled
+                turn = i
+        address.turn = turn
+        if in_turn or highest > 0 or not address.targets:
             return best
+        return self.pick_remote(address, annotations, best, least if highest == 0 else LIMITLESS)
+
+    def pick_remote(
+        self, address: Address, annotations: Annotations, best: RouterLink | None, least: cython.longlong
+    ) -> RouterLink | None:
+        """The remote path of least load if that is less than `least`, else `best`."""
+        load: cython.longlong
+        target: Target
         for t in address.targets.values():
             target = t
             load = target.outstanding + target.node.cost

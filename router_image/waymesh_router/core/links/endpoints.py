@@ -50,6 +50,7 @@ class EndpointLinks:
         lk.strip = conn.strip_out
         source = attaching.checked_source(attach.source)
         place = attaching.place_of(source, receiver=True)
+        lk.consumer_priority = attaching.consumer_priority(attach)
         text = source.address
         if source.dynamic:
             text = attaching.temporary_address(self._context.router_id, self._context.rng)
@@ -106,6 +107,7 @@ class EndpointLinks:
 
     def consumer_joined(self, address: Address) -> None:
         """An attached outgoing link was added to the consumers of an address."""
+        address.prioritized = address.prioritized or address.consumers[-1].consumer_priority != 0
         if len(address.consumers) == 1 and address.key.startswith(MOBILE):
             self._context.control_plane.local_added(address.key, address.treatment)
         self._addresses.refresh(address)
@@ -139,6 +141,8 @@ class EndpointLinks:
                 address.producers.remove(lk)
         elif lk in address.consumers:
             address.consumers.remove(lk)
+            if lk.consumer_priority:
+                address.prioritized = any(other.consumer_priority for other in address.consumers)
             if not address.consumers and address.key.startswith(MOBILE):
                 self._context.control_plane.local_removed(address.key)
 
