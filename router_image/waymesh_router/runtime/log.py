@@ -144,10 +144,11 @@ class Log:
         """Whether a line would be written; check this before composing an expensive text."""
         return level in self._effective[module].levels
 
-    def write(self, module: str, level: str, text: str, depth: int = 1) -> None:
-        """Write a line if it is enabled. `depth`: number of calls between the line's source and this method."""
+    def write(self, module: str, level: str, text: str, depth: int = 1, always: bool = False) -> None:
+        """Write a line if it is enabled, or `always`. `depth`: number of calls between the line's source and this
+        method."""
         settings = self._effective[module]
-        if level not in settings.levels:
+        if level not in settings.levels and not always:
             return
         now = self._clock()
         self._counts[module, level] += 1
