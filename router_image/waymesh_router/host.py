@@ -80,6 +80,12 @@ class Host(Protocol):
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Apply a `log` entity."""
 
+    def trace(self, conn: Connection, on: bool) -> None:
+        """Log the frames of a connection (module PROTOCOL), or do so no longer."""
+
+    def traced(self, conn: Connection) -> bool:
+        """Whether `trace` is on for a connection."""
+
     def log_stats(self, module: str) -> Mapping[str, int]:
         """Number of lines of a module by level."""
 

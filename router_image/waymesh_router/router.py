@@ -365,6 +365,12 @@ class Router:
     def listener_ports(self, name: str) -> list[int]:
         return self.host.ports(name)
 
+    def trace(self, conn: Connection, on: bool) -> None:
+        self.host.trace(conn, on)
+
+    def traced(self, conn: Connection) -> bool:
+        return self.host.traced(conn)
+
     def log_stats(self, module: str) -> Mapping[str, int]:
         return self.host.log_stats(module)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .components import parse_components
 from .errors import SchemaError
 from .loglevels import parse_levels
 
@@ -75,6 +76,13 @@ def _levels(entity: str, values: Values) -> None:
         raise SchemaError(entity, "enable", str(error)) from None
 
 
+def _components(entity: str, values: Values) -> None:
+    try:
+        parse_components(values["messageLoggingComponents"])
+    except ValueError as error:
+        raise SchemaError(entity, "messageLoggingComponents", str(error)) from None
+
+
 def _http_peers(entity: str, values: Values) -> None:
     """SASL is part of AMQP: over HTTP only a client certificate can tell who a peer is."""
     if not (values["http"] and values["authenticatePeer"]):
@@ -113,8 +121,8 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
-    "listener": (_open_container_id, _http_peers),
-    "connector": (_connector_port, _open_container_id),
+    "listener": (_open_container_id, _http_peers, _components),
+    "connector": (_connector_port, _open_container_id, _components),
     "policy": (_policy_dir,),
     "vhostUserGroupSettings": (_source_or_pattern,),
 }

@@ -137,10 +137,10 @@ _SHARED: tuple[Attribute, ...] = (
     setting(
         "messageLoggingComponents",
         STRING,
-        "Message parts in the MESSAGE log: none, all, or names of properties, separated by commas.",
+        "Message parts that the module MESSAGE logs at level trace: none, all, or names of properties (app-properties "
+        "for the application properties), separated by commas.",
         default="none",
         deprecated_name="logMessage",
-        only_default="logging of message parts is not supported; use none",
     ),
     setting(
         "policyVhost",

@@ -217,6 +217,12 @@ LOG = configuration(
         "includeSource", BOOLEAN, "End each line with the source file and line.", update=True, deprecated_name="source"
     ),
     setting(
+        "format",
+        ("text", "json"),
+        "text: lines as of Qpid Dispatch; json: an object in each line, with time, module, level and text.",
+        update=True,
+    ),
+    setting(
         "outputFile",
         STRING,
         "stderr, stdout, syslog, or the path of a file to append to.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from waymesh_amqp.errors import CONNECTION_FORCED, DETACH_FORCED
@@ -14,7 +15,7 @@ from waymesh_router.core.link_routing.candidates import link_route_of
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
-from waymesh_router.management.errors import forbidden, not_implemented
+from waymesh_router.management.errors import forbidden
 from waymesh_router.management.statistics import AREA
 from waymesh_router.management.view import CoreView, RouterView
 from waymesh_router.routing.nodes import NodeView
@@ -31,7 +32,7 @@ SELF = "(self)"
 def tables(view: RouterView) -> list[EntityAdapter]:
     """The adapters of all operational types."""
     return [
-        _connections(view.core),
+        _connections(view),
         _links(view),
         _addresses(view.core),
         _nodes(view),
@@ -52,7 +53,7 @@ def _timeless(read: Callable[[Any], Any]) -> Column:
 # connection
 
 
-def _connections(core: CoreView) -> EntityAdapter:
+def _connections(view: RouterView) -> EntityAdapter:
     columns = _fields(
         identity=lambda c: str(c.id),
         adminStatus=lambda c: "enabled",
@@ -65,7 +66,7 @@ def _connections(core: CoreView) -> EntityAdapter:
         role=lambda c: c.role,
         isAuthenticated=lambda c: c.mechanism is not None,
         isEncrypted=lambda c: c.peer.tls,
-        enableProtocolTrace=lambda c: False,
+        enableProtocolTrace=view.traced,
         sasl=lambda c: c.mechanism,
         user=lambda c: c.user,
         ssl=lambda c: c.peer.tls,
@@ -77,18 +78,21 @@ def _connections(core: CoreView) -> EntityAdapter:
     columns["uptimeSeconds"] = lambda c, now: int(now - c.opened_at)
     columns["lastDlvSeconds"] = lambda c, now: int(now - c.last_delivery_at) if c.last_delivery_at else None
     return TableEntities(
-        entity_type("connection"), lambda: list(core.connections.values()), columns, on_update=_update_connection
+        entity_type("connection"),
+        lambda: list(view.core.connections.values()),
+        columns,
+        on_update=partial(_update_connection, view),
     )
 
 
-def _update_connection(connection: RouterConnection, changed: Attributes) -> None:
-    """adminStatus deleted closes it. Spec: 2.8.16 connection-forced."""
-    if changed.get("enableProtocolTrace"):
-        raise not_implemented("enableProtocolTrace: this router does not write frames to the log")
+def _update_connection(view: RouterView, connection: RouterConnection, changed: Attributes) -> None:
+    """enableProtocolTrace logs its frames; adminStatus deleted closes it. Spec: 2.8.16 connection-forced."""
     if changed.get("adminStatus") == "deleted":
         if connection.role == INTER_ROUTER:
             raise forbidden("adminStatus: a connection between routers cannot be closed; delete its connector")
         connection.close(CONNECTION_FORCED, "Connection closed by a management request")
+    if "enableProtocolTrace" in changed:
+        view.trace(connection, changed["enableProtocolTrace"])
 
 
 # router.link

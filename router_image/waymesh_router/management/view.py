@@ -160,6 +160,12 @@ class RouterView(Protocol):
     def connector_status(self, name: str) -> tuple[str, str]:
         """`connectionStatus` and `connectionMsg` of a connector."""
 
+    def trace(self, conn: RouterConnection, on: bool) -> None:
+        """Log the frames of a connection, or do so no longer."""
+
+    def traced(self, conn: RouterConnection) -> bool:
+        """Whether `trace` is on for a connection."""
+
     def log_stats(self, module: str) -> Mapping[str, int]:
         """The counters of `logStats` for one log module."""
 

@@ -24,7 +24,9 @@ cdef class ConnectionIO:
     cdef bint blocked
     cdef bint leaving
     cdef public object info
+    cdef public object tap
     cpdef keep_little_unsent(self)
+    cpdef bytes rest(self)
     cpdef on_event(self, int mask)
     cpdef abandon(self)
     cdef bint read(self) except -1

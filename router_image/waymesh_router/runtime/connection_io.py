@@ -80,7 +80,7 @@ class ConnectionIO:
     """A transport with its engine connection. `info` belongs to the host.
      `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `tail`: received bytes,
     unused from `used` on. `paused`: it has complete frames, which are handled in the next turns; no more is read until
-    then, so that other connections are served while this peer waits.
+    then, so that other connections are served while this peer waits. `tap`: sees all bytes, for the log (tracing.py).
     """
 
     def __init__(self, owner: Owner, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -97,6 +97,7 @@ class ConnectionIO:
         self.blocked = False
         self.leaving = False
         self.info: Any = None
+        self.tap: Any = None
 
     def keep_little_unsent(self) -> None:
         """Keep most of what a slow link cannot take yet in the router, where urgent frames can still overtake it."""
@@ -131,6 +132,8 @@ class ConnectionIO:
             self.owner.ended(self, error.strerror or str(error))
             return False
         if count > 0:
+            if self.tap is not None:
+                self.tap.received(buffer.view[left : left + count])
             self.feed(left + count)
         elif count == 0:
             self.owner.ended(self, "closed by the peer")
@@ -165,6 +168,10 @@ class ConnectionIO:
             self.tail = b""
         if conn.done:
             self.write()
+
+    def rest(self) -> bytes:
+        """Received bytes that the engine has not used yet."""
+        return self.tail[self.used :] if self.paused else self.tail
 
     def pause(self, used: cython.Py_ssize_t) -> None:
         """The budget is used up: continue at `used` of the tail in the next turn."""
@@ -245,6 +252,8 @@ class ConnectionIO:
             if size:
                 sent = self.send(self.portion if self.blocked and size > self.portion else size)
                 if sent:
+                    if self.tap is not None:
+                        self.tap.sent(conn.pending()[:sent], sent < size or conn.end - conn.off > size)
                     conn.sent(sent)
                 if sent < size:
                     self.wait_for_room(True)

@@ -27,6 +27,7 @@ from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import password_of
 from waymesh_router.runtime.tls_identity import external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO
+from waymesh_router.runtime.tracing import Tracing
 from waymesh_router.runtime.workers import Workers
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class SocketHost:
         self._http: set[HttpConnection] = set()
         self._buffer = ReceiveBuffer()
         self._workers = Workers(loop)
+        self._tracing = Tracing(log, loop)
         self._stopping = False
         self._lingering = 0
 
@@ -153,6 +155,16 @@ class SocketHost:
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Apply a `log` entity. Raises SchemaError if its levels or its output are unusable."""
         self._log.configure(attrs)
+        self._tracing.configured(self._connections.values)
+
+    def trace(self, conn: Connection, on: bool) -> None:
+        """Log the frames of a connection, or do so no longer."""
+        if conn in self._connections:
+            self._tracing.switch(self._connections[conn], on)
+
+    def traced(self, conn: Connection) -> bool:
+        """Whether `trace` is on for a connection."""
+        return self._tracing.own(conn)
 
     def log_stats(self, module: str) -> Mapping[str, int]:
         """Number of lines of a module by level."""
@@ -327,6 +339,7 @@ class SocketHost:
         io = kind(self, sock, conn, self._buffer)
         io.info = _Info(endpoint, peer)
         self._connections[conn] = io
+        self._tracing.apply(io)
         if endpoint.attrs.get("role") == "inter-router":
             io.keep_little_unsent()
         self.loop.register(io.fd, io, EPOLLIN)
@@ -345,6 +358,7 @@ class SocketHost:
     def _release(self, io: ConnectionIO) -> None:
         io.open = False
         self._connections.pop(io.conn, None)
+        self._tracing.forget(io)
         self.loop.unregister(io.fd)
 
     def _report_lost(self, io: ConnectionIO, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import syslog
 from collections import Counter, deque
@@ -26,6 +27,7 @@ _BUILT_IN: Mapping[str, Any] = {
     "enable": "info+",
     "includeTimestamp": True,
     "includeSource": False,
+    "format": "text",
     "outputFile": "stderr",
 }
 _SYSLOG_PRIORITIES = {
@@ -115,6 +117,7 @@ class _Effective:
     levels: frozenset[str]
     timestamp: bool
     source: bool
+    json: bool
     output: str
 
 
@@ -144,21 +147,22 @@ class Log:
         """Whether a line would be written; check this before composing an expensive text."""
         return level in self._effective[module].levels
 
-    def write(self, module: str, level: str, text: str, depth: int = 1) -> None:
-        """Write a line if it is enabled. `depth`: number of calls between the line's source and this method."""
+    def write(self, module: str, level: str, text: str, depth: int = 1, always: bool = False) -> None:
+        """Write a line if it is enabled, or `always`. `depth`: number of calls between the line's source and this
+        method."""
         settings = self._effective[module]
-        if level not in settings.levels:
+        if level not in settings.levels and not always:
             return
         now = self._clock()
         self._counts[module, level] += 1
         file, number = _source(depth)
-        text = one_line(text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "…")
-        self._ring.append(LogLine(module, level, text, file, number, int(now.timestamp())))
-        line = f"{module} ({level}) {text}"
-        if settings.timestamp and settings.output != "syslog":
-            line = f"{self._stamp(now)} {line}"
-        if settings.source:
-            line += f" ({file}:{number})"
+        whole = text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "…"
+        text = one_line(whole)
+        entry = LogLine(module, level, text, file, number, int(now.timestamp()))
+        self._ring.append(entry)
+        timed = settings.timestamp and settings.output != "syslog"
+        stamp = self._stamp(now, settings.json) if timed else ""
+        line = _json_line(entry, whole, stamp, settings) if settings.json else _line(entry, stamp, settings)
         try:
             self._sinks[settings.output].write(level, line)
         except (OSError, ValueError):  # full disk, closed stream, unencodable character: continue
@@ -210,10 +214,13 @@ class Log:
             sink.close()
         self._sinks.clear()
 
-    def _stamp(self, now: datetime) -> str:
+    def _stamp(self, now: datetime, standard: bool) -> str:
+        """The time of a line; `standard`: in the form of ISO 8601 by default."""
         now = now.astimezone(UTC) if self._utc else now
         if self._time_format is not None:
             return now.strftime(self._time_format)
+        if standard:
+            return now.isoformat("T", "microseconds")
         text = now.isoformat(" ", "microseconds")  # 20 times as fast as strftime("%Y-%m-%d %H:%M:%S.%f %z")
         return f"{text[:26]} {text[26:29]}{text[30:32]}"
 
@@ -250,7 +257,32 @@ def _resolve(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _
             levels = _levels(default)
         if levels is None:
             levels = _levels(_BUILT_IN) or frozenset()
-        yield module, _Effective(levels, value("includeTimestamp"), value("includeSource"), value("outputFile"))
+        yield (
+            module,
+            _Effective(
+                levels,
+                value("includeTimestamp"),
+                value("includeSource"),
+                value("format") == "json",
+                value("outputFile"),
+            ),
+        )
+
+
+def _line(entry: LogLine, stamp: str, settings: _Effective) -> str:
+    line = f"{entry.module} ({entry.level}) {entry.text}"
+    if stamp:
+        line = f"{stamp} {line}"
+    return f"{line} ({entry.file}:{entry.line})" if settings.source else line
+
+
+def _json_line(entry: LogLine, text: str, stamp: str, settings: _Effective) -> str:
+    """One JSON object in ASCII; `text` keeps its line breaks, which JSON escapes."""
+    parts: dict[str, Any] = {"time": stamp} if stamp else {}
+    parts |= {"module": entry.module, "level": entry.level, "text": text}
+    if settings.source:
+        parts |= {"file": entry.file, "line": entry.line}
+    return json.dumps(parts)
 
 
 def _levels(settings: Mapping[str, Any]) -> frozenset[str] | None:

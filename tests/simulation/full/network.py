@@ -269,6 +269,12 @@ class SimRouter(Station):
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """All is kept."""
 
+    def trace(self, conn: Connection, on: bool) -> None:
+        """No frames are kept."""
+
+    def traced(self, conn: Connection) -> bool:
+        return False
+
     def log_stats(self, module: str) -> Mapping[str, int]:
         return {}
 

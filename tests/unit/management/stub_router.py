@@ -79,6 +79,7 @@ class StubRouter:
         self.sampler = LinkHealth(self.core)
         self.handler = Handler()
         self.limits: list[int] = []
+        self.traces: set[RouterConnection] = set()
         for verb in ("add", "remove"):
             for kind in ("listener", "connector", "ssl_profile", "address", "auto_link", "link_route"):
                 setattr(self, f"{verb}_{kind}", lambda attrs, name=f"{verb} {kind}": self._do(name, attrs))
@@ -105,6 +106,12 @@ class StubRouter:
 
     def connector_status(self, name: str) -> tuple[str, str]:
         return self.status
+
+    def trace(self, conn: RouterConnection, on: bool) -> None:
+        (self.traces.add if on else self.traces.discard)(conn)
+
+    def traced(self, conn: RouterConnection) -> bool:
+        return conn in self.traces
 
     def log_stats(self, module: str) -> Mapping[str, int]:
         return {"errorCount": len(module)}

@@ -109,7 +109,7 @@ def test_a_connection_is_closed_by_an_update(router: StubRouter, manager: Manage
 @pytest.mark.parametrize(
     ("status", "kind", "body"),
     [
-        (501, "connection", {"enableProtocolTrace": True}),
+        (400, "connection", {"enableProtocolTrace": "perhaps"}),
         (403, "router.link", {"adminStatus": "disabled"}),
         (400, "connection", {"adminStatus": "gone"}),
         (400, "connection", {"role": "inter-router"}),
@@ -123,6 +123,15 @@ def test_other_updates_are_refused(
     router.address("1", CLOSEST)
     assert manager.ask("UPDATE", body, type=kind, identity="1")[0] == status
     assert manager.rows("connection", "operStatus") == [{"operStatus": "up"}]
+
+
+def test_the_frames_of_a_connection_are_logged_while_asked(router: StubRouter, manager: Manager) -> None:
+    router.connection(1)
+    router.connection(2)
+    for on in (True, False):
+        update = manager.ask("UPDATE", {"enableProtocolTrace": on}, type="connection", identity="2")
+        assert update[0] == 200
+        assert [row["enableProtocolTrace"] for row in manager.rows("connection")] == [False, on]
 
 
 # router.link

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 import syslog
@@ -122,6 +123,34 @@ def test_parts_of_a_line_are_optional(log: Log, sinks: Sinks, attributes: dict[s
     assert re.fullmatch(form, sinks.lines["stderr"][0])
 
 
+def test_lines_in_json(log: Log, sinks: Sinks) -> None:
+    log.configure({"module": "DEFAULT", "format": "json"})
+    log.configure({"module": "AGENT", "format": "text", "includeTimestamp": False})
+    log.configure({"module": "SERVER", "includeSource": True, "includeTimestamp": False})
+    log.write("ROUTER", "notice", "two\nlines \u00fc \udc80")
+    log.write("SERVER", "info", 'a "quoted" text')
+    log.write("AGENT", "info", "text")
+    plain, with_source, text = sinks.lines["stderr"]
+    assert json.loads(plain) == {
+        "time": "2025-03-04T12:30:15.000678+02:00",
+        "module": "ROUTER",
+        "level": "notice",
+        "text": "two\nlines \u00fc \udc80",
+    }
+    assert plain.isascii()
+    source = json.loads(with_source)
+    assert source.pop("line") > 0
+    assert source == {"module": "SERVER", "level": "info", "text": 'a "quoted" text', "file": "test_router_log.py"}
+    assert text == "AGENT (info) text"
+
+
+def test_json_lines_take_the_time_format_of_the_router(log: Log, sinks: Sinks) -> None:
+    log.set_time(utc=True, time_format="%H:%M")
+    log.configure({"module": "DEFAULT", "format": "json"})
+    log.write("ROUTER", "notice", "text")
+    assert json.loads(sinks.lines["stderr"][0])["time"] == "10:30"
+
+
 def test_the_source_may_be_further_up(log: Log) -> None:
     def through() -> None:
         log.write("SERVER", "info", "text", depth=2)
@@ -186,6 +215,7 @@ def test_an_output_that_cannot_be_opened_changes_nothing(log: Log, sinks: Sinks)
         "enable": "default",
         "includeTimestamp": None,
         "includeSource": None,
+        "format": None,
         "outputFile": None,
     }
     assert not log.enabled("SERVER", "trace")

@@ -83,13 +83,11 @@ def test_the_attributes_that_are_refused() -> None:
         "router workerThreads",
         "router debugDumpFile",
         "router allowUnsettledMulticast",
-        "listener messageLoggingComponents",
         "listener policyVhost",
         "listener saslPlugin",
         "listener multiTenant",
         "listener websockets",
         "listener httpRootDir",
-        "connector messageLoggingComponents",
         "connector policyVhost",
         "connector allowRedirect",
     }
