@@ -28,7 +28,7 @@ _NODE = {"type": "org.amqp.management", "name": "self"}
 
 
 class ManagementClient:
-    """Blocking client of one router's management agent, or of another router's through it (`router`, `at`).
+    """Blocking client of one router's management agent, or through it of another's (`router`, `edge_router`, `at`).
 
     All methods raise `ClientError`: `ConnectionFailed`, `NoRoute`, `RequestTimeout`, `BadReply`, `ManagementError`.
     """
@@ -38,13 +38,14 @@ class ManagementClient:
         url: str,
         *,
         router: str | None = None,
+        edge_router: str | None = None,
         timeout_s: float = 10.0,
         tls: Tls | None = None,
         sasl: Sasl | None = None,
     ) -> None:
         endpoint = Endpoint.parse(url)
         self._channel = Channel(endpoint, timeout_s, tls, sasl or Sasl())
-        self._address = endpoint.path or management_address(router)
+        self._address = endpoint.path or management_address(router, edge_router)
 
     def __enter__(self) -> ManagementClient:
         self._channel.connect()
@@ -156,8 +157,10 @@ class ManagementClient:
         return names, results
 
 
-def management_address(router: str | None) -> str:
+def management_address(router: str | None, edge_router: str | None = None) -> str:
     """Address of a router's management agent; None is the router we are connected to (AMQP Mapping 3.3.4.2)."""
+    if edge_router is not None:
+        return f"_edge/{edge_router}/$management"
     return "$management" if router is None else f"_topo/0/{router}/$management"
 
 

@@ -105,6 +105,13 @@ class RouterOptions:
             "-r", "--router", metavar="ID", help="Ask this router of the network.", rich_help_panel=CONNECTION
         ),
     ] = None
+    edge_router: Annotated[
+        str | None,
+        typer.Option(
+            "-d", "--edge-router", metavar="ID", help="Ask this edge router, through an interior one.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None
     timeout: Annotated[
         float,
         typer.Option(
@@ -186,10 +193,17 @@ def run_on_router(name: str, options: RouterOptions, work: Callable[[ManagementC
     from waymesh_client.errors import ClientError
     from waymesh_client.management import ManagementClient
 
+    if options.router and options.edge_router:
+        raise typer.BadParameter("use only one of --router, --edge-router")
     with router_url(options) as url:
         try:
             client = ManagementClient(
-                url, router=options.router, timeout_s=options.timeout, tls=options.tls(), sasl=options.sasl()
+                url,
+                router=options.router,
+                edge_router=options.edge_router,
+                timeout_s=options.timeout,
+                tls=options.tls(),
+                sasl=options.sasl(),
             )
         except (ValueError, OSError) as error:
             print(f"waymesh {name}: {error}", file=sys.stderr)

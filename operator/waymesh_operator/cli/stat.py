@@ -28,6 +28,9 @@ class Views:
     nodes: Annotated[bool, typer.Option("-n", "--nodes", help="Routers of the network.", rich_help_panel=_VIEWS)] = (
         False
     )
+    edge: Annotated[
+        bool, typer.Option("-e", "--edge", help="Connections of edge routers.", rich_help_panel=_VIEWS)
+    ] = False
     address: Annotated[bool, typer.Option("-a", "--address", help="Addresses.", rich_help_panel=_VIEWS)] = False
     memory: Annotated[bool, typer.Option("-m", "--memory", help="Memory.", rich_help_panel=_VIEWS)] = False
     autolinks: Annotated[bool, typer.Option("--autolinks", help="AutoLinks.", rich_help_panel=_VIEWS)] = False
@@ -45,12 +48,15 @@ class Views:
         bool, typer.Option("--vhoststats", help="Counters of virtual hosts.", rich_help_panel=_VIEWS)
     ] = False
     log: Annotated[bool, typer.Option("--log", help="Recent log lines.", rich_help_panel=_VIEWS)] = False
+    all_entities: Annotated[
+        bool, typer.Option("--all-entities", help="All of these, one after the other.", rich_help_panel=_VIEWS)
+    ] = False
 
     def chosen(self) -> str:
         """Name of the view. Raises BadParameter."""
         names = [view.name for view in fields(self) if getattr(self, view.name)]
         if len(names) > 1:
-            raise typer.BadParameter(f"use only one of {', '.join('--' + name for name in names)}")
+            raise typer.BadParameter(f"use only one of {', '.join('--' + name.replace('_', '-') for name in names)}")
         return names[0] if names else "general"
 
 
@@ -87,12 +93,12 @@ def stat(
     view = views.chosen()
     if output not in (*tables.FORMATS, "wide"):
         raise typer.BadParameter(f"must be one of {', '.join(tables.FORMATS)}, wide", param_hint="--output")
-    if options.router and all_routers:
-        raise typer.BadParameter("use only one of --router, --all-routers")
+    if (options.router or options.edge_router) and all_routers:
+        raise typer.BadParameter("use only one of --router, --edge-router, --all-routers")
     if csv and output not in ("table", "wide", "csv"):
         raise typer.BadParameter(f"use only one of --csv, --output {output}")
     if (where or order_by) and not tables.is_table(view):
-        raise typer.BadParameter(f"--{view} has no rows to choose from or to sort")
+        raise typer.BadParameter(f"--{view.replace('_', '-')} has no rows to choose from or to sort")
     form = "csv" if csv else "table" if output == "wide" else output
     wide = bool(verbose) or output == "wide"
     request = tables.StatRequest(view, all_routers, wide, limit, form, where, order_by)

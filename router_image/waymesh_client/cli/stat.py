@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from waymesh_client.cli import views
@@ -17,6 +17,7 @@ _VIEWS: dict[str, views.View] = {
     "connections": views.CONNECTIONS,
     "links": views.LINKS,
     "nodes": views.NODES,
+    "edge": views.EDGES,
     "address": views.ADDRESSES,
     "memory": views.MEMORY,
     "autolinks": views.AUTOLINKS,
@@ -25,13 +26,19 @@ _VIEWS: dict[str, views.View] = {
     "vhostgroups": views.VHOST_GROUPS,
     "vhoststats": views.VHOST_STATS,
 }
+ALL = "all_entities"
+"""The view that shows all others, one after the other."""
+_EACH = (
+    "general", "connections", "links", "nodes", "edge", "address", "memory", "autolinks", "linkroutes", "policy",
+    "vhosts", "vhostgroups", "vhoststats", "log",
+)  # fmt: skip
 FORMATS = ("table", "csv", "json", "yaml")
 _CLEAR = "\x1b[H\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
 class StatRequest:
-    """What to show and how: `view` is the name of a table or sheet, or "log"; `limit` is a number of rows.
+    """What to show and how: `view` is the name of a table or sheet, "log", or ALL; `limit` is a number of rows.
 
     `format` is one of FORMATS, `wide` a table with all columns. `where` and `order_by` are a condition and an order of
     the rows (docs/management.md).
@@ -90,7 +97,9 @@ def _router_ids(client: ManagementClient) -> list[str]:
 
 
 def _data(client: ManagementClient, request: StatRequest) -> Any:
-    """Unformatted entities or log lines."""
+    """Unformatted entities or log lines; by view if all are asked for."""
+    if request.view == ALL:
+        return {view: _data(client, replace(request, view=view)) for view in _EACH}
     if request.view == "log":
         return _log(client, request.limit)
     if request.view in views.SHEETS:
@@ -99,6 +108,8 @@ def _data(client: ManagementClient, request: StatRequest) -> Any:
 
 
 def _text(client: ManagementClient, request: StatRequest) -> str:
+    if request.view == ALL:
+        return "\n\n".join(_text(client, replace(request, view=view)) for view in _EACH)
     if request.view == "log":
         return "\n".join(_log_line(line) for line in _log(client, request.limit))
     if request.view in views.SHEETS:
@@ -114,8 +125,11 @@ def _text(client: ManagementClient, request: StatRequest) -> str:
 
 
 def _rows(client: ManagementClient, request: StatRequest, attributes: Sequence[str]) -> list[dict[str, Any]]:
-    kind = _VIEWS[request.view].entity_type
-    return client.query(kind, attributes, limit=request.limit, where=request.where, order_by=request.order_by)
+    view = _VIEWS[request.view]
+    found = client.query(
+        view.entity_type, attributes, limit=request.limit, where=request.where, order_by=request.order_by
+    )
+    return list(filter(view.belongs, found))
 
 
 def _entity(client: ManagementClient, sheet: views.Sheet) -> dict[str, Any]:

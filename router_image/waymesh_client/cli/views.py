@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from waymesh_client.cli.cells import (
@@ -45,6 +45,8 @@ class View:
     sort: str | None = None
     empty: str | None = None
     headline: Callable[[Sequence[Row]], str] | None = None
+    belongs: Callable[[Row], bool] = lambda row: True
+    """Whether a row is one of the table."""
 
     def shown(self, verbose: bool) -> list[Column]:
         """The columns to show."""
@@ -111,6 +113,13 @@ CONNECTIONS = View(
         _value("last dlv", "lastDlvSeconds", duration),
         _value("uptime", "uptimeSeconds", duration),
     ),
+)
+
+EDGES = replace(
+    CONNECTIONS,
+    title="Edge Router Connections",
+    empty="Edge Router Connections\nNo Edge Router Connections found",
+    belongs=lambda row: row.get("role") == "edge",
 )
 
 LINKS = View(

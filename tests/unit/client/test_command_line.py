@@ -15,6 +15,7 @@ from tests.kit.ports import free_port
 from tests.unit.client.fake_server import FakeServer, agent_answer
 from tests.unit.management.fake_router import PREFIX, Bench
 from waymesh_client.cli.manage import OPERATIONS
+from waymesh_client.cli.views import EDGES
 from waymesh_operator.cli import manage as manage_command
 from waymesh_operator.cli.main import run_command
 from waymesh_operator.cli.router_options import RouterOptions
@@ -153,10 +154,36 @@ def test_another_router(server: FakeServer) -> None:
     assert server.addresses == ["_topo/0/B/$management"]
 
 
+def test_an_edge_router(server: FakeServer) -> None:
+    assert stat(["-d", "E", "-b", server.url]) == 0
+    assert server.addresses == ["_edge/E/$management"]
+
+
+def test_edge_connections_are_those_with_that_role(server: FakeServer, capsys: Capture) -> None:
+    assert stat(["-e", "-b", server.url]) == 0
+    assert capsys.readouterr().out == "Edge Router Connections\nNo Edge Router Connections found\n"
+    edge, client = {"role": "edge"}, {"role": "normal"}
+    assert [row for row in (edge, client) if EDGES.belongs(row)] == [edge]
+
+
+def test_all_entities(server: FakeServer, capsys: Capture) -> None:
+    assert stat(["--all-entities", "-b", server.url]) == 0
+    out = capsys.readouterr().out
+    places = [out.index(title) for title in ("Router Statistics", "Connections", "Router Links", "AutoLinks", "Vhosts")]
+    assert places == sorted(places)
+    assert stat(["--all-entities", "-o", "json", "-b", server.url]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"general", "links", "vhoststats", "log"} <= set(found)
+
+
 @pytest.mark.parametrize(
     "argv",
     [
         ["-l", "-c"],
+        ["-l", "--all-entities"],
+        ["--all-entities", "--where", "a = 1"],
+        ["-r", "A", "-d", "E"],
+        ["-d", "E", "--all-routers"],
         ["-r", "A", "--all-routers"],
         ["--limit", "0"],
         ["--limit", "x"],
