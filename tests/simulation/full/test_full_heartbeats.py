@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_empty_frames_come_in_time_for_the_peer(side: str, idle_s: float) -> Non
             assert conn.octets_in - octets == 8, "an empty frame"
             octets = conn.octets_in
             seen.append(network.now)
-    gaps = [later - earlier for earlier, later in zip(seen, seen[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(seen)]
     assert len(gaps) >= 15
     assert max(gaps) < idle_s / 2
     assert min(gaps[1:]) >= idle_s / 4 - STEP_S, "not more of them than needed"
