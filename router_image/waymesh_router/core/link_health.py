@@ -181,27 +181,30 @@ class LinkHealth:
             return
         ages: _Ages = {}
         stuck: Counter[int] = Counter()
+        stuck_of_clients = 0
         for delivery in ring.live():
             yield 1
             link = delivery.link if incoming else delivery.out
             self._clients += of_client(delivery, incoming)
-            if link is None or link.kind != ENDPOINT:
+            if link is None or link.kind == CONTROL:
                 continue
             number = delivery.did if incoming else delivery.oid
             since = before[number][0] if number in before else now
             ages[number] = (since, link)
             self._links.setdefault(link.id, Delays())
-            stuck[link.id] += now - since > STUCK_S
+            if now - since > STUCK_S:
+                stuck[link.id] += 1
+                stuck_of_clients += incoming and link.kind == ENDPOINT
         for number in {link.id for _, link in (*before.values(), *ages.values())} & self._links.keys():
             self._links[number].stuck = stuck[number]
-        self._stuck += stuck.total() if incoming else 0
+        self._stuck += stuck_of_clients
         for number in before.keys() - ages.keys():
             yield 1
             since, link = before[number]
             if link.over or link.id not in self._links:
                 continue  # it ended with its link
             self._links[link.id].settled(seen - since)
-            if incoming:
+            if incoming and link.kind == ENDPOINT:
                 self.total.settled(seen - since)
         self._next_rings[ring] = (now, ages)
 
