@@ -175,7 +175,7 @@ ROUTER = configuration(
     count("linkCount", "Attached links."),
     count("nodeCount", "Other routers known in the mesh."),
     count("addrCount", "Addresses known to this router."),
-    count("linkRouteCount", "Configured link routes."),
+    count("linkRouteCount", "Link routes, also those of connections."),
     count("autoLinkCount", "Configured autolinks."),
     count("presettledDeliveries", "Pre-settled deliveries handled."),
     count("droppedPresettledDeliveries", "Pre-settled deliveries dropped for lack of room or of a consumer."),
@@ -352,10 +352,11 @@ AUTO_LINK = configuration(
 
 CONNECTION_LINK_ROUTE = configuration(
     "router.connection.linkRoute",
-    "A link route that ends with the connection that created it.",
+    "A link route to the connection whose container created it by a request on it. It ends with the connection.",
     setting("pattern", STRING, "Addresses that match token by token.", required=True),
     setting("direction", DIRECTIONS, "in: client senders; out: client receivers.", required=True),
     reported("containerId", STRING, "Container-id of the connection's peer."),
+    reported("connectionId", STRING, "Identity of the connection."),
     operations=("CREATE", "DELETE"),
     configurable=False,
 )

@@ -40,7 +40,14 @@ class TableRouter:
         (folder / "password").write_text("secret", encoding="utf-8")
         text = (
             section("router", mode="interior", id="A")
-            + section("listener", name="clients", host="127.0.0.1", port=ports[0], managementFiles=True)
+            + section(
+                "listener",
+                name="clients",
+                host="127.0.0.1",
+                port=ports[0],
+                role="route-container",  # its peers can have link routes of their own
+                managementFiles=True,
+            )
             + section("listener", name="mesh", host="127.0.0.1", port=ports[1], role="inter-router")
             + section(
                 "sslProfile",
@@ -80,6 +87,7 @@ class TableRouter:
             ("router.config.linkRoute", "pattern"): {"prefix": None, "pattern": "x.*"},
             ("router.config.linkRoute", "connection"): {"containerId": None, "connection": "mesh"},
             ("router.config.autoLink", "connection"): {"containerId": None, "connection": "mesh"},
+            ("router.connection.linkRoute", "direction"): {"pattern": "y.#", "direction": "out"},
             ("log", "enable"): {"enable": "debug+"},
             ("log", "outputFile"): {"outputFile": str(folder / "other.log")},
             ("telemetry", "path"): {"path": str(folder)},
@@ -92,6 +100,7 @@ class TableRouter:
             "router.config.address": {"prefix": "x"},
             "router.config.linkRoute": {"prefix": "x", "direction": "in", "containerId": "broker"},
             "router.config.autoLink": {"address": "x", "direction": "in", "containerId": "broker"},
+            "router.connection.linkRoute": {"pattern": "x.#", "direction": "in"},
         }
 
     def _tls(self) -> dict[str, Any]:

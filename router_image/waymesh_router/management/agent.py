@@ -85,24 +85,30 @@ class Agent:
         now: float,
         host_values: bool = False,
         later: Callable[[LongQuery], None] | None = None,
+        connection: str | None = None,
     ) -> Message | None:
         """Answer a request. A request without reply-to is ignored, as in Dispatch, and None is returned.
 
         `host_values`: the request may name files and environment variables of the router's machine. `later`: called
         with a query of many rows, whose remaining slices the caller is to read; None is returned then, too.
+        `connection`: identity of the connection that the request arrived on.
         """
         if not request.reply_to:
             return None
-        return self._guarded(request, lambda: self._answer(request, now, host_values, later))
+
+        def answer() -> Message | None:
+            return self._answer(request, read_request(request, host_values, connection), now, later)
+
+        return self._guarded(request, answer)
 
     def go_on(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; the reply, or None while there is more to read."""
         return self._guarded(request, lambda: None if query.step() else _reply(request, OK, "OK", query.body()))
 
     def _answer(
-        self, request: Message, now: float, host_values: bool, later: Callable[[LongQuery], None] | None
+        self, request: Message, asked: Request, now: float, later: Callable[[LongQuery], None] | None
     ) -> Message | None:
-        status, body = self._perform(read_request(request, host_values), now)
+        status, body = self._perform(asked, now)
         if isinstance(body, Query):
             while body.step():
                 if later is not None:
@@ -121,10 +127,13 @@ class Agent:
         except Exception as error:  # noqa: BLE001 - the edge: an error in an adapter must not end the router
             return self._failure(request, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
-    def configure(self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True) -> str:
+    def configure(
+        self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True, connection: str | None = None
+    ) -> str:
         """Check and create an entity of the configuration; returns its identity. CREATE takes the same path.
 
-        `host_values`: attributes may name files and environment variables of the router's machine.
+        `host_values`: attributes may name files and environment variables of the router's machine. `connection`: the
+        one that entities of types with `connectionId` are to belong to.
         Raises ManagementError or SchemaError, and then nothing has changed.
         """
         kind = entity_type(type_name)
@@ -139,6 +148,8 @@ class Agent:
         values = validate_create(kind, plain)
         if not host_values:
             refuse_host_values(kind, values)
+        if "connectionId" in kind.attributes:
+            values["connectionId"] = connection
         return adapter.create(values)
 
     def _perform(self, request: Request, now: float) -> tuple[int, Any]:
@@ -168,7 +179,7 @@ class Agent:
         kind = entity_type(type_name)
         if "CREATE" not in kind.operations:
             raise not_allowed(f"{kind.name} cannot be created")
-        identity = self.configure(kind.name, attributes, request.host_values)
+        identity = self.configure(kind.name, attributes, request.host_values, request.connection)
         self._warn_of_old_names(kind, attributes)
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, without_secrets(kind, row)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
+from waymesh_router.management.connection_link_routes import connection_link_routes
 from waymesh_router.management.errors import bad_request, conflict
 from waymesh_router.management.identity import make_identity
 from waymesh_router.management.statistics import router_statistics
@@ -57,6 +58,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _simple("sslProfile", view.add_ssl_profile, view.remove_ssl_profile),
         _simple("router.config.address", view.add_address, view.remove_address),
         _link_route(view),
+        connection_link_routes(view.core),
         _auto_link(view),
         _log(view),
         _telemetry(view),

@@ -18,7 +18,8 @@ _NODE_TYPES = (None, MANAGEMENT_TYPE, "management", "org.apache.qpid.dispatch.ma
 class Request:
     """The parts of a request every operation reads. Texts are plain strings; `count` None means all.
 
-    `host_values`: the request may name files and environment variables of the router's machine.
+    `host_values`: the request may name files and environment variables of the router's machine. `connection`: identity
+    of the connection that it arrived on, None for one of this router itself or from another one.
     """
 
     operation: str
@@ -31,6 +32,7 @@ class Request:
     properties: Mapping[str, Any]
     body: Mapping[str, Any]
     host_values: bool = False
+    connection: str | None = None
 
     @property
     def ids(self) -> dict[str, str]:
@@ -50,7 +52,7 @@ class Request:
         return _whole(self.properties.get(name), name)
 
 
-def read_request(message: Message, host_values: bool = False) -> Request:
+def read_request(message: Message, host_values: bool = False, connection: str | None = None) -> Request:
     """Read a request; raises `ManagementError` 400 when it has no operation or a part is of the wrong type."""
     properties = _string_keys(message.application_properties or {})
     body = {} if message.body is None else message.body
@@ -76,6 +78,7 @@ def read_request(message: Message, host_values: bool = False) -> Request:
         properties=properties,
         body=body,
         host_values=host_values,
+        connection=connection,
     )
 
 

@@ -47,7 +47,9 @@ class ManagementService:
             return
         conn: Any = None if link is None else link.connection
         host_values = conn is not None and conn.management_files
-        self._reply(self._agent.handle(request, self._now(), host_values, partial(self._long.add, conn)))
+        connection = None if conn is None else str(conn.id)
+        later = partial(self._long.add, conn)
+        self._reply(self._agent.handle(request, self._now(), host_values, later, connection))
 
     @property
     def busy(self) -> bool:

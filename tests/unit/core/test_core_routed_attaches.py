@@ -181,12 +181,31 @@ def test_both_links_know_each_other_and_their_route(hub: Hub) -> None:
     assert core_of(hub).linkroutes.status("1") == (True, 1)
 
 
-def test_links_that_outlive_their_connection_can_be_refused(hub: Hub) -> None:
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize(
+    "terms",
+    [{"expiry_policy": Symbol("never")}, {"expiry_policy": Symbol("connection-close")}, {"timeout": 30}],
+    ids=["never", "connection-close", "timeout"],
+)
+@pytest.mark.parametrize("receiver", [True, False])
+def test_links_that_outlive_their_connection_can_be_refused(
+    hub: Hub, allowed: bool, terms: dict[str, Any], receiver: bool
+) -> None:
+    container = Container(hub)
+    core_of(hub).routed_attaches.resumable = allowed
+    kind = "source" if receiver else "target"
+    terminus: dict[str, Any] = {kind: Terminus(kind, address="b2.q", **terms)}
+    attach = frames.attach_receiver if receiver else frames.attach_sender
+    assert condition(client(hub).send(attach(**terminus))) == ("" if allowed else "amqp:not-allowed")
+    assert len(container.links) == allowed
+
+
+def test_other_link_routed_links_are_not_refused(hub: Hub) -> None:
     container = Container(hub)
     core_of(hub).routed_attaches.resumable = False
-    source = Terminus("source", address="b2.q", expiry_policy=Symbol("never"))
-    assert condition(client(hub).send(frames.attach_receiver(source=source))) == "amqp:not-allowed"
-    assert container.links == []
+    source = Terminus("source", address="b2.q", expiry_policy=Symbol("session-end"))
+    assert condition(client(hub).send(frames.attach_receiver(source=source))) == ""
+    assert len(container.links) == 1
 
 
 def test_a_no_local_filter_is_kept_back_and_said_to_be_in_effect(hub: Hub) -> None:

@@ -22,6 +22,7 @@ class Client:
     """What the service looks at of a connection."""
 
     def __init__(self, role: str = "normal") -> None:
+        self.id = 1
         self.role = role
         self.budget = 0
         self.management_files = False

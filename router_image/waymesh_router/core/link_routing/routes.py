@@ -5,12 +5,12 @@ Routing chapter "Configuring Link Routing", Dispatch book "Link Routing", inter-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_router.core.addresses.keys import link_route_key
 from waymesh_router.core.addresses.patterns import split_words
-from waymesh_router.core.containers.registry import place_of, places_of
+from waymesh_router.core.containers.registry import Place, place_of, places_of
 from waymesh_router.core.kinds import LINK_BALANCED
 from waymesh_router.core.link_routing.offers import (
     ContainerCapabilities,
@@ -30,14 +30,14 @@ ACTIVE, INACTIVE = "active", "inactive"
 
 
 class LinkRoute:
-    """One linkRoute entity."""
+    """One linkRoute entity, or a link route that belongs to a connection: `place` is this connection then."""
 
-    def __init__(self, attrs: Mapping[str, Any]) -> None:
+    def __init__(self, attrs: Mapping[str, Any], place: Place | None = None) -> None:
         self.attrs = attrs
         directions = BOTH if attrs["direction"] == "both" else (attrs["direction"],)
         # addresses in the mesh, one for each direction
         self.keys = [link_route_key(d, attrs.get("prefix"), attrs.get("pattern")) for d in directions]
-        self.place = place_of(attrs)
+        self.place = place or place_of(attrs)
         self.links = 0  # number of attached links
         self.adds = str(attrs.get("addExternalPrefix") or "")
         self.removes = str(attrs.get("delExternalPrefix") or "")
@@ -54,16 +54,19 @@ class LinkRoutes:
         self._entities: dict[str, LinkRoute] = {}
         self._own: dict[str, list[LinkRoute]] = {}
         self._advertised: set[str] = set()
+        self.ended: Callable[[str], None] = self.remove
+        """Called with the identity of a link route whose connection is gone; removes it."""
 
     def __len__(self) -> int:
         return len(self._entities)
 
     # ---- entities
-    def add(self, attrs: Mapping[str, Any]) -> None:
-        """Create a `linkRoute` entity. Raises ValueError for a pattern without words."""
+    def add(self, attrs: Mapping[str, Any], conn: RouterConnection | None = None) -> None:
+        """Create a link route, one that belongs to `conn` if given. Raises ValueError for a pattern without words."""
         if attrs.get("pattern") and not any(split_words(attrs["pattern"])):
-            raise ValueError(f"router.config.linkRoute pattern: {attrs['pattern']!r} has no words")
-        entity = self._entities[attrs["identity"]] = LinkRoute(attrs)
+            raise ValueError(f"link route pattern: {attrs['pattern']!r} has no words")
+        place = None if conn is None else ("id", str(conn.id))
+        entity = self._entities[attrs["identity"]] = LinkRoute(attrs, place)
         self.place(entity)
         self._report(entity)
 
@@ -138,6 +141,13 @@ class LinkRoutes:
             self._advertise(key)
         for entity in entities:
             self._report(entity)
+
+    def container_closed(self, conn: RouterConnection) -> None:
+        """A container disconnected: the link routes that belong to its connection end."""
+        self.containers_changed(conn)
+        place = ("id", str(conn.id))
+        for identity in [identity for identity, entity in self._entities.items() if entity.place == place]:
+            self.ended(identity)
 
     def serving(self, key: str) -> Iterator[tuple[LinkRoute, RouterConnection]]:
         """The entities with this key, each with the connections to its container."""

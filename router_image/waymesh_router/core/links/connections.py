@@ -78,7 +78,7 @@ class Connections:
         elif conn.role == ROUTE_CONTAINER and conn.remote is not None:
             self._containers.closed(conn)
             self._autolinks.container_closed(conn, error)
-            self._link_routes.containers_changed(conn)
+            self._link_routes.container_closed(conn)
         conn.waiting.clear()
         if error is not None and conn.remote is None and not conn.settings.client:
             self._refusals.report("connection", conn.peer.host, error.condition, error.description or "", conn)
