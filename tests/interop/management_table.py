@@ -49,6 +49,8 @@ class TableRouter:
                 certFile=self.pair.cert,
                 privateKeyFile=self.pair.key,
             )
+            + section("exchange", name="orders", address="orders")
+            + section("exchange", name="other", address="other")
         )
         self.process = RouterProcess(folder, "A", text, ports)
         self.certain = {
@@ -80,6 +82,8 @@ class TableRouter:
             ("router.config.linkRoute", "pattern"): {"prefix": None, "pattern": "x.*"},
             ("router.config.linkRoute", "connection"): {"containerId": None, "connection": "mesh"},
             ("router.config.autoLink", "connection"): {"containerId": None, "connection": "mesh"},
+            ("router.config.binding", "exchangeName"): {"exchangeName": "other"},
+            ("router.config.exchange", "address"): {"address": "y"},
             ("log", "enable"): {"enable": "debug+"},
             ("log", "outputFile"): {"outputFile": str(folder / "other.log")},
             ("telemetry", "path"): {"path": str(folder)},
@@ -92,6 +96,8 @@ class TableRouter:
             "router.config.address": {"prefix": "x"},
             "router.config.linkRoute": {"prefix": "x", "direction": "in", "containerId": "broker"},
             "router.config.autoLink": {"address": "x", "direction": "in", "containerId": "broker"},
+            "router.config.exchange": {"address": "x"},
+            "router.config.binding": {"exchangeName": "orders", "nextHopAddress": "x"},
         }
 
     def _tls(self) -> dict[str, Any]:
@@ -191,7 +197,9 @@ class Survey:
         if kind not in self._router.bases:
             return rows[0]
         found = [row for row in rows if row["name"] == "subject"]
-        own = {"prefix": "own"} if "prefix" in self._router.bases[kind] else {}
+        base = self._router.bases[kind]
+        own = {name: "own" for name in ("prefix", "nextHopAddress") if name in base}
+        own |= {"address": "own"} if kind == "router.config.exchange" else {}
         return found[0] if found else self._client.create(kind, self._router.bases[kind] | own, name="subject")
 
     def lines(self, kind: str) -> list[str]:

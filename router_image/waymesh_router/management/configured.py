@@ -7,6 +7,7 @@ from typing import Any
 
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
 from waymesh_router.management.errors import bad_request, conflict
+from waymesh_router.management.exchanges import exchanges
 from waymesh_router.management.identity import make_identity
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.view import RecordsView, RouterView
@@ -58,6 +59,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _simple("router.config.address", view.add_address, view.remove_address),
         _link_route(view),
         _auto_link(view),
+        *exchanges(view),
         _log(view),
         _telemetry(view),
     ]
