@@ -151,7 +151,7 @@ class Mesh(ControlPlaneHooks):
         """Withdraw all addresses from the mesh and redirect transit traffic."""
         self._aside = True
         for address in self.core.addresses.values():
-            if address.consumers and address.key.startswith(MOBILE):
+            if address.served_here() and address.key.startswith(MOBILE):
                 self.run(self.engine.mobile_removed(address.key, self.core.now))
         for key in self.core.linkroutes.advertised():
             self.run(self.engine.mobile_removed(key, self.core.now))
@@ -166,7 +166,7 @@ class Mesh(ControlPlaneHooks):
         self._aside = False
         self.run(self.engine.advertise(0, self.core.now))
         for address in self.core.addresses.values():
-            if address.consumers and address.key.startswith(MOBILE):
+            if address.served_here() and address.key.startswith(MOBILE):
                 self.local_added(address.key, address.treatment)
         for key in self.core.linkroutes.advertised():
             self.core.linkroutes.announce(key)

@@ -19,7 +19,8 @@ __all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "pars
 
 PROCESSING_ORDER = (
     "log", "router", "telemetry", "policy", "sslProfile", "authServicePlugin", "router.config.address",
-    "router.config.linkRoute", "router.config.autoLink", "vhost", "listener", "connector",
+    "router.config.linkRoute", "router.config.autoLink", "router.config.exchange", "router.config.binding", "vhost",
+    "listener", "connector",
 )  # fmt: skip
 """Short names of the types that a file may hold, in the order in which their entities are created."""
 

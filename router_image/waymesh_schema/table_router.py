@@ -350,6 +350,40 @@ AUTO_LINK = configuration(
     aliases=("autoLink",),
 )
 
+EXCHANGE = configuration(
+    "router.config.exchange",
+    "Copies the messages to an address to the next hops of bindings that match their subject.",
+    setting("address", STRING, "Address whose messages the exchange takes.", required=True),
+    setting("phase", INTEGER, "Phase of the address.", default=0, minimum=0, maximum=9),
+    setting("alternateAddress", STRING, "Address for messages that nobody else takes. Default: they are released."),
+    setting("alternatePhase", INTEGER, "Phase of alternateAddress.", default=0, minimum=0, maximum=9),
+    setting(
+        "matchMethod",
+        ("amqp", "mqtt"),
+        "Form of binding keys. amqp: tokens separated by ., * for one token, # for any number; mqtt: /, + and #.",
+        default="amqp",
+    ),
+    count("bindingCount", "Bindings of the exchange."),
+    count("receivedCount", "Messages received."),
+    count("droppedCount", "Messages that nobody took: released, or dropped if they were pre-settled."),
+    count("forwardedCount", "Messages sent to at least one consumer of the address or one next hop."),
+    count("divertedCount", "Messages sent to the alternate address."),
+    operations=("CREATE", "DELETE"),
+    aliases=("exchange",),
+)
+
+BINDING = configuration(
+    "router.config.binding",
+    "A key of an exchange, and the address for messages whose subject matches it.",
+    setting("exchangeName", STRING, "Name of the exchange, on the same router.", required=True),
+    setting("bindingKey", STRING, "Pattern for subjects, see matchMethod.", default="#"),
+    setting("nextHopAddress", STRING, "Address that gets a copy.", required=True),
+    setting("nextHopPhase", INTEGER, "Phase of nextHopAddress.", default=0, minimum=0, maximum=9),
+    count("matchedCount", "Messages that matched the key."),
+    operations=("CREATE", "DELETE"),
+    aliases=("binding",),
+)
+
 CONNECTION_LINK_ROUTE = configuration(
     "router.connection.linkRoute",
     "A link route to the connection whose container created it by a request on it. It ends with the connection.",

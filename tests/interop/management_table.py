@@ -56,6 +56,8 @@ class TableRouter:
                 certFile=self.pair.cert,
                 privateKeyFile=self.pair.key,
             )
+            + section("exchange", name="orders", address="orders")
+            + section("exchange", name="other", address="other")
         )
         self.process = RouterProcess(folder, "A", text, ports)
         self.certain = {
@@ -88,6 +90,8 @@ class TableRouter:
             ("router.config.linkRoute", "connection"): {"containerId": None, "connection": "mesh"},
             ("router.config.autoLink", "connection"): {"containerId": None, "connection": "mesh"},
             ("router.connection.linkRoute", "direction"): {"pattern": "y.#", "direction": "out"},
+            ("router.config.binding", "exchangeName"): {"exchangeName": "other"},
+            ("router.config.exchange", "address"): {"address": "y"},
             ("log", "enable"): {"enable": "debug+"},
             ("log", "outputFile"): {"outputFile": str(folder / "other.log")},
             ("telemetry", "path"): {"path": str(folder)},
@@ -101,6 +105,8 @@ class TableRouter:
             "router.config.linkRoute": {"prefix": "x", "direction": "in", "containerId": "broker"},
             "router.config.autoLink": {"address": "x", "direction": "in", "containerId": "broker"},
             "router.connection.linkRoute": {"pattern": "x.#", "direction": "in"},
+            "router.config.exchange": {"address": "x"},
+            "router.config.binding": {"exchangeName": "orders", "nextHopAddress": "x"},
         }
 
     def _tls(self) -> dict[str, Any]:
@@ -200,7 +206,9 @@ class Survey:
         if kind not in self._router.bases:
             return rows[0]
         found = [row for row in rows if row["name"] == "subject"]
-        own = {"prefix": "own"} if "prefix" in self._router.bases[kind] else {}
+        base = self._router.bases[kind]
+        own = {name: "own" for name in ("prefix", "nextHopAddress") if name in base}
+        own |= {"address": "own"} if kind == "router.config.exchange" else {}
         return found[0] if found else self._client.create(kind, self._router.bases[kind] | own, name="subject")
 
     def lines(self, kind: str) -> list[str]:

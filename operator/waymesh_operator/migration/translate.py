@@ -30,6 +30,8 @@ _NO_COUNTERPART = {
     "policy": "policies are not supported; authenticatePeer and TLS limit who can connect",
     "vhost": "policies are not supported; authenticatePeer and TLS limit who can connect",
     "authServicePlugin": "external SASL services are not supported; use users of listeners",
+    "router.config.exchange": "no resource has exchanges; create it by management, or run the file with waymesh-router",
+    "router.config.binding": "no resource has bindings; create it by management, or run the file with waymesh-router",
     "tcpListener": "TCP adaptors are not supported",
     "tcpConnector": "TCP adaptors are not supported",
     "httpListener": "HTTP adaptors are not supported",

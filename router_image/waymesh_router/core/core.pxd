@@ -38,6 +38,7 @@ cdef class Core(Handler):
     cdef readonly object refusals
     cdef readonly object connection_table
     cdef readonly OwnMessages own_messages
+    cdef readonly object exchanges
     cdef readonly Forwarder forwarder
     cdef readonly str router_id
     cdef readonly object log

@@ -20,6 +20,7 @@ from waymesh_router.core.containers.registry import Containers
 from waymesh_router.core.context import Context
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
+from waymesh_router.core.exchanges.exchanges import Exchanges
 from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.credit import CreditEvents
@@ -99,6 +100,7 @@ class Core(Handler):
         # frames
         message_address = MessageAddress(router_id, sections, self.address_table, self.relays)
         self.own_messages = OwnMessages(router_id, self.address_table, sender, multicast, pending, self.settlement)
+        self.exchanges = Exchanges(self.context, self.address_table, self.own_messages)
         later_frames = LaterFrames(sender, self.own_messages, self.credit, self.settlement)
         self.forwarder = Forwarder(message_address, choice, multicast, pending, self.own_messages, later_frames)
         # what management, telemetry and the control plane read

@@ -109,6 +109,7 @@ cdef class Address:
     cdef public dict targets
     cdef public list nearest
     cdef public object subscriber
+    cdef public bint exchange
     cdef public Py_ssize_t turn
     cdef public PendingQueue pending
     cdef public str local_key
@@ -150,6 +151,8 @@ cdef class Queued:
     cdef public unsigned int format
     cdef public int priority
     cdef public bytes state
+    cdef public bint own
+    cdef public bint copied
     cdef public bint credited
     cdef public Py_ssize_t head_size
     cdef public bytes fields

@@ -13,7 +13,7 @@ from waymesh_amqp.link import Link
 from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.handler import Handler
@@ -152,7 +152,8 @@ class Address:
         self.prioritized = False  # a local consumer has a priority other than 0
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
-        self.subscriber: Callable[[bytes, RouterLink | None], None] | None = None
+        self.subscriber: Any = None  # takes messages to the router itself, see own_messages.py
+        self.exchange = False  # the subscriber is an exchange
         self.turn = 0
         self.pending: PendingQueue | None = None
         self.local_key = ""
@@ -167,6 +168,14 @@ class Address:
         self.to_process = 0  # deliveries to and from the router itself
         self.from_process = 0
         self.redirected = 0  # deliveries to the fallback destination
+
+    def serves_router(self) -> bool:
+        """Whether it is the address of the router's own management."""
+        return self.subscriber is not None and not self.exchange
+
+    def served_here(self) -> bool:
+        """Whether this router has a consumer or an exchange that other routers must know of."""
+        return bool(self.consumers) or self.exchange
 
     def reachable(self) -> bool:
         """Whether a message to the address can be delivered."""
@@ -243,6 +252,8 @@ class Queued:
         self.format = 0
         self.priority = DEFAULT_PRIORITY
         self.state = b""  # delivery state in the first transfer
+        self.own = False  # for the router itself, since its first frame
+        self.copied = False  # a copy by an exchange: the sender has the outcome and the credit already
         self.credited = False  # the sender's credit was returned although it still waits
         self.head_size = 0  # where the message-annotations section belongs in `data`
         self.fields = b""  # link route: encoded fields of the first transfer from rcv-settle-mode on

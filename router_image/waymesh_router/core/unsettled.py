@@ -128,7 +128,7 @@ def client_senders(links: Iterable[RouterLink]) -> list[RouterLink]:
 
 def serves_router(link: RouterLink) -> bool:
     """Whether the link leads to the management agent of the router."""
-    return link.address is not None and link.address.subscriber is not None
+    return link.address is not None and link.address.serves_router()
 
 
 def only_manages(connection: RouterConnection) -> bool:
@@ -148,5 +148,5 @@ def mobile_traffic(addresses: Iterable[Address]) -> int:
     return sum(
         address.ingress + address.egress + address.transit
         for address in addresses
-        if address.subscriber is None and address.key.startswith(MOBILE)
+        if not address.serves_router() and address.key.startswith(MOBILE)
     )

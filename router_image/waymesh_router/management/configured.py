@@ -8,6 +8,7 @@ from typing import Any
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
 from waymesh_router.management.connection_link_routes import connection_link_routes
 from waymesh_router.management.errors import bad_request, conflict
+from waymesh_router.management.exchanges import exchanges
 from waymesh_router.management.identity import make_identity
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.view import RecordsView, RouterView
@@ -60,6 +61,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _link_route(view),
         connection_link_routes(view.core),
         _auto_link(view),
+        *exchanges(view),
         _log(view),
         _telemetry(view),
     ]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.counters import Counters
+from waymesh_router.core.exchanges.exchanges import Exchanges
 from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
@@ -30,6 +31,7 @@ class CoreView(Protocol):
     log: Callable[[str, str, str], None]
     autolinks: AutoLinks
     linkroutes: LinkRoutes
+    exchanges: Exchanges
     denied: dict[str, int]
     budget: Budget
     counters: Counters

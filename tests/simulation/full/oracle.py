@@ -55,8 +55,8 @@ def distances(links: Links, start: str) -> dict[str, int]:
 
 
 def local_addresses(router: SimRouter) -> frozenset[str]:
-    """Keys of the mobile addresses that have consumers here."""
-    return frozenset(key for key, a in router.core.addresses.items() if key[0] == "M" and a.consumers)
+    """Keys of the mobile addresses that have consumers or an exchange here."""
+    return frozenset(key for key, a in router.core.addresses.items() if key[0] == "M" and a.served_here())
 
 
 def remote_addresses(core: Any) -> dict[str, frozenset[str]]:

@@ -142,7 +142,8 @@ def test_tls_and_logins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         "router {\n mode: edge\n id: ${HOSTNAME}\n saslConfigDir: /etc/sasl2\n defaultDistribution: multicast\n}\n"
-        "policy {\n}\nvhost {\n id: v\n}\nexchange {\n name: x\n}\ntcpListener {\n port: 1\n}\n"
+        "policy {\n}\nvhost {\n id: v\n}\n"
+        "exchange {\n name: x\n}\nbinding {\n exchangeName: x\n}\ntcpListener {\n port: 1\n}\n"
         "connector {\n role: edge\n host: h\n}\nlistener {\n port: <port>\n}\n"
         "listener {\n port: 1\n linkCapacity: 5\n}\n"
         "autoLink {\n addr: a\n dir: in\n connection: none\n}\nlinkRoute {\n prefix: p\n dir: in\n}\n"
@@ -157,7 +158,8 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
         "router: saslConfigDir: a Cyrus SASL database is not read",
         "policy: policies are not supported",
         "vhost: policies are not supported",
-        "exchange: has no counterpart",
+        "router.config.exchange: no resource has exchanges",
+        "router.config.binding: no resource has bindings",
         "tcpListener: TCP adaptors are not supported",
         "connector: role edge: edge routers have no counterpart",
         "listener: port: '<port>' is not a port number",

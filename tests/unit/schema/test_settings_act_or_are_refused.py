@@ -26,6 +26,8 @@ BASE = {
     "router.config.address": {"prefix": "a"},
     "router.config.linkRoute": {"prefix": "a", "direction": "in"},
     "router.config.autoLink": {"address": "a", "direction": "in"},
+    "router.config.exchange": {"address": "a"},
+    "router.config.binding": {"exchangeName": "x", "nextHopAddress": "a"},
 }
 """What is needed at least of an entity of each type."""
 CONFIGURED = [entity for entity in ENTITY_TYPES.values() if entity.configurable and not entity.refused]

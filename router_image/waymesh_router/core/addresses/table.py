@@ -100,7 +100,7 @@ class AddressTable:
         for address in list(self.by_key.values()):
             before = address.treatment
             self.configure(address, None)
-            if address.treatment != before and address.consumers and address.key.startswith(MOBILE):
+            if address.treatment != before and address.served_here() and address.key.startswith(MOBILE):
                 self._context.control_plane.local_added(address.key, address.treatment)
 
     def unavailable(self, text: str) -> bool:
@@ -116,7 +116,7 @@ class AddressTable:
         """The address for an address text; None if it is not known."""
         return self.by_key.get(address_key(text, self._context.router_id, phase))
 
-    def subscribe(self, key: str, subscriber: Callable[[bytes, RouterLink | None], None]) -> None:
+    def subscribe(self, key: str, subscriber: Callable[[Any, RouterLink], object]) -> None:
         """Make the router itself a consumer of the address."""
         address = self.get(key)
         address.subscriber = subscriber
@@ -129,7 +129,7 @@ class AddressTable:
             for producer in address.producers:
                 if producer.retiring or (producer.stored and not address.direct()):
                     producer.withdraw()
-                elif not producer.accepting and (not self._context.drain_from or address.subscriber is not None):
+                elif not producer.accepting and (not self._context.drain_from or address.serves_router()):
                     producer.grant()
             self._pending.drain(address)
         else:

@@ -89,14 +89,14 @@ class LaterFrames:
                         lk.session.hold(branch.out)
         if q.unstarted:
             q.add(transfer.payload())
-            if q.address.subscriber is None:
+            if not q.own:
                 self.sender.budget.take(q, transfer.end - transfer.start)
             held = transfer.more and q.size > PART_LIMIT
         if not transfer.more:
             lk.queued = None
             self.queued_ends(lk, q, answered)
         elif held:
-            if q.address.subscriber is None:
+            if not q.own:
                 lk.session.hold(lk)  # issue no more session window until a consumer is ready
             else:
                 self.own_messages.limit(lk, q)
@@ -113,7 +113,7 @@ class LaterFrames:
 
     def queued_ends(self, lk: RouterLink, q: Queued, answered: cython.bint) -> None:
         """The last frame of a queued delivery has arrived. `answered`: its sender already has the outcome."""
-        if q.address is not None and q.address.subscriber is not None:
+        if q.own:
             self.own_messages.deliver(lk, q)
             return
         if q.delivery is not None:

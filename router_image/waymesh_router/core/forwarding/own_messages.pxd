@@ -2,6 +2,7 @@ cimport cython
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.addresses.table cimport AddressTable
 from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.forwarding.sections cimport Sections
@@ -20,4 +21,5 @@ cdef class OwnMessages:
     cdef readonly Annotations unannotated
     cdef begin(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef deliver(self, RouterLink lk, Queued q)
+    cdef to_exchange(self, RouterLink lk, Queued q)
     cdef limit(self, RouterLink lk, Queued q)

@@ -8,6 +8,7 @@ import cython
 
 from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations, transit_section
+from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
@@ -18,10 +19,10 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
-    from cython.cimports.waymesh_router.core.kinds import DEFAULT_PRIORITY, MULTICAST
+    from cython.cimports.waymesh_router.core.kinds import DATA, DEFAULT_PRIORITY, MULTICAST
 else:
     from waymesh_amqp.transfer import whole_transfer
-    from waymesh_router.core.kinds import DEFAULT_PRIORITY, MULTICAST
+    from waymesh_router.core.kinds import DATA, DEFAULT_PRIORITY, MULTICAST
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -31,7 +32,11 @@ MAX_OWN_MESSAGE_BYTES = 1 << 24
 
 
 class OwnMessages:
-    """Delivers complete messages to the `subscriber` of an address; they are accepted at once."""
+    """Delivers complete messages to the `subscriber` of an address; they are accepted at once, except by an exchange.
+
+    A subscriber is called with the message and its link; an exchange with the record and the link, and returns whether
+    a copy was sent.
+    """
 
     def __init__(
         self,
@@ -55,11 +60,15 @@ class OwnMessages:
         """Handle the scanned first frame of a message to the router."""
         q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
         q.unstarted = 1
+        q.own = True
         if q.complete:
             self.deliver(lk, q)
 
     def deliver(self, lk: RouterLink, q: Queued) -> None:
-        """The message is complete: accept it and pass it to the subscriber."""
+        """The message is complete: accept it and pass it to the subscriber. An exchange says whether to accept it."""
+        if q.address.exchange or q.address.subscriber is None:
+            self.to_exchange(lk, q)
+            return
         payload = q.payload()
         message = payload[: q.head_size] + transit_section(q.annotations) + payload[q.head_size :]
         subscriber = q.address.subscriber
@@ -70,8 +79,56 @@ class OwnMessages:
             self.settlement.counters.count_outcome(lk, ACCEPTED)
             lk.session.settle(q.did, ACCEPTED)
         lk.give_back()
-        if subscriber is not None:
-            subscriber(message, lk)
+        subscriber(message, lk)
+
+    def to_exchange(self, lk: RouterLink, q: Queued) -> None:
+        """Pass a complete message to an exchange, which may have been deleted since the first frame."""
+        exchange = q.address.subscriber
+        q.address.to_process += 1
+        state = ACCEPTED if exchange is not None and exchange(q, lk) else RELEASED
+        if not lk.transfer_settled:
+            self.settlement.counters.count_outcome(lk, state)
+            lk.session.settle(q.did, state)
+        elif state == ACCEPTED:
+            self.settlement.counters.count_presettled(lk)
+        else:
+            lk.dropped_presettled += 1
+            self.settlement.counters.dropped_presettled += 1
+        lk.give_back()
+
+    def copy(self, q: Queued, lk: RouterLink, message: bytes, address: Address, annotations: Annotations) -> bool:
+        """Send a pre-settled copy of a `message` (complete, without annotations). False if nobody will take it.
+
+        Copies that wait count in the budgets of the sender, which is held by them; another router's are dropped then.
+        """
+        choice: ConsumerChoice = self.sender.choice
+        if lk.kind == DATA and self.sender.budget.half_used(lk):
+            return False
+        c: Queued = Queued(lk, annotations)
+        c.copied = c.credited = True
+        c.address = address
+        c.format = q.format
+        c.head_size = q.head_size
+        c.data = message
+        c.size = len(message)
+        c.priority = choice.priority = address.priority if address.priority >= 0 else DEFAULT_PRIORITY
+        if address.treatment <= MULTICAST:
+            outs = choice.all_links(address, annotations, lk.connection if annotations.trace else None)
+            if outs:
+                address.from_process += 1
+                self.multicast.branch_out(c, outs)
+            return bool(outs)
+        fallback: Address | None = address.fallback
+        if not choice.has_path(address, annotations) and (fallback is None or not fallback.direct()):
+            return False
+        if self.pending.enough_wait(address, lk):
+            return False
+        c.unstarted = 1
+        address.from_process += 1
+        self.sender.budget.take(c, c.size)
+        self.pending.wait(address, c)
+        self.pending.drain(address)
+        return True
 
     def limit(self, lk: RouterLink, q: Queued) -> None:
         """Release a message that has become too large, and ignore its remaining frames."""

@@ -233,7 +233,8 @@ class QueuedSender:
             return
         if q.settled:
             q.link = None
-            self.settlement.counters.count_presettled(lk)
+            if not q.copied:
+                self.settlement.counters.count_presettled(lk)
             if not q.credited:
                 lk.give_back()
             self.end_sample(q, PRESETTLED)

@@ -108,14 +108,14 @@ class EndpointLinks:
     def consumer_joined(self, address: Address) -> None:
         """An attached outgoing link was added to the consumers of an address."""
         address.prioritized = address.prioritized or address.consumers[-1].consumer_priority != 0
-        if len(address.consumers) == 1 and address.key.startswith(MOBILE):
+        if len(address.consumers) == 1 and not address.exchange and address.key.startswith(MOBILE):
             self._context.control_plane.local_added(address.key, address.treatment)
         self._addresses.refresh(address)
 
     def producer_joined(self, lk: RouterLink, address: Address) -> None:
         """An attached incoming link was added to the producers of an address."""
         ready = address.direct() if lk.stored else address.reachable()
-        if ready and (not self._context.drain_from or address.subscriber is not None):
+        if ready and (not self._context.drain_from or address.serves_router()):
             lk.grant()
 
     # ---- leaving
@@ -143,7 +143,7 @@ class EndpointLinks:
             address.consumers.remove(lk)
             if lk.consumer_priority:
                 address.prioritized = any(other.consumer_priority for other in address.consumers)
-            if not address.consumers and address.key.startswith(MOBILE):
+            if not (address.consumers or address.exchange) and address.key.startswith(MOBILE):
                 self._context.control_plane.local_removed(address.key)
 
     def left(self, address: Address, lk: RouterLink) -> None:

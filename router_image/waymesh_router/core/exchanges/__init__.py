@@ -1,0 +1,1 @@
+"""Exchanges: messages are copied to the next hops of bindings that match their subject."""

@@ -1,0 +1,97 @@
+"""An exchange: the next hops of its bindings, and what becomes of a message to its address.
+
+A message goes to the ordinary consumers of the address first, then one copy to each next hop of the bindings that match
+its subject. If nothing was sent, it goes to the alternate address. Copies are pre-settled; the message is accepted if
+any was sent, and released otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from waymesh_router.core.addresses.keys import MOBILE, bare_address
+from waymesh_router.core.addresses.table import AddressTable
+from waymesh_router.core.exchanges.binding_keys import BindingKeys
+from waymesh_router.core.exchanges.subject import subject_of
+from waymesh_router.core.forwarding.annotations import Annotations, local_annotations, split_map
+from waymesh_router.core.forwarding.own_messages import OwnMessages
+from waymesh_router.core.model import Address, Queued, RouterLink
+
+_MAP_AT = 3
+"""Where the map of a section begins that routers have written."""
+
+
+class NextHop:
+    """An address to which an exchange sends copies."""
+
+    def __init__(self, address: str, phase: int, router_id: str) -> None:
+        self.to = bare_address(address)
+        self.phase = str(phase)
+        self.key = MOBILE + self.phase + self.to
+        self._router_id = router_id
+        self._plain = local_annotations(router_id, self.to, self.phase)
+
+    def annotations(self, before: Annotations) -> Annotations:
+        """Those of a copy: it enters the mesh here, with the pairs of the client."""
+        if not before.client:
+            return self._plain
+        pairs = [raw for _, _, raw in split_map(before.client, _MAP_AT)[0]]
+        return local_annotations(self._router_id, self.to, self.phase, b"".join(pairs), len(pairs))
+
+
+class Binding:
+    """A binding of an exchange. `matched`: messages that matched its key."""
+
+    def __init__(self, key: str, hop: NextHop) -> None:
+        self.key = key
+        self.hop = hop
+        self.matched = 0
+
+
+class Exchange:
+    """One exchange, with its counters: received = forwarded + diverted + dropped."""
+
+    def __init__(
+        self, attrs: Mapping[str, Any], router_id: str, addresses: AddressTable, messages: OwnMessages
+    ) -> None:
+        self.name: str = attrs["name"]
+        self.own = NextHop(attrs["address"], attrs["phase"], router_id)
+        alternate = attrs["alternateAddress"]
+        self.alternate = NextHop(alternate, attrs["alternatePhase"], router_id) if alternate else None
+        self.keys: BindingKeys[Binding] = BindingKeys(attrs["matchMethod"])
+        self.bindings: dict[str, Binding] = {}  # by identity
+        self.received = self.forwarded = self.diverted = self.dropped = 0
+        self._addresses = addresses
+        self._messages = messages
+
+    def leads_to(self) -> set[str]:
+        """The keys of all addresses that copies are sent to."""
+        hops = [binding.hop for binding in self.bindings.values()]
+        return {hop.key for hop in (*hops, *([self.alternate] if self.alternate else []))}
+
+    def take(self, q: Queued, lk: RouterLink) -> bool:
+        """Send copies of a complete message. False if nobody takes one."""
+        self.received += 1
+        message = q.payload()
+        address: Address = q.address
+        sent = self._messages.copy(q, lk, message, address, q.annotations)
+        subject = subject_of(message, q.head_size)
+        hops: dict[str, NextHop] = {}
+        for binding in self.keys.match(subject) if subject is not None else ():
+            binding.matched += 1
+            hops[binding.hop.key] = binding.hop
+        for hop in hops.values():
+            sent = self._send(q, lk, message, hop) or sent
+        if sent:
+            self.forwarded += 1
+        elif self.alternate is not None and self._send(q, lk, message, self.alternate):
+            self.diverted += 1
+            sent = True
+        else:
+            self.dropped += 1
+        return sent
+
+    def _send(self, q: Queued, lk: RouterLink, message: bytes, hop: NextHop) -> bool:
+        address = self._addresses.by_key.get(hop.key)
+        return address is not None and self._messages.copy(q, lk, message, address, hop.annotations(q.annotations))
