@@ -1,0 +1,63 @@
+"""Remote hosts of a user group: addresses, ranges of addresses, names and `*`. Dispatch book 3.6.3 and 3.6.4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+Address = IPv4Address | IPv6Address
+Resolve = Callable[[str], Iterable[str]]
+"""Numeric addresses of a host name; empty if it has none. The caller does the I/O."""
+
+
+class RemoteHosts:
+    """Rules for the hosts that users may connect from. No rule: no host."""
+
+    __slots__ = ("_any", "_ranges")
+
+    def __init__(self, rules: Iterable[str], resolve: Resolve) -> None:
+        """Raises ValueError for a rule that is no address, range, name or `*`."""
+        self._any = False
+        self._ranges: list[tuple[Address, Address]] = []
+        for rule in rules:
+            if rule == "*":
+                self._any = True
+            else:
+                self._ranges.extend(_ranges(rule, resolve))
+
+    def allow(self, host: str) -> bool:
+        """Whether the numeric address `host` is allowed. Text that is no address is allowed by `*` alone."""
+        if self._any:
+            return True
+        address = _address(host)
+        return address is not None and any(
+            low.version == address.version and int(low) <= int(address) <= int(high) for low, high in self._ranges
+        )
+
+
+def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:
+    if "*" in rule:
+        raise ValueError(f"{rule!r}: * must stand alone")
+    single = _address(rule)
+    if single is not None:
+        return [(single, single)]
+    first, dash, last = rule.partition("-")
+    low, high = _address(first.strip()), _address(last.strip())
+    if dash and (low is not None or high is not None):
+        if low is None or high is None or low.version != high.version or int(low) > int(high):
+            raise ValueError(f"{rule!r}: must be two addresses of one family, the lower one first")
+        return [(low, high)]
+    if not rule or any(c.isspace() for c in rule) or rule.replace(".", "").isdigit() or ":" in rule:
+        raise ValueError(f"{rule!r}: is no address, range of addresses or host name")
+    addresses = (_address(text) for text in resolve(rule))
+    return [(address, address) for address in addresses if address is not None]
+
+
+def _address(text: str) -> Address | None:
+    """IPv4 addresses that an IPv6 socket reports (::ffff:a.b.c.d) become IPv4."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped

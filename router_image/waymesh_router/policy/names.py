@@ -1,0 +1,62 @@
+"""Addresses that a user may use: lists and patterns with the user's name. Dispatch book 3.6.4."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+_USER = re.compile(r"\$\{user\}|\{user\}")
+
+
+class Patterns(Protocol):
+    """What this room needs of the router's pattern tree."""
+
+    def add(self, pattern: str, value: str) -> None: ...
+    def match(self, address: str) -> str | None: ...
+
+
+NewPatterns = Callable[[], Patterns]
+
+
+class AllowedAddresses:
+    """The rules of a group for one direction, with one user's name in them. No rule: no address."""
+
+    __slots__ = ("_exact", "_patterns", "_prefixes")
+
+    def __init__(self, rules: Sequence[str], patterns: Sequence[str], user: str, tree: NewPatterns) -> None:
+        self._exact: set[str] = set()
+        prefixes: list[str] = []
+        # Whether `*` is a wildcard is decided before the name is put in: a user named `*` gains nothing.
+        for rule in rules:
+            if not user and _USER.search(rule):
+                continue  # without a name, `${user}*` would allow everything
+            if rule.endswith("*"):
+                prefixes.append(with_user(rule[:-1], user))
+            else:
+                self._exact.add(with_user(rule, user))
+        self._prefixes = tuple(prefixes)
+        self._patterns: Patterns | None = None
+        filled = {with_user(pattern, user) for pattern in patterns if _safe(pattern, user)}
+        if filled:
+            self._patterns = tree()
+            for pattern in filled:
+                try:
+                    self._patterns.add(pattern, pattern)
+                except KeyError:  # equal words with another delimiter: the same rule
+                    continue
+
+    def allow(self, address: str) -> bool:
+        if address in self._exact or address.startswith(self._prefixes):
+            return True
+        return self._patterns is not None and self._patterns.match(address) is not None
+
+
+def with_user(rule: str, user: str) -> str:
+    """The rule with the leftmost `${user}` or `{user}` replaced by the name, once."""
+    return _USER.sub(lambda _: user, rule, count=1)
+
+
+def _safe(pattern: str, user: str) -> bool:
+    """A name with a wildcard or an empty word must not become part of a pattern: it would match more than the name."""
+    return not _USER.search(pattern) or ("*" not in user and "#" not in user and all(re.split(r"[./]", user)))
