@@ -107,7 +107,8 @@ class EndpointLinks:
 
     def consumer_joined(self, address: Address) -> None:
         """An attached outgoing link was added to the consumers of an address."""
-        address.prioritized = address.prioritized or address.consumers[-1].consumer_priority != 0
+        if address.consumers and address.consumers[-1].consumer_priority:  # none: the link has ended already
+            address.prioritized = True
         if len(address.consumers) == 1 and not address.exchange and address.key.startswith(MOBILE):
             self._context.control_plane.local_added(address.key, address.treatment)
         self._addresses.refresh(address)
