@@ -12,6 +12,7 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, decode, encode
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
+from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
@@ -44,6 +45,7 @@ class Mesh(ControlPlaneHooks):
         self.core = core
         self.engine = engine
         self._host = host
+        self.reserved = ReservedAddresses(core.router_id, interior=True)
         self.changes = 0
         self._sections = Sections()
         self._moved = False
@@ -116,6 +118,7 @@ class Mesh(ControlPlaneHooks):
         elif not topological and parts[0] != "_local":
             self.core.log("ROUTER", "warning", f"unsupported control message to {to!r}")
             return
+        self.reserved.received(to)
         if isinstance(opcode, str) and isinstance(body, Mapping):
             self.run(self.engine.on_control(connection.id, opcode, body, self.core.now))
 
@@ -213,10 +216,13 @@ class Mesh(ControlPlaneHooks):
     def _send_hello(self, e: fx.SendHello) -> None:
         conn = self.core.connections.get(e.link_id)
         if conn is not None:
+            self.reserved.sent(HELLO_ADDRESS)
             self._send_control(conn, control_message(HELLO_ADDRESS, "HELLO", e.body, None))
 
     def _send_all(self, e: fx.SendAll) -> None:
-        message = control_message(f"amqp:/_topo/0/all/{e.suffix}", e.opcode, e.body, self.core.router_id)
+        to = f"amqp:/_topo/0/all/{e.suffix}"
+        self.reserved.sent(to)
+        message = control_message(to, e.opcode, e.body, self.core.router_id)
         self._flood(message, self.core.router_id, ())
 
     def _send_to(self, e: fx.SendTo) -> None:

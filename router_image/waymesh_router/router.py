@@ -14,6 +14,7 @@ from waymesh_router.boot import configure
 from waymesh_router.connection_uniqueness import UniqueConnections
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import names_management
+from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.delivery_sampling import SamplePace
@@ -93,6 +94,7 @@ class Router:
             self.routing = RoutingEngine(routing_settings(self.attrs, boot), now)
             self.mesh = Mesh(self.core, self.routing, host)
             self.core.context.control_plane = self.mesh
+        self.reserved = ReservedAddresses(self.core.router_id, False) if self.mesh is None else self.mesh.reserved
         self.agent = build_agent(self)
         self._management = ManagementService(
             self.agent, lambda: self.core.now, self.core.own_messages.send, partial(host.log, "AGENT")

@@ -34,7 +34,7 @@ def tables(view: RouterView) -> list[EntityAdapter]:
     return [
         _connections(view),
         _links(view),
-        _addresses(view.core),
+        _addresses(view),
         _nodes(view),
         _log_stats(view),
         TableEntities(entity_type("management"), lambda: ("self",), {"identity": lambda name, _now: name}),
@@ -175,7 +175,8 @@ def _update_link(link: RouterLink, changed: Attributes) -> None:
 # router.address
 
 
-def _addresses(core: CoreView) -> EntityAdapter:
+def _addresses(view: RouterView) -> EntityAdapter:
+    core = view.core
     columns = _fields(
         identity=lambda a: a.key,
         key=lambda a: a.key,
@@ -197,7 +198,11 @@ def _addresses(core: CoreView) -> EntityAdapter:
         trackedDeliveries=lambda a: sum(_outstanding(a) or ()),
         priority=lambda a: a.priority,
     )
-    return TableEntities(entity_type("router.address"), lambda: list(core.addresses.values()), columns)
+
+    def rows() -> list[Address]:
+        return [*core.addresses.values(), *view.reserved.by_key.values()]
+
+    return TableEntities(entity_type("router.address"), rows, columns)
 
 
 def _outstanding(address: Address) -> list[int] | None:

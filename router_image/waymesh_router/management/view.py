@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.exchanges.exchanges import Exchanges
@@ -99,6 +100,10 @@ class RouterView(Protocol):
     @property
     def core(self) -> CoreView:
         """The forwarding state."""
+
+    @property
+    def reserved(self) -> ReservedAddresses:
+        """Addresses of the router itself that are not in the table."""
 
     @property
     def host_name(self) -> str:

@@ -66,6 +66,7 @@ class StubRouter:
     def __init__(self, mode: str = "interior") -> None:
         self.version = "1.2.3"
         self.host_name = "machine"
+        self.reserved = SimpleNamespace(by_key={})
         self.attrs = {**validate_create(entity_type("router"), {"id": "A", "mode": mode}), "id": "A"}
         self.lines: list[tuple[str, str, str]] = []
         self.core = StubCore(lambda *line: self.lines.append(line))

@@ -8,6 +8,7 @@ from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import MOBILE, ROUTER, address_key, bare_address, of_routers
+from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
 from waymesh_router.core.kinds import UNAVAILABLE
@@ -99,7 +100,10 @@ class EndpointLinks:
         bare = bare_address(text)
         config = None if of_routers(bare) else self._addresses.patterns.match(bare)
         phase = place.phase(bare, config)
-        address = self._addresses.get(address_key(text, self._context.router_id, phase))
+        key = address_key(text, self._context.router_id, phase)
+        if key in RESERVED:
+            raise Refusal(NOT_ALLOWED, f"{text} is an address of the router itself")
+        address = self._addresses.get(key)
         if address.treatment == UNAVAILABLE:
             self._addresses.drop_if_unused(address)
             raise Refusal(NOT_FOUND, "Node not found")
