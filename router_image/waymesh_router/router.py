@@ -82,6 +82,7 @@ class Router:
         self.core = Core(router_id, now, rng, host.log)
         self.core.context.telemetry = self._events = EventLog(host.log, TelemetryHooks())
         self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
+        self.core.forwarder.multicast.unsettled_allowed = self.attrs["allowUnsettledMulticast"]
         self.core.routed_attaches.resumable = self.attrs["allowResumableLinkRoute"]
         self.authenticator: Authenticator | None = None
         self.listeners: dict[str, Mapping[str, Any]] = {}

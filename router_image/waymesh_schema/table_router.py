@@ -98,9 +98,8 @@ ROUTER = configuration(
     setting(
         "allowUnsettledMulticast",
         BOOLEAN,
-        "Accept unsettled deliveries to multicast addresses.",
+        "Accept unsettled deliveries of clients to multicast addresses; no: they are rejected.",
         default=True,
-        only_default="unsettled deliveries to multicast addresses are always accepted; remove it",
     ),
     setting(
         "allowResumableLinkRoute",

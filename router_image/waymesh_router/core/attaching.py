@@ -34,6 +34,10 @@ UNAVAILABLE_REJECTED: bytes = encode(
 """Outcome of a message to an address with distribution `unavailable`."""
 MANAGEMENT_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)))
 """Outcome of a message to a management agent, from a connection that may not send any."""
+UNSETTLED_MULTICAST_REJECTED: bytes = encode(
+    rejected(ErrorInfo("qd:forbidden", "Deliveries to a multicast address must be pre-settled"))
+)
+"""Outcome of a client's unsettled delivery to a multicast address where `allowUnsettledMulticast` is no."""
 DRAINING = "router is draining"
 """Error description for clients that should connect to another router."""
 _MAX_COST = 0x7FFFFFFF

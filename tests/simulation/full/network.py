@@ -114,6 +114,8 @@ class SimRouter(Station):
         self.name = name
         self.number = len(network.routers)
         self.extra = extra
+        self.settings = ""
+        """Further lines of the section `router` of the configuration."""
         self.cables: dict[str, Cable] = {}
         self.alive = False
         self.errors = 0
@@ -138,7 +140,7 @@ class SimRouter(Station):
     def configuration(self) -> str:
         clients, mesh = CLIENT_PORT + self.number, MESH_PORT + self.number
         parts = [
-            f"router {{\nmode: interior\nid: {self.name}\n}}\n",
+            f"router {{\nmode: interior\nid: {self.name}\n{self.settings}}}\n",
             f"listener {{\nname: clients\nhost: 0.0.0.0\nport: {clients}\n{OPEN_ACCESS}}}\n",
             f"listener {{\nname: mesh\nrole: inter-router\nhost: 0.0.0.0\nport: {mesh}\n{OPEN_ACCESS}}}\n",
         ]

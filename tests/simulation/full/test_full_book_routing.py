@@ -360,20 +360,6 @@ def test_configuring_addresses_for_prioritized_message_delivery(address: str, he
     assert len(mesh.data_out) == 10
 
 
-@pytest.mark.parametrize("allowed", ["yes", "no"])
-def test_unsettled_multicast_needs_no_leave(allowed: str) -> None:
-    """allowUnsettledMulticast is from before the settlement of multicast messages was worked out."""
-    multicast = "address {\nprefix: news\ndistribution: multicast\n}\n"
-    book = Book({"A": multicast})
-    book["A"].router.attrs["allowUnsettledMulticast"] = allowed == "yes"
-    client = book.client("A")
-    link = client.receiver("news")
-    sender = client.sender("news")
-    client.send(sender, 1)
-    client.settle(link)
-    assert sender.outcomes == [(True, ACCEPTED)]
-
-
 @pytest.mark.parametrize(
     ("distribution", "expected"), [("balanced", [6, 5, 4]), ("closest", [15, 0, 0]), ("multicast", [15, 15, 15])]
 )

@@ -84,7 +84,6 @@ def test_the_attributes_that_are_refused() -> None:
         "router mobileAddrMaxAge",
         "router workerThreads",
         "router debugDumpFile",
-        "router allowUnsettledMulticast",
         "listener policyVhost",
         "listener saslPlugin",
         "listener multiTenant",

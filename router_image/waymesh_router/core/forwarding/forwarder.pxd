@@ -17,7 +17,7 @@ from waymesh_router.core.settlement.settlement cimport Settlement
 cdef class Forwarder:
     cdef MessageAddress message_address
     cdef ConsumerChoice choice
-    cdef Multicast multicast
+    cdef readonly Multicast multicast
     cdef PendingDeliveries pending
     cdef OwnMessages own_messages
     cdef LaterFrames later_frames

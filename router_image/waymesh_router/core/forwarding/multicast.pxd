@@ -12,6 +12,7 @@ cdef class Multicast:
     cdef ConsumerChoice choice
     cdef QueuedSender sender
     cdef Settlement settlement
+    cdef public bint unsettled_allowed
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef bint all_ready(self, list outs) except -1
     cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)

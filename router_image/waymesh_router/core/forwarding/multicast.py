@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from waymesh_router.core.attaching import UNSETTLED_MULTICAST_REJECTED
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.sending import QueuedSender
@@ -33,11 +34,15 @@ class Multicast:
         self.choice = choice
         self.sender = sender
         self.settlement = settlement
+        self.unsettled_allowed = True  # clients may send unsettled deliveries to multicast addresses
 
     def forward(
         self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> None:
         """Send the scanned first frame of a delivery to all consumers of the address."""
+        if not (self.unsettled_allowed or lk.transfer_settled or lk.kind == DATA):
+            self.settlement.refuse(lk, transfer.more, UNSETTLED_MULTICAST_REJECTED)
+            return
         outs = self.choice.all_links(address, annotations, lk.connection if lk.kind == DATA else None)
         if not outs:
             self.settlement.refuse(lk, transfer.more, RELEASED)
