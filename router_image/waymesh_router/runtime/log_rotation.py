@@ -24,7 +24,7 @@ class Rotation:
 
 
 class RotationError(Exception):
-    """A full file could not be renamed. The line was written to it nevertheless."""
+    """A full file could not be replaced by a new one. The line was written to it nevertheless."""
 
 
 class RotatingFile:
@@ -40,7 +40,7 @@ class RotatingFile:
         self._open()
 
     def write(self, level: str, line: str) -> None:
-        """Append a line. Raises RotationError after it for the first of several failures to rename."""
+        """Append a line. Raises RotationError after it for the first of several failures to begin a new file."""
         size = (len(line) if line.isascii() else len(line.encode())) + 1
         failure = None
         if self._size and self._size + size > self._rotation.most_bytes:
@@ -49,7 +49,7 @@ class RotatingFile:
         self._size += size
         if failure is not None and not self._told:
             self._told = True
-            raise RotationError(f"{self._path} cannot be renamed, and grows: {failure.strerror}")
+            raise RotationError(f"{self._path} cannot be rotated, and grows: {failure.strerror}")
 
     def close(self) -> None:
         with suppress(OSError):  # a full disk must not cause a failure at the end
