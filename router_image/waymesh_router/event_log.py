@@ -1,9 +1,9 @@
-"""Log lines about connections, links, autolinks and link routes, in the format of Qpid Dispatch."""
+"""Log lines about listeners, connectors, connections, links, autolinks and link routes, as of Qpid Dispatch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waymesh_router.core.link_health import deliveries_of
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
@@ -27,6 +27,14 @@ class EventLog(TelemetryHooks):
         self._log = log
         self.records = records
         self._attached: set[int] = set()
+
+    def configured(self, kind: str, attrs: Mapping[str, Any]) -> None:
+        """A listener or connector was configured."""
+        host = attrs.get("host") or ""
+        place = f"[{host}]" if ":" in host else host
+        tls = f", sslProfile={attrs['sslProfile']}" if attrs.get("sslProfile") else ""
+        text = f"Configured {kind}: {place}:{attrs['port']} proto=any, role={attrs['role']}{tls}, name={attrs['name']}"
+        self._log("CONN_MGR", "info", text)
 
     def connection_opened(self, connection: RouterConnection) -> None:
         peer, remote = connection.peer, connection.remote

@@ -77,6 +77,9 @@ class Host(Protocol):
     def log(self, module: str, level: str, text: str) -> None:
         """Write a log line."""
 
+    def logs(self, module: str, level: str) -> bool:
+        """Whether a log line of that level would be written."""
+
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Apply a `log` entity."""
 

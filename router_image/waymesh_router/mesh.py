@@ -18,6 +18,7 @@ from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Node, RouterConnection
+from waymesh_router.mesh_log import MeshLog
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
 
@@ -46,6 +47,7 @@ class Mesh(ControlPlaneHooks):
         self.engine = engine
         self._host = host
         self.reserved = ReservedAddresses(core.router_id, interior=True)
+        self._lines = MeshLog(host.log, host.logs)
         self.changes = 0
         self._sections = Sections()
         self._moved = False
@@ -70,6 +72,7 @@ class Mesh(ControlPlaneHooks):
             fx.MobileAdd: lambda e: core.remote_routers.add_consumers(e.router_id, e.key, e.treatment),
             fx.MobileDel: lambda e: core.remote_routers.remove_consumers(e.router_id, e.key),
             fx.MobileFlush: self._mobile_flush,
+            fx.LinkStateChanged: lambda e: None,  # only for the log
             fx.LogEvent: lambda e: core.log(e.module, e.level, e.text),
             fx.TopologyChanged: self._topology_changed,
         }
@@ -120,6 +123,7 @@ class Mesh(ControlPlaneHooks):
             return
         self.reserved.received(to)
         if isinstance(opcode, str) and isinstance(body, Mapping):
+            self._lines.received(connection.id, opcode, body)
             self.run(self.engine.on_control(connection.id, opcode, body, self.core.now))
 
     def _destination(self, message: bytes) -> str:
@@ -201,6 +205,8 @@ class Mesh(ControlPlaneHooks):
 
     # ---- effects
     def run(self, effects: list[fx.Effect]) -> None:
+        if effects:
+            self._lines.report(effects)
         many = len(effects) > CHANGES_A_TURN
         for effect in effects:
             if (many or self._later) and isinstance(effect, fx.MobileAdd | fx.MobileDel):
@@ -265,11 +271,13 @@ class Mesh(ControlPlaneHooks):
 
     def _node_up(self, e: fx.NodeUp) -> None:
         self.core.remote_routers.node_up(e.router_id)
+        self.core.log("ROUTER_LS", "info", f"Router {e.router_id} added")
         self._paths_change()
 
     def _node_down(self, e: fx.NodeDown) -> None:
         self._forget_later(e.router_id)
         self.core.remote_routers.node_down(e.router_id)
+        self.core.log("ROUTER_LS", "info", f"Router {e.router_id} removed")
         self._paths_change()
 
     def _mobile_flush(self, e: fx.MobileFlush) -> None:

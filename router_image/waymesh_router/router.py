@@ -226,6 +226,7 @@ class Router:
         if not admits_anybody(attrs, profile, self.authenticator):
             self.host.log("SERVER", "warning", f"listener {attrs['name']}: {NOBODY_ADMITTED}")
         self.listeners[attrs["name"]] = attrs
+        self._events.configured("Listener", attrs)
 
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
         self.host.unlisten(attrs["name"])
@@ -242,6 +243,7 @@ class Router:
         except OSError:
             del self.connectors[attrs["name"]]
             raise
+        self._events.configured("Connector", attrs)
 
     def remove_connector(self, attrs: Mapping[str, Any]) -> None:
         self._parting.add(attrs["name"])

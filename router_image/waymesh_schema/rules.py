@@ -9,6 +9,7 @@ from typing import Any
 from .components import parse_components
 from .errors import SchemaError
 from .loglevels import parse_levels
+from .table_router import STANDARD_OUTPUTS
 
 Values = dict[str, Any]
 MAX_ID_BYTES = 127
@@ -76,6 +77,14 @@ def _levels(entity: str, values: Values) -> None:
         raise SchemaError(entity, "enable", str(error)) from None
 
 
+def _rotation(entity: str, values: Values) -> None:
+    output = values["outputFile"]
+    if values["maxMegabytes"] is not None and (output is None or output in STANDARD_OUTPUTS):
+        raise SchemaError(entity, "maxMegabytes", "is only for an outputFile of this entity that is a file")
+    if values["keptFiles"] is not None and values["maxMegabytes"] is None:
+        raise SchemaError(entity, "keptFiles", "needs maxMegabytes")
+
+
 def _components(entity: str, values: Values) -> None:
     try:
         parse_components(values["messageLoggingComponents"])
@@ -117,7 +126,7 @@ def _source_or_pattern(entity: str, values: Values) -> None:
 
 _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router": (_router_id,),
-    "log": (_levels,),
+    "log": (_levels, _rotation),
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),

@@ -229,6 +229,23 @@ LOG = configuration(
         on_host=lambda output: output not in STANDARD_OUTPUTS,
         deprecated_name="output",
     ),
+    setting(
+        "maxMegabytes",
+        INTEGER,
+        "Rename the outputFile of this entity to FILE.1, FILE.1 to FILE.2 and so on, and begin a new one, before it "
+        "gets larger than this number of millions of bytes. Not for stderr, stdout and syslog. Absent: it grows.",
+        minimum=1,
+        maximum=1_000_000,
+        update=True,
+    ),
+    setting(
+        "keptFiles",
+        INTEGER,
+        "Number of renamed files to keep, 5 if absent; the oldest are deleted. Needs maxMegabytes.",
+        minimum=1,
+        maximum=100,
+        update=True,
+    ),
     operations=("UPDATE",),
 )
 

@@ -97,6 +97,12 @@ class TableRouter:
             ("telemetry", "path"): {"path": str(folder)},
             ("connection", "adminStatus"): {"adminStatus": "deleted"},
         }
+        rotated = {"outputFile": str(folder / "rotated.log"), "maxMegabytes": 1}
+        self.together: dict[tuple[str, str], dict[str, Any]] = {
+            ("log", "maxMegabytes"): rotated,
+            ("log", "keptFiles"): rotated,
+        }
+        """Attributes without which an UPDATE of another one is refused."""
         self.bases: dict[str, dict[str, Any]] = {
             "listener": {"host": "127.0.0.1", "port": "0"},
             "connector": {"host": "127.0.0.1", "port": str(free_port())},
@@ -178,9 +184,10 @@ class Survey:
         if value == before[name]:
             value = not value if isinstance(value, bool) else f"{value}x" if isinstance(value, str) else value + 1
         try:
-            row = self._client.update({name: value}, kind, identity=before["identity"])
+            changes = {**self._router.together.get((kind, name), {}), name: value}
+            row = self._client.update(changes, kind, identity=before["identity"])
             if name != "adminStatus":  # whose entity is gone
-                self._client.update({name: before[name]}, kind, identity=before["identity"])
+                self._client.update({key: before[key] for key in changes}, kind, identity=before["identity"])
         except ManagementError as error:
             return str(error.status)
         return CHANGES if row[name] == value else f"gives {row[name]!r}"

@@ -119,6 +119,14 @@ class MobileFlush:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkStateChanged:
+    """Another router's links with their costs are others than before; {}: it has none, has restarted, or is silent."""
+
+    router_id: str
+    peers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class LogEvent:
     """A log line: level (`critical` … `trace`), module (`ROUTER`, `ROUTER_HELLO`, `ROUTER_LS`, `ROUTER_MA`)."""
 
@@ -151,6 +159,7 @@ Effect = (
     | MobileAdd
     | MobileDel
     | MobileFlush
+    | LinkStateChanged
     | LogEvent
     | TopologyChanged
 )

@@ -226,7 +226,7 @@ class RoutingEngine:
             node.last_seen = now
             self._topology_moves(now)
             self._doubt_one_sided(node, lsu.peers, now)
-            self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now)
+            self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now, out)
             self._flood.add(node.id, self._topology.peers.keys() - {self._neighbours.peer(link_id)})
             if node.ra_ls_seq is None or node.ra_ls_seq < lsu.ls_seq:
                 node.ra_ls_seq = lsu.ls_seq
@@ -270,7 +270,7 @@ class RoutingEngine:
         if node.instance is not None and node.instance != message.instance:
             out.append(LogEvent("info", "ROUTER", f"Detected restart of router {node.id}"))
             flush_node(node, out)
-            self._topology.set_link_state(node, 0, {}, now)
+            self._topology.set_link_state(node, 0, {}, now, out)
             node.forget()
             self._requests.forget(node.id)
             self._requests.want(node.id, Kind.LSR, now)
@@ -318,7 +318,7 @@ class RoutingEngine:
             self._neighbours_changed(now, out)
         if self._expire_due <= now:
             self._expire_due = now + self._settings.hello_interval_s
-            for router_id in self._topology.expire(now):
+            for router_id in self._topology.expire(now, out):
                 self._requests.want(router_id, Kind.LSR, now)
             self._requests.retain(self._topology.nodes)
         if self._topology.wake <= now:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from waymesh_router.routing.effects import (
     Effect,
+    LinkStateChanged,
     LogEvent,
     MobileAdd,
     NodeDown,
@@ -72,12 +73,13 @@ class Topology:
         self._schedule(now)
         return True
 
-    def set_link_state(self, node: Node, ls_seq: int, peers: Mapping[str, int], now: float) -> None:
+    def set_link_state(self, node: Node, ls_seq: int, peers: Mapping[str, int], now: float, out: list[Effect]) -> None:
         """Set the link state of another router."""
         node.ls_seq = ls_seq
         if peers != node.peers:
             node.peers = dict(peers)
             node.changed_at = now
+            out.append(LinkStateChanged(node.id, node.peers))
             self._paths.set_links(node.id, node.peers)
             self._schedule(now)
 
@@ -88,7 +90,7 @@ class Topology:
     def _spacing(self) -> float:
         return COMPUTE_SPACING_PER_ROUTER_S * len(self.nodes) * self._spacing_factor
 
-    def expire(self, now: float) -> list[str]:
+    def expire(self, now: float, out: list[Effect]) -> list[str]:
         """Drop link states and records that were not confirmed for remoteLsMaxAge; returns the dropped ids that are
         still reachable (named by others, but silent) and must be asked again.
         """
@@ -97,7 +99,7 @@ class Topology:
             if now - node.last_seen <= self._settings.remote_ls_max_age_s:
                 continue
             if node.ls_seq:
-                self.set_link_state(node, 0, {}, now)
+                self.set_link_state(node, 0, {}, now, out)
                 if node.up:
                     silent.append(node.id)
             if not node.up:

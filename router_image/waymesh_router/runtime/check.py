@@ -10,6 +10,7 @@ from typing import Any
 from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number
 from waymesh_router.runtime.connector import configured_targets
+from waymesh_router.runtime.log import SERIOUS
 from waymesh_router.runtime.profiles import Profiles, without_unusable
 from waymesh_router.runtime.tls import listener_verify_mode
 from waymesh_router.runtime.users import read_users, users_hint
@@ -69,8 +70,12 @@ class CheckHost:
 
     def log(self, module: str, level: str, text: str) -> None:
         """Print the warnings of a router."""
-        if level in ("warning", "error", "critical"):
+        if level in SERIOUS:
             _warn(text)
+
+    def logs(self, module: str, level: str) -> bool:
+        """Nothing below a warning is printed."""
+        return level in SERIOUS
 
 
 def _warn(text: str) -> None:

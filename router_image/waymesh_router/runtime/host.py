@@ -52,7 +52,7 @@ class SocketHost:
     def __init__(self, loop: Loop, log: Log, rng: Callable[[], float]) -> None:
         """`rng()`: a float in [0, 1), for the jitter of reconnects."""
         self.loop = loop
-        self.log = log.write
+        self.log, self.logs = log.write, log.enabled
         self.incarnation = Incarnation()
         self.host_name = socket.gethostname()
         self.errors = 0  # internal errors; each one is logged with its traceback

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import syslog
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,8 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from waymesh_router.runtime.log_rotation import KEPT_FILES, RotatingFile, Rotation, RotationError
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES, parse_levels
+from waymesh_schema.table_router import STANDARD_OUTPUTS
 from waymesh_schema.text import one_line
 
 RING_LINES = 4096
@@ -29,6 +32,8 @@ _BUILT_IN: Mapping[str, Any] = {
     "includeSource": False,
     "format": "text",
     "outputFile": "stderr",
+    "maxMegabytes": None,
+    "keptFiles": None,
 }
 _SYSLOG_PRIORITIES = {
     "trace": syslog.LOG_DEBUG,
@@ -91,11 +96,13 @@ class _SyslogSink:
         """Does nothing: others may use the connection."""
 
 
-def open_sink(output: str) -> Sink:
+def open_sink(output: str, rotation: Rotation | None = None) -> Sink:
     """The sink for a value of `outputFile`; raises OSError."""
     if output in ("stderr", "stdout"):
         return _StandardSink(output)
-    return _SyslogSink() if output == "syslog" else _FileSink(output)
+    if output == "syslog":
+        return _SyslogSink()
+    return _FileSink(output) if rotation is None else RotatingFile(output, rotation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,11 @@ class LogLine:
     timestamp: int
 
 
+_Output = tuple[str, Rotation | None]
+"""A value of `outputFile`, and when the file is renamed."""
+_Opener = Callable[[str, Rotation | None], Sink]
+
+
 @dataclass(frozen=True, slots=True)
 class _Effective:
     """The settings of a module, completed with those of DEFAULT and the built-in ones."""
@@ -118,7 +130,7 @@ class _Effective:
     timestamp: bool
     source: bool
     json: bool
-    output: str
+    output: _Output
 
 
 class Log:
@@ -127,14 +139,14 @@ class Log:
     Every module always has effective settings; a sink is open while at least one module writes to it.
     """
 
-    def __init__(self, clock: Callable[[], datetime], opener: Callable[[str], Sink] = open_sink) -> None:
+    def __init__(self, clock: Callable[[], datetime], opener: _Opener = open_sink) -> None:
         self._clock = clock
         self._opener = opener
         self._utc = False
         self._time_format: str | None = None
         self._settings: dict[str, dict[str, Any]] = {module: {"enable": "default"} for module in LOG_MODULES}
         self._effective: dict[str, _Effective] = {}
-        self._sinks: dict[str, Sink] = {}
+        self._sinks: dict[_Output, Sink] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
         self.lost = 0
@@ -160,13 +172,15 @@ class Log:
         text = one_line(whole)
         entry = LogLine(module, level, text, file, number, int(now.timestamp()))
         self._ring.append(entry)
-        timed = settings.timestamp and settings.output != "syslog"
+        timed = settings.timestamp and settings.output[0] != "syslog"
         stamp = self._stamp(now, settings.json) if timed else ""
         line = _json_line(entry, whole, stamp, settings) if settings.json else _line(entry, stamp, settings)
         try:
             self._sinks[settings.output].write(level, line)
         except (OSError, ValueError):  # full disk, closed stream, unencodable character: continue
             self.lost += 1
+        except RotationError as error:
+            self.write("ROUTER", "error", str(error), always=True)
         if level in SERIOUS:
             self.on_serious(module, level, text)
 
@@ -183,7 +197,7 @@ class Log:
         """Reopen all outputs: a file may have been renamed for rotation. One that cannot be reopened stays open."""
         for output, former in list(self._sinks.items()):
             with suppress(OSError):
-                self._sinks[output] = self._opener(output)
+                self._sinks[output] = self._opener(*output)
                 former.close()
 
     def keep(self, lines: int) -> None:
@@ -227,14 +241,15 @@ class Log:
     def _apply(self, settings: dict[str, dict[str, Any]]) -> None:
         effective = dict(_resolve(settings))
         outputs = {found.output for found in effective.values()}
-        opened: dict[str, Sink] = {}
+        _refuse_conflicts(outputs)
+        opened: dict[_Output, Sink] = {}
         try:
-            for output in sorted(outputs - self._sinks.keys()):
-                opened[output] = self._opener(output)
+            for output in sorted(outputs - self._sinks.keys(), key=str):
+                opened[output] = self._opener(*output)
         except OSError as error:
             for sink in opened.values():
                 sink.close()
-            raise SchemaError("log", "outputFile", f"{output} cannot be opened: {error.strerror}") from None
+            raise SchemaError("log", "outputFile", f"{output[0]} cannot be opened: {error.strerror}") from None
         for output in self._sinks.keys() - outputs:
             self._sinks.pop(output).close()
         self._sinks.update(opened)
@@ -243,6 +258,24 @@ class Log:
 
 def _nobody(module: str, level: str, text: str) -> None:
     """Default that ignores the line."""
+
+
+def _rotation(settings: Mapping[str, Any]) -> Rotation | None:
+    """The rotation of the output that these attributes of one entity name."""
+    megabytes = settings.get("maxMegabytes")
+    return None if megabytes is None else Rotation(megabytes * 1_000_000, settings.get("keptFiles") or KEPT_FILES)
+
+
+def _refuse_conflicts(outputs: Iterable[_Output]) -> None:
+    """Raise SchemaError if two would rename one file, or one would rename what another one writes to."""
+    files: dict[str, _Output] = {}
+    for output in outputs:
+        if output[0] in STANDARD_OUTPUTS:
+            continue
+        other = files.setdefault(os.path.realpath(output[0]), output)
+        if other != output and (other[1] is not None or output[1] is not None):
+            reason = f"all log entities of {output[0]} must give it the same name, maxMegabytes and keptFiles"
+            raise SchemaError("log", "maxMegabytes", reason)
 
 
 def _resolve(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _Effective]]:
@@ -257,6 +290,7 @@ def _resolve(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _
             levels = _levels(default)
         if levels is None:
             levels = _levels(_BUILT_IN) or frozenset()
+        named = next((s for s in (own, default) if s.get("outputFile") is not None), _BUILT_IN)
         yield (
             module,
             _Effective(
@@ -264,7 +298,7 @@ def _resolve(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, _
                 value("includeTimestamp"),
                 value("includeSource"),
                 value("format") == "json",
-                value("outputFile"),
+                (named["outputFile"], _rotation(named)),
             ),
         )
 

@@ -9,6 +9,7 @@ import threading
 from queue import SimpleQueue
 
 from waymesh_router.runtime.log import Sink, open_sink
+from waymesh_router.runtime.log_rotation import Rotation
 
 MOST_WAITING = 20_000
 """Maximum number of lines that wait for a slow output; further ones are dropped."""
@@ -16,9 +17,9 @@ END_S = 2.0
 """Time limit for a slow output when the process ends."""
 
 
-def open_output(output: str) -> Sink:
+def open_output(output: str, rotation: Rotation | None = None) -> Sink:
     """The sink for a value of `outputFile`: direct for a regular file, in a thread for all others. Raises OSError."""
-    sink = open_sink(output)
+    sink = open_sink(output, rotation)
     return sink if _is_file(output) else QueuedSink(sink)
 
 

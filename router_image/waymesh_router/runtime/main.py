@@ -81,7 +81,6 @@ def _run(options: Options) -> int:
     daemon = Daemon(options.pidfile, options.user) if options.daemon else None
     raise_descriptor_limit()
     running = Running(entries)
-    running.watch_signals()
     if daemon is not None:
         daemon.ready()
     _settle_memory()
@@ -116,6 +115,7 @@ class Running:
         self.router.authenticator = read_users(self._router_attrs, self._report_user)
         self._prepare_users()
         self.host.attach(self.router)
+        self._watch_signals()  # before it listens: who sees it listen may send a signal
         self.router.start()
         for text in unusable:
             self.log.write("SERVER", "error", text)
@@ -126,7 +126,7 @@ class Running:
         self._trimmer = Trimmer()
         self._look_at_memory()
 
-    def watch_signals(self) -> None:
+    def _watch_signals(self) -> None:
         """SIGTERM and SIGINT stop the router gracefully, the second one at once; SIGHUP reloads TLS and user files, and
         reopens log files."""
         signal.set_wakeup_fd(self.loop.wakeup_fd, warn_on_full_buffer=False)

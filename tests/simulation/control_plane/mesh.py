@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from waymesh_router.routing.effects import (
     Effect,
+    LinkStateChanged,
     LogEvent,
     MobileAdd,
     MobileDel,
@@ -237,6 +238,8 @@ class Mesh:
             case SendTo(router_id, opcode, body, _):
                 assert router_id in router.table
                 self._unicast(router, (opcode, body, router.id, router_id))
+            case LinkStateChanged():
+                pass
             case LogEvent():
                 router.logs.append(effect)
             case TopologyChanged():

@@ -120,6 +120,7 @@ class SimRouter(Station):
         self.alive = False
         self.errors = 0
         self.host_name = f"machine-of-{name}"
+        self.verbose = False
         self.lines: list[tuple[float, str, str, str]] = []
         """Log: time, module, level, text."""
         self.records: Records
@@ -267,6 +268,9 @@ class SimRouter(Station):
         self.lines.append((self.world.now, module, level, text))
         if level in ("warning", "error", "critical") and self.router is not None:
             self.router.logged(module, level, text)
+
+    def logs(self, module: str, level: str) -> bool:
+        return self.verbose or level not in ("trace", "debug")
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """All is kept."""

@@ -66,7 +66,7 @@ def test_lines_beyond_the_limit_are_dropped_and_reported(monkeypatch: pytest.Mon
 def test_a_line_that_cannot_be_written_is_counted() -> None:
     slow = SlowSink()
     slow.fails = True
-    log = Log(lambda: datetime.now(UTC), lambda output: QueuedSink(slow))
+    log = Log(lambda: datetime.now(UTC), lambda *_: QueuedSink(slow))
     log.write("ROUTER", "info", "lost")
     slow.free.set()
     log.close()
@@ -99,7 +99,7 @@ def test_long_texts_are_cut(tmp_path: Path) -> None:
 
 
 def test_as_many_lines_are_kept_as_asked() -> None:
-    log = Log(lambda: datetime.now(UTC), lambda output: NoSink())
+    log = Log(lambda: datetime.now(UTC), lambda *_: NoSink())
     log.keep(2)
     for text in "abc":
         log.write("ROUTER", "info", text)

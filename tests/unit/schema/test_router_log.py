@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from waymesh_router.runtime.log import RING_LINES, Log, Sink, open_sink
+from waymesh_router.runtime.log_rotation import Rotation
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES, parse_levels
 
@@ -31,7 +32,7 @@ class Sinks:
         self.broken: set[str] = set()
         self.full: dict[str, Exception] = {}
 
-    def opener(self, output: str) -> Sink:
+    def opener(self, output: str, rotation: Rotation | None) -> Sink:
         if output in self.broken:
             raise PermissionError(13, "Permission denied")
         self.open.add(output)
@@ -217,6 +218,8 @@ def test_an_output_that_cannot_be_opened_changes_nothing(log: Log, sinks: Sinks)
         "includeSource": None,
         "format": None,
         "outputFile": None,
+        "maxMegabytes": None,
+        "keptFiles": None,
     }
     assert not log.enabled("SERVER", "trace")
     assert sinks.open == {"stderr"}

@@ -1,0 +1,100 @@
+"""Log lines about the control plane: its messages at trace, what other routers announce at debug, paths at trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from waymesh_router.routing import effects as fx
+
+HELLO, LINK_STATE, MOBILE = "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA"
+MODULES = {"HELLO": HELLO, "RA": LINK_STATE, "LSU": LINK_STATE, "LSR": LINK_STATE, "MAU": MOBILE, "MAR": MOBILE}
+"""The log module of each control message."""
+MOST_ITEMS = 100
+"""Items of a list or map in a control message that are written; a table of addresses can have 100,000."""
+
+
+class MeshLog:
+    """Writes what the control plane receives and what it asks for. Composes no text for a level that is off."""
+
+    def __init__(self, log: Callable[[str, str, str], None], logs: Callable[[str, str], bool]) -> None:
+        """`log(module, level, text)` writes a line; `logs(module, level)` tells whether it would be written."""
+        self._log = log
+        self._logs = logs
+
+    def received(self, connection_id: int, opcode: str, body: Mapping[Any, object]) -> None:
+        """A control message arrived for this router. Anything may be in it."""
+        module = MODULES.get(opcode)
+        if module is not None and self._logs(module, "trace"):
+            self._log(module, "trace", f"[C{connection_id}] RCVD: {_text(opcode, body)}")
+
+    def report(self, effects: Sequence[fx.Effect]) -> None:
+        """Effects that are going to be applied."""
+        logs = self._logs
+        if logs(MOBILE, "debug"):
+            self._addresses(effects)
+        if logs(LINK_STATE, "debug"):
+            self._link_states(effects)
+        if logs(LINK_STATE, "trace"):
+            self._paths(effects)
+        if logs(HELLO, "trace") or logs(LINK_STATE, "trace") or logs(MOBILE, "trace"):
+            self._sent(effects)
+
+    def _addresses(self, effects: Sequence[fx.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, fx.MobileAdd):
+                self._log(MOBILE, "debug", f"Address {effect.key} of router {effect.router_id} added")
+            elif isinstance(effect, fx.MobileDel):
+                self._log(MOBILE, "debug", f"Address {effect.key} of router {effect.router_id} removed")
+            elif isinstance(effect, fx.MobileFlush):
+                self._log(MOBILE, "debug", f"All addresses of router {effect.router_id} removed")
+
+    def _link_states(self, effects: Sequence[fx.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, fx.LinkStateChanged):
+                costs = ", ".join(f"{peer} cost {cost}" for peer, cost in sorted(effect.peers.items()))
+                self._log(LINK_STATE, "debug", f"Link state of router {effect.router_id}: {costs or 'no links'}")
+
+    def _paths(self, effects: Sequence[fx.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, fx.SetNextHop):
+                way = "direct, or none" if effect.next_hop is None else effect.next_hop
+                self._log(LINK_STATE, "trace", f"Next hop to router {effect.router_id}: {way}")
+            elif isinstance(effect, fx.SetCost):
+                self._log(LINK_STATE, "trace", f"Cost to router {effect.router_id}: {effect.cost}")
+            elif isinstance(effect, fx.SetValidOrigins):
+                origins = ", ".join(sorted(effect.origins)) or "none"
+                self._log(LINK_STATE, "trace", f"Valid origins to router {effect.router_id}: {origins}")
+
+    def _sent(self, effects: Sequence[fx.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, fx.SendHello):
+                opcode, where = "HELLO", f"[C{effect.link_id}] "
+            elif isinstance(effect, fx.SendTo):
+                opcode, where = effect.opcode, f"to {effect.router_id} "
+            elif isinstance(effect, fx.SendAll):
+                opcode, where = effect.opcode, "to all "
+            else:
+                continue
+            if self._logs(MODULES[opcode], "trace"):
+                self._log(MODULES[opcode], "trace", f"{where}SENT: {_text(opcode, effect.body)}")
+
+
+def _text(opcode: str, body: Mapping[Any, object]) -> str:
+    return f"{opcode}({' '.join(f'{key}={_value(value)}' for key, value in islice(body.items(), MOST_ITEMS))})"
+
+
+def _value(value: object) -> str:
+    """A value of a body, cut where it is long."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key}: {_value(item)}" for key, item in islice(value.items(), MOST_ITEMS))
+        return f"{{{inner}{_more(len(value))}}}"
+    if isinstance(value, list | tuple):
+        inner = ", ".join(_value(item) for item in islice(value, MOST_ITEMS))
+        return f"[{inner}{_more(len(value))}]"
+    return str(value)
+
+
+def _more(count: int) -> str:
+    return f", {count - MOST_ITEMS} more" if count > MOST_ITEMS else ""
