@@ -81,6 +81,8 @@ def _run(options: Options) -> int:
     daemon = Daemon(options.pidfile, options.user) if options.daemon else None
     raise_descriptor_limit()
     running = Running(entries)
+    running.watch_signals()  # before it listens: who sees it listen may send a signal
+    running.start()
     if daemon is not None:
         daemon.ready()
     _settle_memory()
@@ -95,7 +97,7 @@ def _run(options: Options) -> int:
 
 
 class Running:
-    """A configured, listening router on its loop."""
+    """A router on its loop, which listens after `start`."""
 
     def __init__(self, entries: Sequence[ConfigEntry]) -> None:
         """Raises SchemaError, ManagementError or OSError; the process must end then."""
@@ -115,18 +117,21 @@ class Running:
         self.router.authenticator = read_users(self._router_attrs, self._report_user)
         self._prepare_users()
         self.host.attach(self.router)
-        self._watch_signals()  # before it listens: who sees it listen may send a signal
+        self._unusable = unusable
+        self._trimmer = Trimmer()
+
+    def start(self) -> None:
+        """Create the configured entities and listen. Raises ManagementError or OSError; the process must end then."""
         self.router.start()
-        for text in unusable:
+        for text in self._unusable:
             self.log.write("SERVER", "error", text)
         hint = users_hint(self._router_attrs)
         if hint:
             self.log.write("SERVER", "warning", hint)
         self.loop.call_later(WATCH_S, self._watch)
-        self._trimmer = Trimmer()
         self._look_at_memory()
 
-    def _watch_signals(self) -> None:
+    def watch_signals(self) -> None:
         """SIGTERM and SIGINT stop the router gracefully, the second one at once; SIGHUP reloads TLS and user files, and
         reopens log files."""
         signal.set_wakeup_fd(self.loop.wakeup_fd, warn_on_full_buffer=False)

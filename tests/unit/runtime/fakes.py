@@ -95,7 +95,7 @@ class Running:
     def __init__(self) -> None:
         self.loop = Loop()
         self.lines: list[str] = []
-        log = Log(lambda: datetime.now(UTC), lambda output: self)
+        log = Log(lambda: datetime.now(UTC), lambda *_: self)
         self.host = SocketHost(self.loop, log, lambda: 0.0)
         self.router = FakeRouter()
         self.host.attach(self.router)  # type: ignore[arg-type]

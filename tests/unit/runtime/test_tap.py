@@ -27,7 +27,7 @@ class Lines(list[str]):
 
 def tap_of(lines: Lines, pending: bytes) -> Tap:
     conn: Any = SimpleNamespace(pending=lambda: pending)
-    tap = Tap(conn, Log(lambda: datetime.now(UTC), lambda output: lines))
+    tap = Tap(conn, Log(lambda: datetime.now(UTC), lambda *_: lines))
     tap.frames = tap.always = True
     return tap
 

@@ -111,6 +111,7 @@ def serving(folder: Path, users: str) -> Iterator[tuple[Running, int, threading.
     )
     text += section("connector", name="self", host="127.0.0.1", port=port, role="route-container", **sasl)
     running = Running(parse_conf(text, "test.conf"))
+    running.start()
     thread = threading.Thread(target=running.loop.run, args=(running.host.turn,), daemon=True)
     thread.start()
     try:
