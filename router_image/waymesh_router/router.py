@@ -13,7 +13,7 @@ from waymesh_amqp.sasl import Authenticator, SaslClient
 from waymesh_router.boot import configure
 from waymesh_router.connection_uniqueness import UniqueConnections
 from waymesh_router.core import attaching
-from waymesh_router.core.addresses.keys import names_management
+from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
@@ -30,6 +30,7 @@ from waymesh_router.failover import Target, server_list, targets_of
 from waymesh_router.host import Host, Peer
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import conflict
+from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
 from waymesh_router.peers import (
@@ -97,8 +98,10 @@ class Router:
             self.core.context.control_plane = self.mesh
         self.reserved = ReservedAddresses(self.core.router_id, False) if self.mesh is None else self.mesh.reserved
         self.agent = build_agent(self)
+        log, report = partial(host.log, "AGENT"), partial(self.core.refusals.report, "management")
+        rights = Rights(self.core.router_id, report, log)
         self._management = ManagementService(
-            self.agent, lambda: self.core.now, self.core.own_messages.send, partial(host.log, "AGENT")
+            self.agent, lambda: self.core.now, self.core.own_messages.send, log, rights
         )
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
@@ -110,7 +113,7 @@ class Router:
         self._mesh_part = None if self.mesh is None else Part("the mesh", self.mesh.tick, host)
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
         self._started = False
-        for key in ("L$management", "M0$management"):
+        for key in OWN_MANAGEMENT_KEYS:
             self.core.address_table.subscribe(key, self._management.on_request)
 
     def start(self) -> None:

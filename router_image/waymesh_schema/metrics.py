@@ -76,7 +76,7 @@ METRICS = _metrics(
     Metric(
         "waymesh_policy_denied_total",
         COUNTER,
-        "Connections and links refused by permission or limit.",
+        "Connections, links and management requests refused by permission or limit.",
         ("kind",),
     ),
     Metric(

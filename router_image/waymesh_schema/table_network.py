@@ -20,7 +20,7 @@ from .model import (
 from .password import names_place
 
 ROLES = ("normal", "inter-router", "route-container")
-MANAGEMENT = ("none", "write")
+MANAGEMENT = ("none", "read", "write")
 NO_POLICIES = "policies are not supported; authenticatePeer and sslProfile limit who can connect"
 NO_PLUGINS = "external SASL services are not supported; use a user file (saslConfigDir of the router)"
 MAX_UINT = 2**32 - 1
@@ -189,7 +189,7 @@ LISTENER = configuration(
         "management",
         MANAGEMENT,
         "Management requests that clients may send to this router, and through it to others: none (links to "
-        "$management are refused, and messages to it rejected), or all (write).",
+        "$management are refused, and messages to it rejected), those that change nothing (read), or all (write).",
         default="write",
     ),
     setting(
@@ -284,7 +284,7 @@ CONNECTOR = configuration(
     setting(
         "management",
         MANAGEMENT,
-        "Management requests that the peer may send over the connection: none, or all (write).",
+        "Management requests that the peer may send over the connection: none, read or all (write).",
         default="none",
     ),
     setting(

@@ -240,8 +240,9 @@ EVENT = Kind(
             "event",
             TEXT,
             "connection.up, connection.down (with routers and route-containers), connection.refused, link.refused, "
-            "policy.denied (a connection or link without permission or over a limit), topology.change (new paths), "
-            "topology.converged (no more new paths), log.warning, log.error, log.critical.",
+            "policy.denied (a connection, link or management request without permission or over a limit), "
+            "topology.change (new paths), topology.converged (no more new paths), "
+            "log.warning, log.error, log.critical.",
         ),
         ("severity", TEXT, "info, warning or error."),
         ("object", TEXT, "What the event is about."),

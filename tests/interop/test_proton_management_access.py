@@ -25,6 +25,8 @@ PLACES = (
     "$management",
     "/$management",
     "amqp:/$management",
+    "//$management",
+    "amqp:/amqp:/_topo/0/A/$management",
     "amqp://somewhere:1/$management",
     "_local/$management",
     "_topo/0/A/$management",

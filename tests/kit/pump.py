@@ -17,6 +17,7 @@ from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router import host
 from waymesh_router.core.core import Core
+from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
 
 CHUNKS = (1, 2, 3, 7, 64, 1000, 10000)
@@ -76,7 +77,7 @@ class Hub:
         if isinstance(self.handler, Core):
             known = RouterConnection(settings, self.handler, self.now)
             known.peer = host.Peer("peer")
-            known.management = True
+            known.management = WRITE_MANAGEMENT
             self.handler.connection_table.add(known)
             conn: Connection = known
         else:

@@ -19,7 +19,7 @@ from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.addresses.keys import bare_address, names_management
 from waymesh_router.core.forwarding.annotations import FALLBACK
-from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT
+from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT, READ_MANAGEMENT
 
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
@@ -151,8 +151,13 @@ def for_management(attach: Attach) -> bool:
     return isinstance(address, str) and names_management(address)
 
 
-def check_management(attach: Attach) -> None:
-    """Refuse links to or from management agents, for peers without management access. Raises Refusal."""
+def check_management(attach: Attach, right: int) -> None:
+    """Refuse links to or from management agents to peers without the right to them. Raises Refusal.
+
+    A peer with the right to read may send to them: the management service checks each request.
+    """
+    if right == READ_MANAGEMENT and not attach.role:
+        return
     terminus = attach.source if attach.role else attach.target
     address = terminus.address if terminus is not None else None
     if isinstance(address, str) and names_management(address):

@@ -32,7 +32,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.kinds import ENDPOINT, ROUTED
+from waymesh_router.core.kinds import ENDPOINT, ROUTED, WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.attach import RoutedAttaches
 from waymesh_router.core.link_routing.relays import Relays
 from waymesh_router.core.link_routing.routes import LinkRoutes
@@ -169,8 +169,8 @@ class Core(Handler):
         """Answer an attach of the peer. Raises Refusal."""
         kind = attaching.link_kind(attach)
         between_routers = conn.role == INTER_ROUTER
-        if not conn.management and not between_routers:
-            attaching.check_management(attach)
+        if conn.management != WRITE_MANAGEMENT and not between_routers:
+            attaching.check_management(attach, conn.management)
         if kind == ENDPOINT and between_routers and conn.control_in is not None:
             self.routed_attaches.pass_on(conn, lk, attach)
             return

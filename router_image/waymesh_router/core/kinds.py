@@ -20,6 +20,11 @@ TREATMENTS = {"multicast": MULTICAST, "closest": CLOSEST, "balanced": BALANCED, 
 DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced"}
 DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
 
+# Rights of a peer: attribute `management` of its listener or connector
+NO_MANAGEMENT = 0
+READ_MANAGEMENT = 1
+WRITE_MANAGEMENT = 2
+
 DEFAULT_PRIORITY = 4
 PRIORITIES = 10
 

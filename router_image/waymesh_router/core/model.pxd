@@ -18,7 +18,7 @@ cdef class RouterConnection(Connection):
     cdef public str role
     cdef public str origin
     cdef public str route_address
-    cdef public bint management
+    cdef public int management
     cdef public bint management_files
     cdef public object peer
     cdef public int cost
@@ -46,7 +46,7 @@ cdef class RouterLink(Link):
     cdef public int priority
     cdef public Address address
     cdef public bint anonymous
-    cdef public bint no_management
+    cdef public bint checks_management
     cdef public bint strip
     cdef public object annotations
     cdef public bytes seen_section

@@ -10,7 +10,7 @@ import cython
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.link import Link
-from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT
+from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT, NO_MANAGEMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ class RouterConnection(Connection):
         self.role = "normal"
         self.origin = ""  # name of its listener or connector
         self.route_address = ""  # routing address for a client's attaches without an address; "" for none
-        self.management = False  # the peer may send management requests
+        self.management = NO_MANAGEMENT  # the management requests that the peer may send
         self.management_files = False  # and these may name files of the router's machine
         self.peer: Any = None
         self.cost = 1
@@ -73,7 +73,7 @@ class RouterLink(Link):
         self.priority = DEFAULT_PRIORITY
         self.address: Address | None = None  # None for an anonymous sender
         self.anonymous = False
-        self.no_management = False  # anonymous sender that may not send to management agents
+        self.checks_management = False  # anonymous sender that may not send to all management agents
         self.strip = True  # remove router annotations, in the direction of the link
         self.annotations: Annotations | None = None  # incoming: for messages without annotations
         self.seen_section = b""

@@ -300,7 +300,7 @@ class Agent:
 
     def _failure(self, request: Message, status: int, text: str) -> Message:
         self._log("error" if status == INTERNAL_ERROR else "info", f"request failed: {status} {text}")
-        return _reply(request, status, text, {})
+        return failed(request, status, text)
 
 
 class LongQuery:
@@ -326,6 +326,11 @@ def _reply(request: Message, status: int, text: str, body: Any) -> Message:
         body=body,
         body_kind="value",
     )
+
+
+def failed(request: Message, status: int, text: str) -> Message:
+    """The reply to a request that was not fulfilled."""
+    return _reply(request, status, text, {})
 
 
 def _no_entities(kind: EntityType) -> ManagementError:

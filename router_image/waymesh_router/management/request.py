@@ -11,6 +11,22 @@ from waymesh_router.management.errors import bad_request
 
 MANAGEMENT_TYPE = "org.amqp.management"
 """Type of the management node itself; its name and identity are `self`."""
+READ_OPERATIONS = frozenset(
+    (
+        "READ",
+        "QUERY",
+        "GET-TYPES",
+        "GET-ATTRIBUTES",
+        "GET-OPERATIONS",
+        "GET-ANNOTATIONS",
+        "GET-SCHEMA",
+        "GET-JSON-SCHEMA",
+        "GET-MGMT-NODES",
+        "DISCOVER-MGMT-NODES",
+        "GET-LOG",
+    )
+)
+"""Operations that change nothing. An operation that is not among them needs the right to write."""
 _NODE_TYPES = (None, MANAGEMENT_TYPE, "management", "org.apache.qpid.dispatch.management")
 
 

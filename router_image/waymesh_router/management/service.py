@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_router.management.agent import Agent
+from waymesh_router.management.agent import Agent, failed
+from waymesh_router.management.errors import ManagementError, unavailable
 from waymesh_router.management.long_queries import LongQueries
+from waymesh_router.management.request import read_request
+from waymesh_router.management.rights import Rights, limited, passed_on
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
@@ -28,8 +31,10 @@ class ManagementService:
         now: Callable[[], float],
         send: Callable[[str, bytes], bool],
         log: Callable[[str, str], None],
+        rights: Rights,
     ) -> None:
         """`send(address, message)` tells whether somebody has the address. `log(level, text)` writes a line."""
+        self._rights = rights
         self._agent = agent
         self._now = now
         self._send = send
@@ -45,11 +50,27 @@ class ManagementService:
         except DecodeError as e:
             self._log("warning", f"request cannot be decoded: {e.description}")
             return
+        if link is not None and limited(link) and self._kept_back(request, link):
+            return
         conn: Any = None if link is None else link.connection
         host_values = conn is not None and conn.management_files
         connection = None if conn is None else str(conn.id)
         later = partial(self._long.add, conn)
         self._reply(self._agent.handle(request, self._now(), host_values, later, connection))
+
+    def _kept_back(self, message: Message, link: RouterLink) -> bool:
+        """Whether this router's agent is not to answer: the client may not ask this, or has asked another router."""
+        try:
+            request = read_request(message)
+            self._rights.check(request, link)
+            other = self._rights.other(link)
+            if other is None:
+                return False
+            if message.reply_to and not self._send(other, passed_on(message, request, other)):
+                raise unavailable(f"{other} cannot be reached")
+        except ManagementError as error:
+            self._reply(failed(message, error.status, error.description))
+        return True
 
     @property
     def busy(self) -> bool:

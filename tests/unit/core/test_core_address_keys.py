@@ -54,10 +54,31 @@ def test_the_class_of_a_key_says_where_the_address_is(text: str, phase: str, key
         ("_local/$management", True),
         ("$management2", False),
         ("orders/$management", False),
+        ("//$management", True),
+        ("amqp:/amqp:/$management", True),
+        ("/amqp://host//_topo/0/B/$management", True),
+        ("//orders/$management", False),
+        ("/" * 100 + "$management", True),
+        ("/" * 100 + "orders", False),
     ],
 )
 def test_management_of_this_router_and_of_others_is_recognised(text: str, management: bool) -> None:
     assert keys.names_management(text) == management
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("$management", True),
+        ("_local/$management", True),
+        ("amqp:/_topo/0/A/$management", True),
+        ("_topo/0/B/$management", False),
+        ("_topo/0/all/$management", False),
+        ("//$management", False),
+    ],
+)
+def test_management_of_this_router_alone_is_recognised(text: str, own: bool) -> None:
+    assert keys.own_management(text, "A") == own
 
 
 @pytest.mark.parametrize(

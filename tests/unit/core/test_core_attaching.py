@@ -12,7 +12,7 @@ from waymesh_amqp.performatives import Attach, Open, Terminus
 from waymesh_amqp.types import Symbol
 from waymesh_router.core import attaching
 from waymesh_router.core.attaching import Refusal
-from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT
+from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT
 
 pytestmark = pytest.mark.engine_independent
 
@@ -154,15 +154,23 @@ def test_links_for_management(link: Attach, manages: bool) -> None:
     assert attaching.for_management(link) == manages
 
 
-def test_management_is_refused_to_a_peer_that_may_not_manage() -> None:
-    attaching.check_management(attach(False, None, Terminus(kind="target", address="q")))
-    for link in (
-        attach(False, None, Terminus(kind="target", address="_topo/0/B/$management")),
-        attach(True, Terminus(kind="source", address="$management")),
-    ):
-        with pytest.raises(Refusal) as refused:
-            attaching.check_management(link)
-        assert refused.value.condition == UNAUTHORIZED_ACCESS
+TO_MANAGEMENT = attach(False, None, Terminus(kind="target", address="_topo/0/B/$management"))
+FROM_MANAGEMENT = attach(True, Terminus(kind="source", address="$management"))
+
+
+@pytest.mark.parametrize(
+    ("right", "refused"),
+    [(NO_MANAGEMENT, (TO_MANAGEMENT, FROM_MANAGEMENT)), (READ_MANAGEMENT, (FROM_MANAGEMENT,))],
+)
+def test_management_is_refused_to_a_peer_that_may_not_manage(right: int, refused: tuple[Attach, ...]) -> None:
+    attaching.check_management(attach(False, None, Terminus(kind="target", address="q")), right)
+    for link in (TO_MANAGEMENT, FROM_MANAGEMENT):
+        if link in refused:
+            with pytest.raises(Refusal) as refusal:
+                attaching.check_management(link, right)
+            assert refusal.value.condition == UNAUTHORIZED_ACCESS
+        else:
+            attaching.check_management(link, right)
 
 
 def test_temporary_addresses_lead_to_this_router_and_differ() -> None:

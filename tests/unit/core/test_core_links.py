@@ -46,5 +46,11 @@ def test_only_denials_of_policy_are_counted(core: Core, conn: RouterConnection) 
     core.refusals.report("link", "a", NOT_FOUND, "", conn)
     core.refusals.report("link", "b", UNAUTHORIZED_ACCESS, "", conn)
     core.refusals.report("connection", "c", UNAUTHORIZED_ACCESS, "", conn)
-    assert core.context.telemetry.events == [("link.refused", "a"), ("policy.denied", "b"), ("policy.denied", "c")]
-    assert core.denied == {"connection": 1, "link": 1}
+    core.refusals.report("management", "UPDATE", UNAUTHORIZED_ACCESS, "", conn)
+    assert core.context.telemetry.events == [
+        ("link.refused", "a"),
+        ("policy.denied", "b"),
+        ("policy.denied", "c"),
+        ("policy.denied", "UPDATE"),
+    ]
+    assert core.denied == {"connection": 1, "link": 1, "management": 1}

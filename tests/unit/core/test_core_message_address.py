@@ -14,6 +14,7 @@ from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Disposition, Transfer
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.core import Core
+from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 
 REJECTED, RELEASED = 0x25, 0x26
 
@@ -34,7 +35,7 @@ def consumer(hub: Hub, address: str = "q") -> Peer:
     return peer
 
 
-def anonymous(hub: Hub, management: bool = True) -> Peer:
+def anonymous(hub: Hub, management: int = WRITE_MANAGEMENT) -> Peer:
     peer = hub.peer()
     peer.conn.management = management
     peer.open().begin()
@@ -132,12 +133,13 @@ def test_the_address_may_be_in_a_later_frame(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("address", ["$management", "_topo/0/R/$management", "_topo/0/B/$management"])
-@pytest.mark.parametrize("management", [True, False])
-def test_management_is_closed_to_a_peer_that_may_not_manage(hub: Hub, address: str, management: bool) -> None:
+@pytest.mark.parametrize("right", [WRITE_MANAGEMENT, READ_MANAGEMENT, NO_MANAGEMENT])
+def test_management_is_closed_to_a_peer_that_may_not_manage(hub: Hub, address: str, right: int) -> None:
+    management = right == WRITE_MANAGEMENT or (right == READ_MANAGEMENT and "B" not in address)
     got: list[bytes] = []
     for key in ("M0$management", "L$management", "RB"):
         core_of(hub).address_table.subscribe(key, lambda message, _: got.append(message))
-    answers = anonymous(hub, management).send(frames.transfer(0, to(address)))
+    answers = anonymous(hub, right).send(frames.transfer(0, to(address)))
     assert len(got) == management
     if not management:
         assert codes(answers)[0] in (REJECTED, RELEASED)

@@ -9,8 +9,10 @@ import pytest
 
 from tests.unit.management.fake_router import NODE, NOW, Bench, FakeLink
 from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_router.core.kinds import ENDPOINT, WRITE_MANAGEMENT
 from waymesh_router.management.long_queries import MOST
 from waymesh_router.management.query import ROWS_A_SLICE
+from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 
 pytestmark = pytest.mark.engine_independent
@@ -25,6 +27,7 @@ class Client:
         self.id = 1
         self.role = role
         self.budget = 0
+        self.management = WRITE_MANAGEMENT
         self.management_files = False
         self.over = False
 
@@ -35,7 +38,13 @@ class Desk:
     def __init__(self, bench: Bench) -> None:
         self.replies: list[Message] = []
         self.log: list[tuple[str, str]] = []
-        self.service = ManagementService(bench.agent, lambda: NOW, self._send, lambda *line: self.log.append(line))
+        self.service = ManagementService(
+            bench.agent,
+            lambda: NOW,
+            self._send,
+            lambda *line: self.log.append(line),
+            Rights("A", lambda *_: None, lambda *line: self.log.append(line)),
+        )
 
     def _send(self, address: str, message: bytes) -> bool:
         assert address == "temp.1"
@@ -45,7 +54,7 @@ class Desk:
     def ask(self, number: str, operation: str, by: Client | None = None, **body: Any) -> None:
         properties = {"operation": operation, **NODE}
         request = Message(reply_to="temp.1", correlation_id=number, application_properties=properties, body=body)
-        link: Any = None if by is None else SimpleNamespace(connection=by)
+        link: Any = None if by is None else SimpleNamespace(connection=by, kind=ENDPOINT)
         self.service.on_request(encode_message(request), link)
 
     def query(self, number: str, by: Client | None = None, **body: Any) -> None:

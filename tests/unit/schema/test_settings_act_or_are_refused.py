@@ -120,6 +120,17 @@ def test_a_request_may_not_name_what_is_on_the_machine(entity: EntityType, name:
     assert "managementFiles" in raised.value.reason
 
 
+@pytest.mark.parametrize(("right", "refused"), [("none", True), ("read", True), ("write", False)])
+def test_only_who_may_write_names_files(right: str, refused: bool) -> None:
+    values = {"management": right, "managementFiles": True}
+    if refused:
+        with pytest.raises(SchemaError, match="managementFiles: needs management: write"):
+            validate_create(ENTITY_TYPES["listener"], values)
+    else:
+        validate_create(ENTITY_TYPES["listener"], values)
+    assert validate_create(ENTITY_TYPES["listener"], {"management": right})["management"] == right
+
+
 def test_attributes_that_name_files_are_known_as_such() -> None:
     found = {name for _, name, _ in host_values()}
     named_so = {a.name for _, a in ALL if a.type is not INTEGER and re.search("File|Dir$|Path|path|assword$", a.name)}

@@ -17,6 +17,10 @@ TOPOLOGICAL = "T"
 RELAYED = "A"
 LINK_ROUTES = ("C", "D", "E", "F")
 MANAGEMENT = "$management"
+OWN_MANAGEMENT = "_local/$management"
+OWN_MANAGEMENT_KEYS = (LOCAL + MANAGEMENT, f"{MOBILE}0{MANAGEMENT}")
+"""Keys of the management agent of this router."""
+_MOST_LAYERS = 8
 _OF_ROUTERS = ("_local/", "_topo/", "_edge/")
 _PREFIX = {"in": "C", "out": "D"}
 _PATTERN = {"in": "E", "out": "F"}
@@ -58,14 +62,31 @@ def of_routers(text: str) -> bool:
 
 
 def names_management(text: str) -> bool:
-    """Whether an address text means the management agent of this router or of another one."""
-    text = bare_address(text)
+    """Whether an address text means the management agent of this router or of another one.
+
+    Each router on the way takes scheme and slashes off once more: a text with more than one of them is judged by what
+    is left in the end, and one with very many of them means an agent, so that nobody has to count them.
+    """
+    if MANAGEMENT not in text:
+        return False
+    for _ in range(_MOST_LAYERS):
+        bare = bare_address(text)
+        if bare == text:
+            break
+        text = bare
+    else:
+        return True
     return text == MANAGEMENT or (text.startswith(_OF_ROUTERS) and MANAGEMENT in text)
+
+
+def own_management(text: str, router_id: str) -> bool:
+    """Whether an address text means the management agent of the router `router_id`, and no other one."""
+    return address_key(text, router_id) in OWN_MANAGEMENT_KEYS
 
 
 def is_management_key(key: str) -> bool:
     """Whether the key belongs to a management agent, of this router or of another one."""
-    return key in (f"{MOBILE}0{MANAGEMENT}", LOCAL + MANAGEMENT) or key.startswith(ROUTER)
+    return key in OWN_MANAGEMENT_KEYS or key.startswith(ROUTER)
 
 
 def key_name(key: str) -> str:

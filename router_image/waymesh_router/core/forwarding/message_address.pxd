@@ -3,7 +3,7 @@ from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.addresses.table cimport AddressTable
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.sections cimport Sections
-from waymesh_router.core.model cimport Address, RouterLink
+from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 
 @cython.final
 cdef class MessageAddress:
@@ -19,4 +19,5 @@ cdef class MessageAddress:
     cdef Address unavailable
     cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
     cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)
+    cdef bint forbids(self, RouterLink lk, str text) except -1
     cdef Address address_by_to(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer, Py_ssize_t at)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import DecodeError
-from waymesh_router.core.addresses.keys import names_management
+from waymesh_router.core.addresses.keys import names_management, own_management
 from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations, read_annotations
 from waymesh_router.core.forwarding.sections import Sections
-from waymesh_router.core.model import Address, RouterLink
+from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import Octets, same
-    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, UNAVAILABLE
+    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
 else:
     from waymesh_amqp.wire import Octets, same
-    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, UNAVAILABLE
+    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -75,13 +75,23 @@ class MessageAddress:
             if at == -2 and transfer.more:
                 return self.incomplete
             return self.unreadable if at < 0 else self.address_by_to(lk, annotations, transfer, at)
-        if lk.no_management and names_management(annotations.to):
+        if lk.checks_management and self.forbids(lk, annotations.to):
             return self.forbidden
         known: Address | None = annotations.address
         if known is None or known.dead:
             known = self.addresses.lookup(annotations.to, annotations.phase)
             annotations.address = known
         return known
+
+    def forbids(self, lk: RouterLink, text: str) -> bool:
+        """Whether an address is that of a management agent that the peer may not send to.
+
+        With the right to read it may send to that of this router, which checks the request, but to no other.
+        """
+        if not names_management(text):
+            return False
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        return conn.management != READ_MANAGEMENT or not own_management(text, self.router_id)
 
     def address_by_to(
         self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer, at: cython.Py_ssize_t
@@ -106,7 +116,7 @@ class MessageAddress:
         except UnicodeDecodeError:
             return None
         found: Address | None
-        if lk.no_management and names_management(text):
+        if lk.checks_management and self.forbids(lk, text):
             found = self.forbidden
         else:
             found = self.addresses.lookup(text, annotations.phase)

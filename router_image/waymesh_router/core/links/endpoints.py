@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching
-from waymesh_router.core.addresses.keys import MOBILE, ROUTER, address_key, bare_address, of_routers
+from waymesh_router.core.addresses.keys import (
+    MOBILE,
+    OWN_MANAGEMENT,
+    ROUTER,
+    address_key,
+    bare_address,
+    names_management,
+    of_routers,
+)
 from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
-from waymesh_router.core.kinds import UNAVAILABLE
+from waymesh_router.core.kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -81,12 +89,14 @@ class EndpointLinks:
             target = Terminus(kind="target", address=text, dynamic=True, capabilities=target.capabilities)
         if text is None or not bare_address(text):
             lk.anonymous = True
-            lk.no_management = not conn.management
+            lk.checks_management = conn.management != WRITE_MANAGEMENT
             lk.accept(attach, attach.source, target)
             lk.annotations = self._anonymous
             lk.grant()
             return
-        address = self._address_for(text, place)
+        # The bytes of a peer that may only read go no further: this router's agent checks requests for the others.
+        checked = conn.management == READ_MANAGEMENT and names_management(text)
+        address = self._address_for(OWN_MANAGEMENT if checked else text, place)
         lk.stored = place.fallback
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
         lk.annotations = local_annotations(self._context.router_id, bare_address(text), phase)

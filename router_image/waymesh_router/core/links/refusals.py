@@ -1,4 +1,4 @@
-"""Reports refused connections and links to telemetry, and counts those that policy refused."""
+"""Reports refused connections, links and management requests to telemetry, and counts those that policy refused."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DENIALS = (UNAUTHORIZED_ACCESS, RESOURCE_LIMIT_EXCEEDED)
 
 
 class Refusals:
-    """`denied`: number of connections and links that policy refused."""
+    """`denied`: number of connections, links and management requests that policy refused."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.denied = dict.fromkeys(("connection", "link"), 0)
+        self.denied = dict.fromkeys(("connection", "link", "management"), 0)
 
     def report(self, kind: str, about: str, condition: str, description: str, conn: RouterConnection) -> None:
-        """Report a refused `connection` or `link`."""
+        """Report a refused `connection`, `link` or `management` request."""
         denied = condition in DENIALS
         if denied:
             self.denied[kind] += 1

@@ -1,0 +1,174 @@
+"""Requests of clients that may only read: which are answered, which are passed on, and what is passed on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.management.fake_router import NODE, NOW, Bench
+from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.management.request import READ_OPERATIONS
+from waymesh_router.management.rights import MOST_PASSED_ON, Rights
+from waymesh_router.management.service import ManagementService
+
+pytestmark = pytest.mark.engine_independent
+
+OTHER = "_topo/0/B/$management"
+REPLIES = "_topo/0/A/temp.1"
+
+
+class Desk:
+    """A management service of router A, what it sent by address, what it logged and what it reported."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.sent: list[tuple[str, Message]] = []
+        self.log: list[tuple[str, str]] = []
+        self.reported: list[tuple[str, ...]] = []
+        self.reachable = True
+
+        def log(level: str, text: str) -> None:
+            self.log.append((level, text))
+
+        rights = Rights("A", lambda *report: self.reported.append(report[:2]), log)
+        self.service = ManagementService(bench.agent, lambda: NOW, self._send, log, rights)
+
+    def _send(self, address: str, message: bytes) -> bool:
+        if address != REPLIES and not self.reachable:
+            return False
+        self.sent.append((address, decode_message(message)))
+        return True
+
+    def put(self, data: bytes, to: str | None, right: int = READ_MANAGEMENT, kind: int = ENDPOINT) -> None:
+        """A message on a link that was attached to an address; None for an anonymous one."""
+        connection = SimpleNamespace(
+            id=1,
+            budget=0,
+            management=right,
+            management_files=False,
+            over=False,
+            user="ann",
+            origin="people",
+            peer=SimpleNamespace(host="10.0.0.1:5"),
+            settings=SimpleNamespace(client=False),
+        )
+        link: Any = SimpleNamespace(connection=connection, kind=kind, annotations=SimpleNamespace(to=to))
+        self.service.on_request(data, link)
+
+    def ask(self, properties: dict[Any, Any], body: Any = None, to: str | None = "$management", **more: Any) -> None:
+        request = Message(
+            reply_to=REPLIES, correlation_id="c1", application_properties=properties, body=body or {}, to="elsewhere"
+        )
+        self.put(encode_message(request), to, **more)
+
+    def status(self) -> int:
+        """Status of the only reply."""
+        ((address, reply),) = self.sent
+        assert (address, reply.correlation_id) == (REPLIES, "c1")
+        return int((reply.application_properties or {})["statusCode"])
+
+
+@pytest.fixture
+def desk(bench: Bench) -> Desk:
+    return Desk(bench)
+
+
+def test_the_operations_of_the_node_only_read() -> None:
+    assert set(Bench().agent._node_operations) == READ_OPERATIONS
+
+
+@pytest.mark.parametrize("operation", [*sorted(READ_OPERATIONS), "read", "Query", Symbol("QUERY"), b"QUERY"])
+@pytest.mark.parametrize("to", ["$management", "_topo/0/A/$management", "_local/$management", None])
+def test_who_may_read_reads(desk: Desk, operation: Any, to: str | None) -> None:
+    desk.ask({"operation": operation, **NODE}, to=to)
+    assert desk.status() == 200
+    assert desk.reported == []
+
+
+WRITES = ("CREATE", "UPDATE", "DELETE", "delete", "Update", "GET-ALL", "GET-", "READ ", " CREATE", "READ\0", "x" * 5000)
+
+
+@pytest.mark.parametrize("operation", [*WRITES, Symbol("DELETE"), b"DELETE"])
+@pytest.mark.parametrize("to", ["$management", OTHER, "_topo/0/all/$management", "_edge/E/$management", None])
+def test_all_other_operations_are_forbidden(desk: Desk, operation: Any, to: str | None) -> None:
+    desk.ask({"operation": operation, "type": "listener", "name": "x"}, {"port": "1"}, to=to)
+    assert desk.status() == 403
+    assert "people has no management: write" in desk.sent[0][1].application_properties["statusDescription"]  # type: ignore[index]
+    assert desk.bench.events == []
+    assert len(desk.reported) == 1
+    ((level, text),) = desk.log
+    assert level == "warning"
+    assert "user=ann host=10.0.0.1:5 listener=people operation=" in text
+    assert len(text) < 1000
+
+
+@pytest.mark.parametrize("to", ["$management", OTHER])
+@pytest.mark.parametrize("operation", [None, "", 5, ["READ"], b"\xff"])
+def test_what_names_no_operation_goes_nowhere(desk: Desk, operation: Any, to: str) -> None:
+    desk.ask({} if operation is None else {"operation": operation}, to=to)
+    assert desk.status() == 400
+
+
+def test_a_refused_request_without_reply_to_is_counted_and_logged(desk: Desk) -> None:
+    desk.put(encode_message(Message(application_properties={"operation": "DELETE"}, body={})), OTHER)
+    assert (desk.sent, len(desk.reported), len(desk.log)) == ([], 1, 1)
+
+
+def test_a_request_that_cannot_be_decoded_goes_nowhere(desk: Desk) -> None:
+    desk.put(b"\x00\x53\x74\xff", OTHER)
+    assert (desk.sent, [level for level, _ in desk.log]) == ([], ["warning"])
+
+
+def test_a_read_of_another_router_is_written_anew(desk: Desk) -> None:
+    desk.ask({"operation": "query", "entityType": "router", **NODE}, {"attributeNames": ["id"]}, to=OTHER)
+    ((address, request),) = desk.sent
+    assert (address, request.to, request.reply_to, request.correlation_id) == (OTHER, OTHER, REPLIES, "c1")
+    assert request.application_properties == {"operation": "QUERY", "entityType": "router", **NODE}
+    assert request.body == {"attributeNames": ["id"]}
+
+
+@pytest.mark.parametrize("key", [b"\xa1\x09operation", b"\xa3\x09operation"], ids=["twice", "as a symbol"])
+@pytest.mark.parametrize("words", [("QUERY", "DELETE"), ("DELETE", "QUERY")])
+def test_of_two_operations_only_the_one_that_was_checked_is_passed_on(
+    desk: Desk, words: tuple[str, str], key: bytes
+) -> None:
+    """The other router could read the other one."""
+    properties = {"operation": words[0], "operatioN": words[1], **NODE}
+    data = encode_message(Message(reply_to=REPLIES, application_properties=properties, body={}))
+    desk.put(data.replace(b"\xa1\x09operatioN", key), OTHER)
+    for address, message in desk.sent:
+        sent = encode_message(message)
+        assert address == REPLIES or (sent.count(b"operation") == 1 and b"DELETE" not in sent)
+
+
+def test_two_requests_in_one_message_are_none(desk: Desk) -> None:
+    data = encode_message(Message(reply_to=REPLIES, application_properties={"operation": "READ"}, body={}))
+    again = encode_message(Message(application_properties={"operation": "DELETE"}, body={}))
+    desk.put(data + again, OTHER)
+    assert desk.sent == []
+
+
+def test_a_large_request_is_not_passed_on(desk: Desk) -> None:
+    desk.ask({"operation": "QUERY", "pad": "x" * MOST_PASSED_ON}, to=OTHER)
+    assert desk.status() == 400
+
+
+def test_a_router_that_cannot_be_reached_is_said_to_be_so(desk: Desk) -> None:
+    desk.reachable = False
+    desk.ask({"operation": "QUERY", **NODE}, to="_topo/0/Z/$management")
+    assert desk.status() == 503
+
+
+def test_a_peer_without_any_right_may_not_even_read(desk: Desk) -> None:
+    desk.ask({"operation": "READ", **NODE}, right=NO_MANAGEMENT)
+    assert desk.status() == 403
+
+
+@pytest.mark.parametrize(("right", "kind"), [(WRITE_MANAGEMENT, ENDPOINT), (NO_MANAGEMENT, DATA)])
+def test_writers_and_other_routers_are_not_checked(desk: Desk, right: int, kind: int) -> None:
+    desk.ask({"operation": "CREATE", "type": "listener", "name": "x"}, {"port": "1"}, right=right, kind=kind)
+    assert desk.status() == 201
