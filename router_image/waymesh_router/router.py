@@ -98,11 +98,9 @@ class Router:
             self.core.context.control_plane = self.mesh
         self.reserved = ReservedAddresses(self.core.router_id, False) if self.mesh is None else self.mesh.reserved
         self.agent = build_agent(self)
-        log, report = partial(host.log, "AGENT"), partial(self.core.refusals.report, "management")
-        rights = Rights(self.core.router_id, report, log)
-        self._management = ManagementService(
-            self.agent, lambda: self.core.now, self.core.own_messages.send, log, rights
-        )
+        log, send = partial(host.log, "AGENT"), self.core.own_messages.send
+        rights = Rights(router_id, partial(self.core.refusals.report, "management"), log)
+        self._management = ManagementService(self.agent, lambda: self.core.now, send, log, rights)
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
         self._sole = UniqueConnections()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_router.core.kinds import ENDPOINT
 from waymesh_router.management.agent import Agent, failed
 from waymesh_router.management.errors import ManagementError, unavailable
 from waymesh_router.management.long_queries import LongQueries
@@ -42,7 +43,7 @@ class ManagementService:
         self._long = LongQueries()
 
     def on_request(self, data: bytes, link: RouterLink | None) -> None:
-        """A message for $management; `link` is None where it came from another router or from this one."""
+        """A message for $management; `link`: where it arrived, None for one of this router."""
         if link is not None:
             link.connection.budget -= REQUEST_WORK
         try:
@@ -53,7 +54,7 @@ class ManagementService:
         if link is not None and limited(link) and self._kept_back(request, link):
             return
         conn: Any = None if link is None else link.connection
-        host_values = conn is not None and conn.management_files
+        host_values = link is not None and link.kind == ENDPOINT and conn.management_files
         connection = None if conn is None else str(conn.id)
         later = partial(self._long.add, conn)
         self._reply(self._agent.handle(request, self._now(), host_values, later, connection))

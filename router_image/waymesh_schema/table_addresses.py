@@ -1,0 +1,170 @@
+"""Entities of addresses: their configuration, link routes, autolinks, exchanges and bindings."""
+
+from __future__ import annotations
+
+from .model import BOOLEAN, INTEGER, MAP, STRING, changeable, configuration, count, reported, setting
+
+DISTRIBUTIONS = ("multicast", "closest", "balanced", "unavailable")
+DIRECTIONS = ("in", "out")
+
+_PREFIX = "Addresses that are equal to this or continue it after a separator. Not together with pattern."
+_PATTERN = (
+    "Addresses that match token by token, separated by . or /; * matches one token, # any number of tokens. "
+    "Not together with prefix."
+)
+_CONTAINER = "Container-id of the remote container. Not together with connection."
+_CONNECTION = "Name of the connector or listener of the connection. Not together with containerId."
+
+ADDRESS = configuration(
+    "router.config.address",
+    "How messages to matching addresses are distributed.",
+    setting("prefix", STRING, _PREFIX, unique=True),
+    setting("pattern", STRING, _PATTERN, unique=True),
+    setting("distribution", DISTRIBUTIONS, "Which consumers get a message.", default="balanced"),
+    setting(
+        "waypoint",
+        BOOLEAN,
+        "Route through a broker's queue: producers send to phase 0, consumers receive from phase 1. Clients can be the "
+        "queue: links with the capability qd.waypoint receive from phase 0 and send to phase 1.",
+        default=False,
+    ),
+    setting(
+        "ingressPhase", INTEGER, "Phase for producers, instead of the one that waypoint sets.", minimum=0, maximum=9
+    ),
+    setting(
+        "egressPhase", INTEGER, "Phase for consumers, instead of the one that waypoint sets.", minimum=0, maximum=9
+    ),
+    setting("priority", INTEGER, "Priority of messages to the address, instead of their own.", minimum=0, maximum=9),
+    setting(
+        "enableFallback",
+        BOOLEAN,
+        "Send messages without a consumer to the fallback destination: autolinks with fallback, or links of clients "
+        "with the capability qd.fallback.",
+        default=False,
+    ),
+    operations=("CREATE", "DELETE"),
+    aliases=("address",),
+)
+
+LINK_ROUTE = configuration(
+    "router.config.linkRoute",
+    "Links with matching addresses are connected to a remote container.",
+    setting("prefix", STRING, _PREFIX),
+    setting("pattern", STRING, _PATTERN),
+    setting("addExternalPrefix", STRING, "Text to add at the start of the address for the remote container."),
+    setting("delExternalPrefix", STRING, "Text to remove at the start of the address for the remote container."),
+    setting("containerId", STRING, _CONTAINER),
+    setting("connection", STRING, _CONNECTION),
+    setting(
+        "distribution", ("linkBalanced",), "How links are distributed over several containers.", default="linkBalanced"
+    ),
+    setting(
+        "direction",
+        (*DIRECTIONS, "both"),
+        "in: client senders; out: client receivers; both.",
+        required=True,
+        deprecated_name="dir",
+    ),
+    reported("operStatus", ("inactive", "active"), "active while the remote container is connected."),
+    count("linkCount", "Current links to the remote container."),
+    operations=("CREATE", "DELETE"),
+    aliases=("linkRoute",),
+)
+
+AUTO_LINK = configuration(
+    "router.config.autoLink",
+    "A link that the router attaches to a remote container whenever it is connected.",
+    setting("address", STRING, "Address of the link in the mesh.", required=True, deprecated_name="addr"),
+    setting(
+        "direction",
+        DIRECTIONS,
+        "in: from the container into the mesh; out: from the mesh to the container.",
+        required=True,
+        deprecated_name="dir",
+    ),
+    setting("phase", INTEGER, "Phase of the address. Default: 1 for in, 0 for out.", minimum=0, maximum=9),
+    setting("containerId", STRING, _CONTAINER),
+    setting("connection", STRING, _CONNECTION),
+    setting(
+        "externalAddress",
+        STRING,
+        "Address in the remote container, if it differs.",
+        deprecated_name="externalAddr",
+    ),
+    setting("fallback", BOOLEAN, "Use the link as the fallback destination of the address.", default=False),
+    setting("selector", STRING, "Direction in: take only messages that this expression of the container selects."),
+    setting(
+        "noLocal",
+        BOOLEAN,
+        "Direction in: take no messages that came to the container over the same connection.",
+        default=False,
+    ),
+    setting(
+        "distributionMode",
+        ("move", "copy"),
+        "Direction in: move takes messages from the queue; copy browses, which leaves them there. "
+        "Default: the container decides.",
+    ),
+    setting("capabilities", STRING, "Capabilities to ask of the container's terminus, separated by blanks."),
+    setting("linkProperties", MAP, "Properties of the attach, as a JSON map; values: text, whole numbers, booleans."),
+    reported("linkRef", STRING, "Identity of the router.link, if attached."),
+    reported(
+        "operStatus",
+        ("inactive", "attaching", "failed", "active", "quiescing", "idle"),
+        "inactive: not connected; attaching; failed: refused; active: attached; quiescing, idle: being removed.",
+    ),
+    reported("lastError", STRING, "Reason why the last attach failed."),
+    changeable(
+        "quiescing",
+        BOOLEAN,
+        "Stop: take no more messages, settle those in progress, then delete the autolink. false cancels it.",
+        default=False,
+    ),
+    operations=("CREATE", "UPDATE", "DELETE"),
+    aliases=("autoLink",),
+)
+
+EXCHANGE = configuration(
+    "router.config.exchange",
+    "Copies the messages to an address to the next hops of bindings that match their subject.",
+    setting("address", STRING, "Address whose messages the exchange takes.", required=True),
+    setting("phase", INTEGER, "Phase of the address.", default=0, minimum=0, maximum=9),
+    setting("alternateAddress", STRING, "Address for messages that nobody else takes. Default: they are released."),
+    setting("alternatePhase", INTEGER, "Phase of alternateAddress.", default=0, minimum=0, maximum=9),
+    setting(
+        "matchMethod",
+        ("amqp", "mqtt"),
+        "Form of binding keys. amqp: tokens separated by ., * for one token, # for any number; mqtt: /, + and #.",
+        default="amqp",
+    ),
+    count("bindingCount", "Bindings of the exchange."),
+    count("receivedCount", "Messages received."),
+    count("droppedCount", "Messages that nobody took: released, or dropped if they were pre-settled."),
+    count("forwardedCount", "Messages sent to at least one consumer of the address or one next hop."),
+    count("divertedCount", "Messages sent to the alternate address."),
+    operations=("CREATE", "DELETE"),
+    aliases=("exchange",),
+)
+
+BINDING = configuration(
+    "router.config.binding",
+    "A key of an exchange, and the address for messages whose subject matches it.",
+    setting("exchangeName", STRING, "Name of the exchange, on the same router.", required=True),
+    setting("bindingKey", STRING, "Pattern for subjects, see matchMethod.", default="#"),
+    setting("nextHopAddress", STRING, "Address that gets a copy.", required=True),
+    setting("nextHopPhase", INTEGER, "Phase of nextHopAddress.", default=0, minimum=0, maximum=9),
+    count("matchedCount", "Messages that matched the key."),
+    operations=("CREATE", "DELETE"),
+    aliases=("binding",),
+)
+
+CONNECTION_LINK_ROUTE = configuration(
+    "router.connection.linkRoute",
+    "A link route to the connection whose container created it by a request on it. It ends with the connection.",
+    setting("pattern", STRING, "Addresses that match token by token.", required=True),
+    setting("direction", DIRECTIONS, "in: client senders; out: client receivers.", required=True),
+    reported("containerId", STRING, "Container-id of the connection's peer."),
+    reported("connectionId", STRING, "Identity of the connection."),
+    operations=("CREATE", "DELETE"),
+    configurable=False,
+)
