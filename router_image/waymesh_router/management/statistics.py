@@ -30,7 +30,7 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "connectionCount": len(core.connections),
         "linkCount": len(core.links),
         "nodeCount": 0 if view.routing is None else len(view.routing.nodes),
-        "addrCount": len(core.addresses),
+        "addrCount": len(core.addresses) + len(view.reserved.by_key),
         "linkRouteCount": len(core.linkroutes),
         "autoLinkCount": len(core.autolinks),
         "presettledDeliveries": core.counters.presettled,
