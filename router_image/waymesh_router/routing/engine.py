@@ -342,7 +342,7 @@ class RoutingEngine:
                 self._requests.want(node.id, Kind.LSR, now)
             self._requests.release(node.id, now)
             if node.id in self._topology.peers:
-                self._flood.add_all(self.nodes, node.id)  # Ours is sent with the RA for the new link.
+                self._flood.add_all(self._topology.nodes, node.id)  # Ours is sent with the RA for the new link.
 
     def _send_ra(self, now: float, out: list[Effect]) -> None:
         settings = self._settings

@@ -289,6 +289,18 @@ def test_a_new_neighbour_is_told_the_link_states_of_all_routers() -> None:
     assert told["A"]["ls"]["peers"] == {"B": 1, "C": 1}
 
 
+def test_a_new_neighbour_is_told_link_states_of_routers_without_a_path_too() -> None:
+    """A path to them follows from a later link state; theirs are then no news that would be passed on."""
+    router = with_neighbour("B")
+    router.on_control(1, "LSU", lsu("E", 3, F=4), 1.0)
+    run(router, 1.2)
+    assert "E" not in router.nodes
+    router.link_up(2, 1, 1.3)
+    effects = router.on_control(2, "HELLO", hello("C"), 1.31) + run(router, 1.4, ("B", "C"))
+    told = [e.body for e in of(SendTo, effects) if (e.router_id, e.opcode, e.body["id"]) == ("C", "LSU", "E")]
+    assert told == [lsu("E", 3, F=4)]
+
+
 def test_what_waits_for_a_neighbour_that_is_gone_is_dropped() -> None:
     router = with_neighbour("B")
     router.link_up(2, 1, 1.0)
