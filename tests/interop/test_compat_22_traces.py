@@ -9,10 +9,13 @@ from pathlib import Path
 import proton
 import pytest
 
+from tests.kit.certificates import Authority
 from tests.kit.clients import Client
+from tests.kit.fixtures import StartMesh
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
+from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
 
 
@@ -93,3 +96,40 @@ def test_compat_22_messages_are_logged_with_the_parts_that_the_listener_names(ro
         pass_one(client, "three", subject="behind")
     assert not re.search("before|behind|unlisted", router.log)
     assert "PROTOCOL" not in router.log
+
+
+def test_frames_within_tls_are_logged(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("server", {"CN": "localhost"}, ("localhost", "127.0.0.1"))
+    profile = section("sslProfile", name="tls", certFile=server.cert, privateKeyFile=server.key)
+    ports = free_port(), free_port()
+    listeners = section("listener", name="plain", host="127.0.0.1", port=ports[0])
+    listeners += section("listener", name="tls", host="127.0.0.1", port=ports[1], sslProfile="tls", requireSsl=True)
+    router = RouterProcess(tmp_path, "A", section("router", id="A", mode="standalone") + profile + listeners, [*ports])
+    router.start()
+    try:
+        with ManagementClient(router.url) as management:
+            management.update({"enable": "trace+"}, "log", identity="log/PROTOCOL")
+            tls = Tls(ca=str(authority.cert), verify_name=False)
+            with ManagementClient(f"amqps://127.0.0.1:{ports[1]}", tls=tls) as inside:
+                (number,) = [row["identity"] for row in inside.query("connection") if row["isEncrypted"]]
+            wait_until(lambda: f"[C{number}]:0 -> @close(24)" in router.log)
+    finally:
+        router.stop()
+    for way in ("<-", "->"):
+        assert re.search(rf"PROTOCOL \(trace\) \[C{number}\]:0 {way} @open\(16\) ", router.log)
+        assert re.search(rf"PROTOCOL \(trace\) \[C{number}\]:\d+ {way} @transfer\(20\) ", router.log)
+    assert "not understood" not in router.log
+
+
+def test_frames_between_routers_are_logged(start_mesh: StartMesh) -> None:
+    mesh = start_mesh(2)
+    with ManagementClient(mesh["A"].url) as management:
+        rows = management.query("connection", ["identity", "role"])
+        (number,) = [row["identity"] for row in rows if row["role"] == "inter-router"]
+        management.update({"enableProtocolTrace": True}, "connection", identity=number)
+        for way in ("<-", "->"):
+            form = rf"PROTOCOL \(trace\) \[C{number}\]:\d+ {way} @transfer\(20\) .*settled=true"
+            wait_until(lambda form=form: re.search(form, mesh["A"].log) is not None, 10, form)
+        management.update({"enableProtocolTrace": False}, "connection", identity=number)
+    assert "not understood" not in mesh["A"].log
