@@ -163,6 +163,12 @@ def core_hub(chunk: int = 10000, **over: Any) -> Hub:
     return Hub(core, chunk)
 
 
+def core_of(hub: Hub) -> Core:
+    """The core of a hub that `core_hub` made."""
+    assert isinstance(hub.handler, Core)
+    return hub.handler
+
+
 def couple(a: End, b: End) -> None:
     """Join two engine connections: what one writes, the other reads."""
     a.on_bytes = b.feed

@@ -8,11 +8,10 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.answering import Container
-from tests.kit.pump import Hub, core_hub
+from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.errors import NOT_ALLOWED
 from waymesh_amqp.performatives import ErrorInfo
 from waymesh_router.core.containers.autolink import ACTIVE, ATTACHING, FAILED, INACTIVE, QUIESCING, AutoLink
-from waymesh_router.core.core import Core
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 
 
@@ -27,11 +26,6 @@ class Telemetry(TelemetryHooks):
 @pytest.fixture
 def hub() -> Hub:
     return core_hub()
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def add(hub: Hub, direction: str = "out", **attrs: Any) -> AutoLink:

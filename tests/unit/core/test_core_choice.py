@@ -9,22 +9,16 @@ import pytest
 from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Flow, Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import BALANCED, CLOSEST, MULTICAST
 
 
 @pytest.fixture
 def hub() -> Hub:
     return core_hub()
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def remote(hub: Hub, router_id: str, treatment: int, cost: int = 1, **over: Any) -> Peer:

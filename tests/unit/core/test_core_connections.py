@@ -8,14 +8,13 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.answering import Container, mesh_frame, neighbour, opened
-from tests.kit.pump import Hub, core_hub
+from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import Attach, Close, Detach, ErrorInfo, Flow, Terminus
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.attaching import COST_PROPERTY
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
-from waymesh_router.core.core import Core
 from waymesh_router.core.hang_up import hang_up
 from waymesh_router.core.kinds import CONTROL, DATA, PRIORITIES
 from waymesh_router.core.links.mesh_links import MESH_FRAME_BYTES
@@ -54,11 +53,6 @@ def hub() -> Hub:
     core_of(hub).context.control_plane = ControlPlane()
     core_of(hub).context.telemetry = Telemetry()
     return hub
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def mesh(hub: Hub) -> list[Any]:

@@ -7,22 +7,16 @@ from typing import Any
 import pytest
 
 from tests.kit.answering import Container
-from tests.kit.pump import Hub, core_hub
+from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.core.containers import registry
 from waymesh_router.core.containers.registry import LINKS_A_SESSION, Containers, place_of
-from waymesh_router.core.core import Core
 
 
 @pytest.fixture
 def hub() -> Hub:
     return core_hub()
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 @pytest.mark.parametrize(

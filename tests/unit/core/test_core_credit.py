@@ -9,20 +9,14 @@ import pytest
 from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Flow, Transfer
-from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import BALANCED
 
 
 @pytest.fixture
 def hub() -> Hub:
     return core_hub()
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def producer(hub: Hub, address: str = "q") -> Peer:

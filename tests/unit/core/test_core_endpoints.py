@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from tests.kit import frames
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import RELEASED
 from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Terminus, Transfer
 from waymesh_router.core.attaching import DRAINING
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
-from waymesh_router.core.core import Core
 
 
 class ControlPlane(ControlPlaneHooks):
@@ -29,11 +28,6 @@ class ControlPlane(ControlPlaneHooks):
 @pytest.fixture
 def hub() -> Hub:
     return core_hub()
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def configure(hub: Hub, prefix: str, **attrs: Any) -> None:

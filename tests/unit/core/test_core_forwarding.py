@@ -8,17 +8,11 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified, rejected
 from waymesh_amqp.performatives import Disposition, Flow, Transfer
-from waymesh_router.core.core import Core
 
 WRAP = 1 << 32
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def hub(distribution: str = "balanced", **address: Any) -> Hub:

@@ -9,11 +9,10 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
-from waymesh_router.core.core import Core
 
 WHOLE = encode_message(Message(durable=True, to="q", body="x" * 100))
 LARGE = 1 << 18
@@ -22,11 +21,6 @@ LARGE = 1 << 18
 @pytest.fixture
 def hub() -> Hub:
     return core_hub()
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def consumer(hub: Hub, credit: int) -> Peer:

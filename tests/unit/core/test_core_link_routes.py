@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from tests.kit.answering import Container
-from tests.kit.pump import Hub, core_hub
+from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
-from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import LINK_BALANCED
 from waymesh_router.core.link_routing.offers import ContainerCapabilities
 from waymesh_router.core.link_routing.routes import LinkRoute, LinkRoutes
@@ -52,11 +51,6 @@ def hub() -> Hub:
     hub = core_hub()
     core_of(hub).context.control_plane = ControlPlane()
     return hub
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def routes_of(hub: Hub) -> LinkRoutes:

@@ -9,11 +9,10 @@ import pytest
 from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Disposition, Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 
 REJECTED, RELEASED = 0x25, 0x26
@@ -22,11 +21,6 @@ REJECTED, RELEASED = 0x25, 0x26
 @pytest.fixture
 def hub() -> Hub:
     return core_hub()
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def consumer(hub: Hub, address: str = "q") -> Peer:

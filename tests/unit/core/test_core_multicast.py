@@ -8,10 +8,9 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
-from waymesh_router.core.core import Core
 
 
 @pytest.fixture
@@ -20,11 +19,6 @@ def hub() -> Hub:
     phases = {"waypoint": False, "ingressPhase": None, "egressPhase": None}
     core_of(hub).address_table.add_pattern({"pattern": None, "prefix": "q", "distribution": "multicast", **phases})
     return hub
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def consumer(hub: Hub, credit: int, **over: Any) -> Peer:

@@ -9,11 +9,10 @@ import pytest
 from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED
 from waymesh_amqp.performatives import Disposition, Flow, Transfer
-from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import BALANCED, MULTICAST
 
 REQUEST = encode_message(Message(to="$management", reply_to="r", body="x" * 50))
@@ -40,11 +39,6 @@ def subscriber(hub: Hub) -> Subscriber:
     made = Subscriber()
     core_of(hub).address_table.subscribe(KEY, made)
     return made
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def producer(hub: Hub) -> Peer:

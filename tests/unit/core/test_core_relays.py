@@ -8,11 +8,10 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.answering import Container
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, ErrorInfo
-from waymesh_router.core.core import Core
 from waymesh_router.core.link_routing.relays import IDLE_S
 
 
@@ -21,11 +20,6 @@ def hub() -> Hub:
     hub = core_hub()
     route(hub)
     return hub
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def route(hub: Hub, **attrs: Any) -> None:

@@ -8,10 +8,9 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.answering import Container, neighbour
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Attach, Detach, ErrorInfo, Terminus
 from waymesh_amqp.types import Described, Symbol
-from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import LINK_BALANCED, ROUTED
 from waymesh_router.core.link_routing.attach import LINK_LOST, NO_ROUTE
 from waymesh_router.core.link_routing.candidates import link_route_of
@@ -22,11 +21,6 @@ def hub() -> Hub:
     hub = core_hub()
     route(hub)
     return hub
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def route(hub: Hub, **attrs: Any) -> None:

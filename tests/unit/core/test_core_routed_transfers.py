@@ -9,16 +9,10 @@ import pytest
 from tests.kit import frames
 from tests.kit.answering import Attached, Container
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, rejected
 from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Transfer
 from waymesh_amqp.types import Described, Symbol, ULong
-from waymesh_router.core.core import Core
-
-
-def core_of(hub: Hub) -> Core:
-    assert isinstance(hub.handler, Core)
-    return hub.handler
 
 
 def scene(credit: int = 10, **attach: Any) -> tuple[Container, Attached, Peer]:
