@@ -36,20 +36,22 @@ def exchanges(view: RouterView) -> list[EntityAdapter]:
 
     bindings = ConfiguredEntities(
         entity_type("router.config.binding"),
-        on_create=_told(bind),
+        on_create=_with_status(bind),
         on_delete=unbind,
         live=lambda attributes, _now: {"matchedCount": view.core.exchanges.matched(attributes)},
     )
     made = ConfiguredEntities(
         entity_type("router.config.exchange"),
-        on_create=_told(add),
+        on_create=_with_status(add),
         on_delete=remove,
         live=live,
     )
     return [made, bindings]
 
 
-def _told(action: Callable[[Attributes], None]) -> Callable[[Attributes], None]:
+def _with_status(action: Callable[[Attributes], None]) -> Callable[[Attributes], None]:
+    """The action, whose KeyError becomes status 409 and whose ValueError becomes 400."""
+
     def act(attributes: Attributes) -> None:
         try:
             action(attributes)

@@ -64,8 +64,8 @@ def of_routers(text: str) -> bool:
 def names_management(text: str) -> bool:
     """Whether an address text means the management agent of this router or of another one.
 
-    Each router on the way takes scheme and slashes off once more: a text with more than one of them is judged by what
-    is left in the end, and one with very many of them means an agent, so that nobody has to count them.
+    Each router on the way removes a scheme or a slash from the beginning of the text. Therefore the text is judged
+    without any of them. A text that begins with more than `_MOST_LAYERS` of them counts as one that means an agent.
     """
     if MANAGEMENT not in text:
         return False

@@ -47,4 +47,4 @@ class ReservedAddresses:
 
 
 def _arrives_on_control_links(_message: bytes, _link: object) -> None:
-    """In place of a subscriber: it tells that the router serves the address."""
+    """A subscriber that is never called: with it, management shows that the router serves the address."""

@@ -94,7 +94,7 @@ class EndpointLinks:
             lk.annotations = self._anonymous
             lk.grant()
             return
-        # The bytes of a peer that may only read go no further: this router's agent checks requests for the others.
+        # This router's agent checks what a peer that may only read asks of other routers, and encodes it anew.
         checked = conn.management == READ_MANAGEMENT and names_management(text)
         address = self._address_for(OWN_MANAGEMENT if checked else text, place)
         lk.stored = place.fallback
@@ -121,7 +121,7 @@ class EndpointLinks:
 
     def consumer_joined(self, address: Address) -> None:
         """An attached outgoing link was added to the consumers of an address."""
-        if address.consumers and address.consumers[-1].consumer_priority:  # none: the link has ended already
+        if address.consumers and address.consumers[-1].consumer_priority:  # there is none if the link has ended already
             address.prioritized = True
         if len(address.consumers) == 1 and not address.exchange and address.key.startswith(MOBILE):
             self._context.control_plane.local_added(address.key, address.treatment)
