@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from waymesh_router.policy.names import AllowedAddresses
 from waymesh_router.policy.settings import DEFAULT_GROUP, Group, Policy, Vhost
+from waymesh_router.policy.statistics import OpenConnections
 
 UNAUTHORIZED = "amqp:unauthorized-access"
 LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
@@ -19,16 +19,6 @@ class Request:
     user: str
     host: str
     hostname: str
-
-
-@dataclass(slots=True)
-class OpenConnections:
-    """Numbers of client connections that are open: all, by vhost, by (vhost, user) and by (vhost, host)."""
-
-    total: int = 0
-    vhosts: Counter[str] = field(default_factory=Counter)
-    users: Counter[tuple[str, str]] = field(default_factory=Counter)
-    hosts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)

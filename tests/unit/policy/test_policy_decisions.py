@@ -15,7 +15,6 @@ from waymesh_router.policy.decide import (
     UNAUTHORIZED,
     Allowed,
     Denied,
-    OpenConnections,
     Request,
     decide_connection,
     max_message_size,
@@ -25,6 +24,7 @@ from waymesh_router.policy.decide import (
 from waymesh_router.policy.hosts import RemoteHosts
 from waymesh_router.policy.names import AllowedAddresses
 from waymesh_router.policy.settings import Policy, SettingsError, parse_policy
+from waymesh_router.policy.statistics import OpenConnections
 
 pytestmark = pytest.mark.engine_independent
 ALL = {"remoteHosts": "*", "sources": "*", "targets": "*"}

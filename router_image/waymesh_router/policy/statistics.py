@@ -1,0 +1,56 @@
+"""Counts of what policy allowed and denied. Dispatch book 3.6 "Policy"; Dispatch schema `policy`, `vhostStats`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Denials:
+    """Denied requests by kind: numbers since the router started."""
+
+    sessions: int = 0
+    senders: int = 0
+    receivers: int = 0
+    dynamic_sources: int = 0
+    anonymous_senders: int = 0
+    links: int = 0
+    """Links of every kind, the ones above included."""
+    message_sizes: int = 0
+    """Messages larger than maxMessageSize."""
+
+    def total(self) -> int:
+        """Links (which hold senders, receivers, dynamic and anonymous ones), sessions and messages."""
+        return self.links + self.sessions + self.message_sizes
+
+
+@dataclass(slots=True)
+class VhostCounts:
+    """Of one vhost: connections, and what its groups were denied."""
+
+    connections_approved: int = 0
+    connections_denied: int = 0
+    denials: Denials = field(default_factory=Denials)
+    group_denials: dict[str, Denials] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PolicyCounts:
+    """Of the router. Client connections only; `vhosts`: by the vhost's name (never an alias)."""
+
+    connections_processed: int = 0
+    connections_denied: int = 0
+    links_denied: int = 0
+    total_denials: int = 0
+    vhosts: dict[str, VhostCounts] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class OpenConnections:
+    """Numbers of client connections that are open: all, by vhost, by (vhost, user) and by (vhost, host)."""
+
+    total: int = 0
+    vhosts: Counter[str] = field(default_factory=Counter)
+    users: Counter[tuple[str, str]] = field(default_factory=Counter)
+    hosts: Counter[tuple[str, str]] = field(default_factory=Counter)
