@@ -101,7 +101,8 @@ class Paths:
         if not self._is_transit():
             found = self._nothing
         else:
-            found = self._behind_on_tree(self._graph.slots[str(origin)])
+            graph = self._graph
+            found = graph.behind(graph.slots[str(origin)], self._me, self._next) or self._nothing
         self.behind[origin] = found
         return found
 
@@ -122,22 +123,6 @@ class Paths:
     def _is_transit(self) -> bool:
         graph = self._graph
         return len(graph.out[self._me].keys() | graph.into[self._me].keys()) > 1
-
-    def _behind_on_tree(self, root: int) -> bytes:
-        """Mark the slots on paths from the root through this router. They are behind it on its own tree, too."""
-        graph = self._graph
-        dist = graph.distances(root)
-        found: bytearray | None = None
-        stack = [self._me]
-        while stack:
-            at = stack.pop()
-            for head in self._next.get(at, ()):
-                if dist[at] + graph.out[at][head] == dist[head] and graph.before(dist, head) == at:
-                    if found is None:
-                        found = bytearray(len(graph.ids))
-                    found[head] = 1
-                    stack.append(head)
-        return self._nothing if found is None else bytes(found)
 
     def _publish(self, dist: list[int], reached: list[int]) -> set[str]:
         """Update the routes to the reached slots and drop the others."""
