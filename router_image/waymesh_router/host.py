@@ -25,6 +25,11 @@ class Peer:
     tls_ssf: int = 0
     external_user: str | None = None
 
+    @property
+    def address(self) -> str:
+        """The numeric address, without port and zone."""
+        return self.host.rpartition(":")[0].partition("%")[0]
+
 
 class Host(Protocol):
     """The services that a router needs. Methods raise OSError if they fail.

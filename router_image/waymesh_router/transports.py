@@ -12,7 +12,7 @@ from waymesh_router.core.addresses.keys import bare_address
 from waymesh_router.core.attaching import COST_PROPERTY
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.failover import server_list
@@ -27,7 +27,12 @@ CONTAINER_IDLE_S = 4.0
 """Minimum idle time-out toward brokers, which then get heartbeats every 2 s: some refuse or miss shorter intervals."""
 
 HANDSHAKE_S = 15.0
-_MANAGEMENT = {"none": NO_MANAGEMENT, "read": READ_MANAGEMENT, "write": WRITE_MANAGEMENT}
+_MANAGEMENT = {
+    None: UNDECIDED_MANAGEMENT,
+    "none": NO_MANAGEMENT,
+    "read": READ_MANAGEMENT,
+    "write": WRITE_MANAGEMENT,
+}
 
 
 def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> ConnectionSettings:
@@ -76,7 +81,7 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     strip = attrs.get("stripAnnotations") or "both"
     conn.strip_in = strip in ("in", "both")
     conn.strip_out = strip in ("out", "both")
-    conn.management = _MANAGEMENT[attrs.get("management") or "none"]
+    conn.management = _MANAGEMENT[attrs.get("management")]
     conn.management_files = bool(attrs.get("managementFiles"))
     core.connection_table.add(conn)
     return conn

@@ -103,7 +103,7 @@ def _http_peers(entity: str, values: Values) -> None:
 
 
 def _files_of_writers(entity: str, values: Values) -> None:
-    if values["managementFiles"] and values["management"] != "write":
+    if values["managementFiles"] and values["management"] in ("none", "read"):
         raise SchemaError(entity, "managementFiles", "needs management: write")
 
 

@@ -189,8 +189,8 @@ LISTENER = configuration(
         "management",
         MANAGEMENT,
         "Management requests that clients may send to this router, and through it to others: none (links to "
-        "$management are refused, and messages to it rejected), those that change nothing (read), or all (write).",
-        default="write",
+        "$management are refused, and messages to it rejected), those that change nothing (read), or all (write). "
+        "Default: write for authenticated users and clients from a loopback address, read for others.",
     ),
     setting(
         "managementFiles",

@@ -21,6 +21,8 @@ DISTRIBUTIONS = {FLOOD: "flood", LINK_BALANCED: "linkBalanced"}
 DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
 
 # Rights of a peer: attribute `management` of its listener or connector
+UNDECIDED_MANAGEMENT = -1
+"""The listener does not say: decided at the open, none until then."""
 NO_MANAGEMENT = 0
 READ_MANAGEMENT = 1
 WRITE_MANAGEMENT = 2

@@ -20,7 +20,7 @@ from waymesh_schema.config import parse_conf
 
 CLIENT_PORT = 10000
 MESH_PORT = 20000
-OPEN_ACCESS = "saslMechanisms: ANONYMOUS\nauthenticatePeer: no\n"
+OPEN_ACCESS = "saslMechanisms: ANONYMOUS\nauthenticatePeer: no\nmanagement: write\n"
 
 
 class Network(World):

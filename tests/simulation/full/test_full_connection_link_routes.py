@@ -17,7 +17,7 @@ from waymesh_amqp.states import OPENED
 KIND = "router.connection.linkRoute"
 REQUESTS = "here"
 """Source of the senders of a party."""
-CONTAINERS = "listener {\nname: containers\nport: 7000\nrole: route-container\n}\n"
+CONTAINERS = "listener {\nname: containers\nport: 7000\nrole: route-container\nmanagement: write\n}\n"
 
 
 class Mesh(Scene):

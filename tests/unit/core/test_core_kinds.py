@@ -14,5 +14,5 @@ pytestmark = pytest.mark.engine_independent
 
 def test_compiled_and_interpreted_modules_use_the_same_numbers() -> None:
     declared = Path(kinds.__file__).with_suffix(".pxd").read_text()
-    found = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", declared)}
+    found = {name: int(number) for name, number in re.findall(r"(\w+) = (-?\d+)", declared)}
     assert found == {name: value for name, value in vars(kinds).items() if isinstance(value, int)}

@@ -58,7 +58,7 @@ def test_links_of_a_connection_are_limited_where_nothing_is_said() -> None:
 
 def test_the_peer_of_a_connector_has_no_management_unless_it_is_given() -> None:
     assert validate_create(ENTITY_TYPES["connector"], {})["management"] == "none"
-    assert validate_create(ENTITY_TYPES["listener"], {})["management"] == "write"
+    assert validate_create(ENTITY_TYPES["listener"], {})["management"] is None
 
 
 @pytest.mark.parametrize(

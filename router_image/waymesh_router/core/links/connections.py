@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
+from waymesh_router.core.kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class Connections:
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:
         """The peer's open has arrived: answer it."""
+        if conn.management == UNDECIDED_MANAGEMENT:
+            conn.management = WRITE_MANAGEMENT if _is_trusted(conn) else READ_MANAGEMENT
         if self.on_opened is not None:
             self.on_opened(conn)
         if conn.over:
@@ -83,3 +87,15 @@ class Connections:
         if error is not None and conn.remote is None and not conn.settings.client:
             self._refusals.report("connection", conn.peer.host, error.condition, error.description or "", conn)
         self._context.telemetry.connection_closed(conn, error)
+
+
+def _is_trusted(conn: RouterConnection) -> bool:
+    """Whether the peer has authenticated itself, or is a program of this machine."""
+    if conn.user is not None and conn.mechanism not in (None, "ANONYMOUS"):
+        return True
+    try:
+        host = ip_address(conn.peer.address)
+    except ValueError:
+        return False
+    mapped = host.ipv4_mapped if isinstance(host, IPv6Address) else None
+    return (mapped or host).is_loopback
