@@ -104,12 +104,12 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.to = value
         elif key == SAMPLE and isinstance(value, list) and len(value) == 2:
             a.sid, a.weight = _sample(*value)
-        elif key == EXCHANGES and isinstance(value, list):
-            a.exchanges = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
         elif key == PHASE and isinstance(value, int) and 0 <= value <= 9:
             a.phase = str(int(value))
         elif key == PHASE and value == FALLBACK_PHASE:
             a.phase = FALLBACK
+        elif key == EXCHANGES and isinstance(value, list):
+            a.exchanges = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
     if own is not None and own.to is not None:
         a.to, a.phase = own.to, own.phase
     if not all(stamp.startswith(AREA) for stamp in (*trace, ingress)):
