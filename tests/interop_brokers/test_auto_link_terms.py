@@ -37,7 +37,7 @@ def made(scene: Scene, **attributes: object) -> str:
         scene.broker.create("queue", name, **attributes)
     else:
         assert isinstance(scene.broker, Artemis)
-        scene.broker.create_queue(name)
+        scene.broker.create_queue(name, **attributes)
     scene.auto_link(name, "out")
     return name
 
@@ -153,25 +153,32 @@ def test_a_non_destructive_queue_keeps_what_an_autolink_takes(brokerj_scene: Sce
         wait_depth(brokerj_scene, queue, 2)
 
 
+def ring(scene: Scene) -> str:
+    """A queue that keeps the youngest three messages."""
+    if isinstance(scene.broker, BrokerJ):
+        return made(scene, overflowPolicy="RING", maximumQueueDepthMessages=3)
+    return made(scene, ring_size=3)
+
+
 @pytest.mark.parametrize(("mode", "left"), [("move", 0), ("copy", 3)])
-def test_a_ring_queue_hands_an_autolink_the_youngest_messages(brokerj_scene: Scene, mode: str, left: int) -> None:
-    queue = made(brokerj_scene, overflowPolicy="RING", maximumQueueDepthMessages=3)
-    with Client(brokerj_scene.near.url) as client:
+def test_a_ring_queue_hands_an_autolink_the_youngest_messages(scene: Scene, mode: str, left: int) -> None:
+    queue = ring(scene)
+    with Client(scene.near.url) as client:
         fill(client, queue, ["red", "blue", "red", "blue", "red"])
-        wait_depth(brokerj_scene, queue, 3)
-        brokerj_scene.auto_link(queue, "in", distributionMode=mode)
+        wait_depth(scene, queue, 3)
+        scene.auto_link(queue, "in", distributionMode=mode)
         assert bodies(client, queue, 3) == [2, 3, 4]
-        wait_depth(brokerj_scene, queue, left)
+        wait_depth(scene, queue, left)
 
 
-def test_a_ring_queue_with_a_selector_keeps_what_is_not_selected(brokerj_scene: Scene) -> None:
-    queue = made(brokerj_scene, overflowPolicy="RING", maximumQueueDepthMessages=3)
-    with Client(brokerj_scene.near.url) as client:
+def test_a_ring_queue_with_a_selector_keeps_what_is_not_selected(scene: Scene) -> None:
+    queue = ring(scene)
+    with Client(scene.near.url) as client:
         fill(client, queue, ["red", "blue", "red", "blue", "red"])
-        wait_depth(brokerj_scene, queue, 3)
-        brokerj_scene.auto_link(queue, "in", selector="colour = 'red'")
+        wait_depth(scene, queue, 3)
+        scene.auto_link(queue, "in", selector="colour = 'red'")
         assert bodies(client, queue, 2) == [2, 4]
-        wait_depth(brokerj_scene, queue, 1)
+        wait_depth(scene, queue, 1)
 
 
 def test_a_group_of_a_queue_stays_with_one_of_two_autolinks(scene: Scene) -> None:
