@@ -188,7 +188,7 @@ def write_flow(session: Session, link: Link | None) -> None:
         write_u32(o, p + 40, link.delivery_count)
         o[p + 44] = 0x70
         write_u32(o, p + 45, link.credit if link.credit > 0 else 0)
-        o[p + 49] = 0x43
+        o[p + 49] = 0x40  # available: not known
         o[p + 50] = 0x41 if link.drain else 0x42
         o[p + 51] = 0x40
     conn.end = p + size

@@ -25,6 +25,7 @@ JSON_VALUED = frozenset(("openProperties", "linkProperties", "groups"))
 
 _OPEN = re.compile(r"([\w.-]+)\s*\{")
 _ATTRIBUTE = re.compile(r"([^\s:{}]+)\s*:\s*(.*)", re.DOTALL)
+_WORD = re.compile(r"[^\w.-]")
 _JSON_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"?|#[^\n]*|[{}]')
 
 
@@ -50,6 +51,13 @@ def _uncommented(line: str) -> str:
     return line.partition("#")[0].strip()
 
 
+def _shown(line: str) -> str:
+    """How an error shows a line that is not understood: without what may be a password."""
+    if "password" in line.lower():
+        return f"{_WORD.split(line, maxsplit=1)[0]!r} and more"
+    return repr(line[:60])
+
+
 class _Parser:
     """Reads lines one after the other; `_next` is the index of the line to read next."""
 
@@ -65,7 +73,7 @@ class _Parser:
             while (line := self._content()) is not None:
                 opening = _OPEN.fullmatch(line)
                 if opening is None:
-                    raise self._error(f"expected `name {{`, not {line[:60]!r}")
+                    raise self._error(f"expected `name {{`, not {_shown(line)}")
                 found.append(self._section(opening[1]))
         except ConfigError as error:  # where the next section begins is not known
             self._problems += error.problems
@@ -153,7 +161,7 @@ class _Parser:
     def _attribute(self, line: str, section: str) -> tuple[str, str]:
         match = _ATTRIBUTE.fullmatch(line)
         if match is None:
-            raise self._error(f"{section}: expected `attribute: value` or `}}`, not {line[:60]!r}")
+            raise self._error(f"{section}: expected `attribute: value` or `}}`, not {_shown(line)}")
         return match[1], match[2]
 
     def _content(self) -> str | None:

@@ -11,6 +11,7 @@ from . import conf_syntax, json_text
 from .conf_syntax import Section
 from .entities import ENTITY_TYPES, entity_type
 from .errors import ConfigError, Problem, SchemaError
+from .former_types import counterpart
 from .loglevels import LOG_MODULES
 from .model import EntityType
 from .validate import clamped, examine, renamed, validate_create
@@ -164,6 +165,7 @@ def _json_sections(text: str, filename: str, problems: list[Problem]) -> list[Se
 
 def _entry(section: Section, filename: str) -> ConfigEntry:
     try:
+        section, former = counterpart(section)
         entity = entity_type(section.name)
     except SchemaError as error:
         raise ConfigError.at(filename, section.line, str(error)) from None
@@ -173,7 +175,7 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
     if errors:
         places = [(_line_of(error.attribute, entity, section), error) for error in errors]
         raise ConfigError(*(Problem(filename, line, str(error)) for line, error in places))
-    warnings = (*renamed(entity, section.attributes), *clamped(entity, section.attributes, attributes))
+    warnings = (*former, *renamed(entity, section.attributes), *clamped(entity, section.attributes, attributes))
     return ConfigEntry(entity, attributes, section.line, filename, warnings)
 
 

@@ -23,10 +23,10 @@ _NAMES = {name: entity for entity in _ALL for name in (entity.name, entity.long_
 _REMOVED = {
     "container": "the attributes of router",
     "fixedAddress": "address",
-    "linkRoutePattern": "linkRoute, one for each direction",
+    "linkRoutePattern": "linkRoute",
     "waypoint": "address with waypoint: yes, and an autoLink for each direction",
 }
-"""Types of configuration files from before Qpid Dispatch 1.0, which removed them, and what does the same."""
+"""Types that Qpid Dispatch 1.0 removed, and what does the same. Configuration files may hold some: former_types."""
 
 
 def entity_type(name: str) -> EntityType:

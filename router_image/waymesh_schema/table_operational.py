@@ -80,7 +80,12 @@ LINK = operational(
     reported("linkDir", ("in", "out"), "in: the router receives deliveries; out: it sends them."),
     reported("owningAddr", STRING, "Key of the address of the link, with class and phase."),
     reported("connectionId", STRING, "Identity of the connection of the link."),
-    reported("capacity", INTEGER, "Maximum number of unsettled deliveries."),
+    reported(
+        "capacity",
+        INTEGER,
+        "linkCapacity of the connection: credit that the router gives at most on links that it receives on. A routed "
+        "link has the credit of its other end instead.",
+    ),
     reported("peer", STRING, "Identity of the other link of a routed link."),
     count("undeliveredCount", "Deliveries that wait to be sent."),
     count("unsettledCount", "Deliveries that wait to be settled."),
@@ -97,7 +102,9 @@ LINK = operational(
     count("creditAvailable", "Credit of the link now."),
     reported("zeroCreditSeconds", INTEGER, "Seconds that the link has been without credit."),
     count("settleRate", "Settlements a second, over the last five seconds."),
-    reported("priority", INTEGER, "Priority that the link carries, for inter-router links."),
+    reported(
+        "priority", INTEGER, "Priority of the messages that a link between routers carries; 4, the default, for others."
+    ),
     operations=("UPDATE",),
 )
 
@@ -146,17 +153,17 @@ NODE = operational(
 
 ALLOCATOR = operational(
     "allocator",
-    "One pool of memory objects.",
-    reported("typeName", STRING, "Type of the objects."),
-    reported("typeSize", INTEGER, "Bytes of one object."),
-    reported("transferBatchSize", INTEGER, "Objects moved at a time between pools."),
-    count("localFreeListMax", "Maximum number of free objects of a thread."),
-    count("globalFreeListMax", "Maximum number of free objects."),
-    count("totalAllocFromHeap", "Objects allocated so far."),
-    count("totalFreeToHeap", "Objects freed so far."),
+    "The objects of one kind. There are no pools: an object is freed at once, so what concerns pools is 0.",
+    reported("typeName", STRING, "Kind of the objects."),
+    reported("typeSize", INTEGER, "Bytes of one object, without what it refers to."),
+    reported("transferBatchSize", INTEGER, "Objects moved at a time between pools: 0."),
+    count("localFreeListMax", "Maximum number of free objects of a thread: 0."),
+    count("globalFreeListMax", "Maximum number of free objects: 0."),
+    count("totalAllocFromHeap", "Objects in use; those freed before are not counted."),
+    count("totalFreeToHeap", "Objects freed of those counted in totalAllocFromHeap: 0."),
     count("heldByThreads", "Objects in use."),
-    count("batchesRebalancedToThreads", "Batches moved to threads."),
-    count("batchesRebalancedToGlobal", "Batches moved back."),
+    count("batchesRebalancedToThreads", "Batches moved to threads: 0."),
+    count("batchesRebalancedToGlobal", "Batches moved back: 0."),
 )
 
 LOG_STATS = operational(

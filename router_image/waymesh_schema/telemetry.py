@@ -234,13 +234,14 @@ LINKROUTE = Kind(
 
 EVENT = Kind(
     "event",
-    "An event: a router that connected or was lost, a refused link, a denial, a warning in the log.",
+    "An event: a router that connected or was lost, a refused link, a denial, a change, a warning in the log.",
     _fields(
         (
             "event",
             TEXT,
             "connection.up, connection.down (with routers and route-containers), connection.refused, link.refused, "
             "policy.denied (a connection, link or management request without permission or over a limit), "
+            "management.create, management.update, management.delete (a change by a management request), "
             "topology.change (new paths), topology.converged (no more new paths), "
             "log.warning, log.error, log.critical.",
         ),

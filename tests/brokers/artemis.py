@@ -77,9 +77,10 @@ class Artemis(BrokerProcess):
         values = json.loads(str(reply.body or "[null]"))
         return values[0] if values else None
 
-    def create_queue(self, name: str) -> None:
-        """A queue that keeps durable messages as long as the broker's store lasts."""
+    def create_queue(self, name: str, **more: object) -> None:
+        """A queue that keeps durable messages as long as the broker's store lasts. `more`: as `ring_size`."""
         queue = {"name": name, "address": name, "routing-type": "ANYCAST", "durable": True, "auto-create-address": True}
+        queue |= {attribute.replace("_", "-"): value for attribute, value in more.items()}
         self.manage("broker", "createQueue", json.dumps(queue))
 
     def depth(self, queue: str) -> int:

@@ -37,7 +37,7 @@ def made(scene: Scene, **attributes: object) -> str:
         scene.broker.create("queue", name, **attributes)
     else:
         assert isinstance(scene.broker, Artemis)
-        scene.broker.create_queue(name)
+        scene.broker.create_queue(name, **attributes)
     scene.auto_link(name, "out")
     return name
 
@@ -151,3 +151,51 @@ def test_a_non_destructive_queue_keeps_what_an_autolink_takes(brokerj_scene: Sce
         brokerj_scene.auto_link(queue, "in")
         assert bodies(client, queue, 2) == [0, 1]
         wait_depth(brokerj_scene, queue, 2)
+
+
+def ring(scene: Scene) -> str:
+    """A queue that keeps the youngest three messages."""
+    if isinstance(scene.broker, BrokerJ):
+        return made(scene, overflowPolicy="RING", maximumQueueDepthMessages=3)
+    return made(scene, ring_size=3)
+
+
+@pytest.mark.parametrize(("mode", "left"), [("move", 0), ("copy", 3)])
+def test_a_ring_queue_hands_an_autolink_the_youngest_messages(scene: Scene, mode: str, left: int) -> None:
+    queue = ring(scene)
+    with Client(scene.near.url) as client:
+        fill(client, queue, ["red", "blue", "red", "blue", "red"])
+        wait_depth(scene, queue, 3)
+        scene.auto_link(queue, "in", distributionMode=mode)
+        assert bodies(client, queue, 3) == [2, 3, 4]
+        wait_depth(scene, queue, left)
+
+
+def test_a_ring_queue_with_a_selector_keeps_what_is_not_selected(scene: Scene) -> None:
+    queue = ring(scene)
+    with Client(scene.near.url) as client:
+        fill(client, queue, ["red", "blue", "red", "blue", "red"])
+        wait_depth(scene, queue, 3)
+        scene.auto_link(queue, "in", selector="colour = 'red'")
+        assert bodies(client, queue, 2) == [2, 4]
+        wait_depth(scene, queue, 1)
+
+
+def test_a_group_of_a_queue_stays_with_one_of_two_autolinks(scene: Scene) -> None:
+    grouped = {"messageGroupType": "STANDARD"} if isinstance(scene.broker, BrokerJ) else {}
+    queue = made(scene, **grouped)
+    ways = [f"{queue}/left", f"{queue}/right"]
+    for way in ways:
+        scene.auto_link(way, "in", externalAddress=queue, linkProperties={"priority": 1})
+    with Client(scene.near.url) as client:
+        receivers = [client.receiver(way, credit=100) for way in ways]
+        sender = client.sender(queue)
+        sent = sender.send_all([proton.Message(body=n, group_id="abcd"[n % 4]) for n in range(20)])
+        assert {one.outcome() for one in sent} == {"accepted"}
+        wait_until(lambda: sum(receiver.arrived.qsize() for receiver in receivers) == 20, 10.0)
+        seen = [[received.message for received in r.take(r.arrived.qsize())] for r in receivers]
+        groups = [{message.group_id for message in messages} for messages in seen]
+        assert groups[0] | groups[1] == set("abcd")
+        assert not groups[0] & groups[1]
+        for messages in seen:
+            assert [message.body for message in messages] == sorted(message.body for message in messages)

@@ -255,3 +255,60 @@ def test_2_6_7_two_consumers_each_take_their_credit(core: Hub) -> None:
     assert len(ids(consumer.take())) == 2
     assert len(ids(other.take())) == 2
     assert len(ids(other.send(frames.credit(9, delivery_count=2, next_incoming_id=2)))) == 2
+
+
+# ---- drain, echo and available together
+@pytest.mark.parametrize("waiting", [0, 3, 5, 8])
+def test_2_7_4_a_drain_with_echo_is_answered_when_it_is_done(core: Hub, waiting: int) -> None:
+    consumer, producer = pair(core)
+    fill(producer, waiting)
+    answers = consumer.send(frames.credit(5, drain=True, echo=True))
+    assert ids(answers) == list(range(min(waiting, 5)))
+    assert isinstance(answers[-1], Flow)
+    assert {(f.delivery_count, f.link_credit, f.echo, f.available) for f in flows(answers)} == {(5, 0, False, None)}
+
+
+def test_2_7_4_an_echo_during_a_drain_tells_the_credit_that_is_left(core: Hub) -> None:
+    consumer, producer = pair(core)
+    producer.send(frames.transfer(0, frames.message(b"x" * 50), settled=True, more=True))
+    (flow,) = flows(consumer.send(frames.credit(3, drain=True, echo=True)))
+    assert (flow.delivery_count, flow.link_credit) == (1, 2)
+    producer.send(frames.transfer(None, b"end"))
+    (done,) = flows(consumer.take())
+    assert (done.delivery_count, done.link_credit, done.drain) == (3, 0, True)
+
+
+@pytest.mark.parametrize("credit", [0, 5])
+def test_2_6_7_a_drain_without_credit_left_needs_no_answer_but_for_the_echo(core: Hub, credit: int) -> None:
+    consumer, producer = pair(core)
+    consumer.send(frames.credit(credit))
+    fill(producer, credit)
+    consumer.take()
+    used = {"delivery_count": credit, "next_incoming_id": credit, "drain": True}
+    assert flows(consumer.send(frames.credit(0, **used))) == []
+    (flow,) = flows(consumer.send(frames.credit(0, **used, echo=True)))
+    assert (flow.delivery_count, flow.link_credit) == (credit, 0)
+
+
+@pytest.mark.parametrize("available", [0, 1, WRAP - 1])
+@pytest.mark.parametrize("drain", [False, True])
+def test_2_6_7_what_a_producer_has_available_changes_no_credit(core: Hub, available: int, drain: bool) -> None:
+    consumer, producer = pair(core)
+    consumer.send(frames.credit(2))
+    link = producer.session().links[0]
+    before = link.credit
+    count = before if drain else 0
+    said = frames.flow(handle=0, delivery_count=count, link_credit=before - count, available=available, drain=drain)
+    producer.send(said)
+    assert link.credit == before, "all of it, or what was used up is given again"
+    assert consumer.take() == []
+    producer.send(frames.transfer(0, settled=True))
+    assert ids(consumer.take()) == [0]
+
+
+@pytest.mark.parametrize("available", [0, 7, WRAP - 1])
+def test_2_7_4_available_from_a_consumer_has_no_meaning(core: Hub, available: int) -> None:
+    consumer, producer = pair(core)
+    consumer.send(frames.credit(2, available=available))
+    fill(producer, 3)
+    assert ids(consumer.take()) == [0, 1]

@@ -129,6 +129,36 @@ def test_what_a_sender_says_in_a_flow(pair: Pair) -> None:
     assert (seen.available, seen.echo, seen.properties) == (0, False, None)
 
 
+@pytest.mark.parametrize("available", [0, 9, (1 << 32) - 1])
+def test_a_drained_sender_says_what_it_has_left(pair: Pair, available: int) -> None:
+    sending(pair)
+    pair.broker.send(frames.credit(10, drain=True, echo=True))
+    (asked,) = pair.seen(pair.client, Flow)
+    assert (asked.link_credit, asked.drain, asked.echo, asked.available) == (10, True, True, None)
+    pair.client.send(frames.credit(0, delivery_count=10, drain=True, available=available))
+    seen = pair.seen(pair.broker, Flow)
+    assert (seen[-1].delivery_count, seen[-1].link_credit, seen[-1].drain) == (10, 0, True)
+    assert [flow.available for flow in seen if flow.available is not None] == [available]
+
+
+def test_a_drain_with_echo_goes_to_the_sender_and_its_end_comes_back(pair: Pair) -> None:
+    receiving(pair)
+    pair.client.send(frames.credit(5, drain=True, echo=True))
+    (seen,) = pair.seen(pair.broker, Flow)
+    assert (seen.link_credit, seen.drain, seen.echo) == (5, True, True)
+    pair.seen(pair.client, Flow)
+    pair.broker.send(frames.credit(0, delivery_count=5, drain=True, available=0))
+    (done,) = pair.seen(pair.client, Flow)
+    assert (done.delivery_count, done.link_credit, done.drain, done.available) == (5, 0, True, 0)
+
+
+def test_available_from_a_receiver_is_not_passed_on(pair: Pair) -> None:
+    receiving(pair)
+    pair.client.send(frames.credit(5, available=3))
+    (seen,) = pair.seen(pair.broker, Flow)
+    assert (seen.link_credit, seen.available) == (5, None)
+
+
 def test_flows_of_one_turn_become_one(pair: Pair) -> None:
     receiving(pair)
     pair.client.send(frames.credit(5, properties=PROPERTIES) + frames.credit(6, echo=True))

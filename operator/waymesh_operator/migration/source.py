@@ -13,6 +13,7 @@ from waymesh_schema import conf_syntax
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import ConfigError, SchemaError
 from waymesh_schema.errors import Problem as ConfigProblem
+from waymesh_schema.former_types import counterpart
 
 INTERCONNECT = "interconnectedcloud.github.io"
 """API group of the Interconnect resource."""
@@ -89,8 +90,17 @@ def read_source(text: str, filename: str) -> list[Source]:
 
 
 def _source(sections: Sequence[conf_syntax.Section], filename: str) -> Source:
-    entities = [_entity(section.name, section.attributes, f"{filename}:{section.line}") for section in sections]
+    present = [_present(section, filename) for section in sections]
+    entities = [_entity(section.name, section.attributes, f"{filename}:{section.line}") for section in present]
     return Source(filename, entities)
+
+
+def _present(section: conf_syntax.Section, filename: str) -> conf_syntax.Section:
+    """The section, or the counterpart of one of a type that Qpid Dispatch 1.0 removed."""
+    try:
+        return counterpart(section)[0]
+    except SchemaError as error:
+        raise WaymeshError(f"{filename}:{section.line}: {error}") from None
 
 
 def _json_sections(text: str, filename: str) -> list[conf_syntax.Section]:

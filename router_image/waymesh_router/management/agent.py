@@ -13,6 +13,7 @@ from waymesh_amqp.message import Message
 from waymesh_amqp.types import Int
 from waymesh_router.management import description
 from waymesh_router.management.adapters import Attributes, EntityAdapter
+from waymesh_router.management.changes import Changed
 from waymesh_router.management.errors import (
     BAD_REQUEST,
     CREATED,
@@ -41,6 +42,10 @@ RecentLog = Callable[["int | None"], Sequence[Sequence[Any]]]
 _NODE = {"name": "self", "identity": "self", "type": MANAGEMENT_TYPE}
 
 
+def _unseen(_request: Request, _kind: str, _identity: str, _attributes: Sequence[str]) -> None:
+    return None
+
+
 def _silent(_level: str, _text: str) -> None:
     return None
 
@@ -53,10 +58,16 @@ class Agent:
     """Answers management requests. `adapters` maps short type names to adapters; more may be added to the map later."""
 
     def __init__(
-        self, adapters: Mapping[str, EntityAdapter], *, log: Log = _silent, recent_log: RecentLog = _no_log
+        self,
+        adapters: Mapping[str, EntityAdapter],
+        *,
+        log: Log = _silent,
+        recent_log: RecentLog = _no_log,
+        changed: Changed = _unseen,
     ) -> None:
         self.adapters = adapters
         self._log = log
+        self._changed = changed
         self._recent_log = recent_log
         self._node_operations: Mapping[str, Callable[[Request, float], Any]] = {
             "READ": lambda _request, _now: dict(_NODE),
@@ -181,6 +192,8 @@ class Agent:
             raise not_allowed(f"{kind.name} cannot be created")
         identity = self.configure(kind.name, attributes, request.host_values, request.connection)
         self._warn_of_old_names(kind, attributes)
+        given = {kind.attribute_name(name) or name for name, value in attributes.items() if value is not None}
+        self._changed(request, kind.name, identity, sorted(given - {"type"}))
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, without_secrets(kind, row)
 
@@ -205,6 +218,7 @@ class Agent:
             refuse_host_values(kind, changed)
         if changed:
             adapter.update(row["identity"], changed)
+            self._changed(request, kind.name, row["identity"], sorted(changed))
         self._warn_of_old_names(kind, request.body)
         # A connection whose adminStatus became "deleted" may be gone by now.
         after = adapter.find("identity", row["identity"], now) or {**row, **changed}
@@ -215,6 +229,7 @@ class Agent:
         if "DELETE" not in adapter.entity_type.operations:
             raise not_allowed(f"{adapter.entity_type.name} cannot be deleted")
         adapter.delete(row["identity"])
+        self._changed(request, adapter.entity_type.name, row["identity"], ())
         return NO_CONTENT, {}
 
     def _find(self, request: Request, now: float) -> tuple[EntityAdapter, Attributes]:

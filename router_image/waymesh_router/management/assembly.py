@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from waymesh_router.management.agent import Agent
+from waymesh_router.management.changes import change_report
 from waymesh_router.management.configured import configured
 from waymesh_router.management.dispatch_rows import dispatch_rows
 from waymesh_router.management.tables import tables
@@ -23,5 +24,6 @@ def build_agent(view: RouterView) -> Agent:
     return Agent(
         {adapter.entity_type.name: adapter for adapter in adapters} | dispatch_rows(view.core),
         log=lambda level, text: log("AGENT", level, text),
+        changed=change_report(view.core),
         recent_log=lambda limit: view.recent_log(sys.maxsize if limit is None else limit),
     )

@@ -8,7 +8,9 @@ from waymesh_router.management.errors import bad_request, conflict, forbidden
 from waymesh_router.management.view import CoreView
 from waymesh_schema.entities import entity_type
 
-_SAME = ("pattern", "direction", "connectionId")
+MAX_PER_CONNECTION = 256
+"""Link routes that one connection may have: all routers of the mesh keep each of them."""
+_SAME = ("pattern", "direction")
 
 
 def connection_link_routes(core: CoreView) -> EntityAdapter:
@@ -18,8 +20,11 @@ def connection_link_routes(core: CoreView) -> EntityAdapter:
         conn = core.connections.get(int(attributes["connectionId"] or 0))
         if conn is None or conn.role != ROUTE_CONTAINER:
             raise forbidden("only a container creates link routes, over its own connection of role route-container")
-        if any(all(one[name] == attributes[name] for name in _SAME) for one in adapter.entities.values()):
+        own = [one for one in adapter.entities.values() if one["connectionId"] == attributes["connectionId"]]
+        if any(all(one[name] == attributes[name] for name in _SAME) for one in own):
             raise conflict(f"the connection has a link route {attributes['direction']} {attributes['pattern']} already")
+        if len(own) >= MAX_PER_CONNECTION:
+            raise forbidden(f"the connection has {MAX_PER_CONNECTION} link routes, which is the limit")
         attributes["containerId"] = None if conn.remote is None else str(conn.remote.container_id)
         try:
             core.linkroutes.add(attributes, conn)

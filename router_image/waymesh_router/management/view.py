@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.containers.autolinks import AutoLinks
+from waymesh_router.core.context import Context
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.exchanges.exchanges import Exchanges
 from waymesh_router.core.forwarding.budget import Budget
@@ -30,6 +31,7 @@ class CoreView(Protocol):
     nodes: dict[str, Node]
     started_at: float
     log: Callable[[str, str, str], None]
+    context: Context
     autolinks: AutoLinks
     linkroutes: LinkRoutes
     exchanges: Exchanges

@@ -13,6 +13,7 @@ from tests.simulation.full.network import SimRouter
 from tests.simulation.full.routes import Scene
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.states import OPENED
+from waymesh_router.management.connection_link_routes import MAX_PER_CONNECTION
 
 KIND = "router.connection.linkRoute"
 REQUESTS = "here"
@@ -124,6 +125,19 @@ def test_other_directions_and_other_containers_are_no_duplicates() -> None:
     assert (mesh.create()[0], mesh.create(direction="out")[0]) == (201, 201)
     mesh.container = mesh.joined()
     assert mesh.create()[0] == 201
+
+
+def test_a_connection_has_at_most_256() -> None:
+    mesh = Mesh()
+    other = mesh.joined()
+    agent, connection = mesh.last.router.agent, mesh.create("jobs.0")[1]["connectionId"]
+    for number in range(1, MAX_PER_CONNECTION):
+        agent.configure(KIND, {"pattern": f"jobs.{number}", "direction": "in"}, connection=connection)
+    assert mesh.create("one.more") == (403, {})
+    assert len(mesh.rows(mesh.last)) == MAX_PER_CONNECTION == 256
+    assert mesh.ask(*other, "CREATE", {"pattern": "jobs.1", "direction": "in"})[0] == 201
+    agent.adapters[KIND].delete(mesh.rows(mesh.last)[0]["identity"])
+    assert mesh.create("one.more")[0] == 201
 
 
 def test_clients_that_are_no_containers_are_refused() -> None:

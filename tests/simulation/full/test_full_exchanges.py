@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,12 @@ EXCHANGE, BINDING = "router.config.exchange", "router.config.binding"
 
 
 class World:
-    """Routers in a line; the first one has the exchange unless `at` names another."""
+    """Routers in a line; the first has the exchange of the example unless `at` names another. `each`: more of one."""
 
-    def __init__(self, names: str = "A", at: str = "A", more: str = "") -> None:
+    def __init__(self, names: str = "A", at: str = "A", more: str = "", each: Mapping[str, str] | None = None) -> None:
         self.network = Network()
         for name in names:
-            self.network.router(name, (EXAMPLE if name == at else "") + more)
+            self.network.router(name, (EXAMPLE if name == at else "") + more + (each or {}).get(name, ""))
         for one, other in pairwise(names):
             self.network.cable(one, other)
         self.network.start()

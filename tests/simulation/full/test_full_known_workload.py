@@ -285,3 +285,19 @@ def test_connections_and_autolinks(done: Workload, name: str) -> None:
         assert row["operStatus"] == "active"
         assert links[row["linkRef"]]["connectionId"] == rows["broker"]["identity"]
 
+
+
+UNKNOWN_HERE = {"connection": {"active", "tenant"}}
+"""Attributes that are always null: of edge routers and of listeners for several tenants, of which there are none."""
+
+
+@pytest.mark.parametrize("router", "ABC")
+def test_each_attribute_of_each_entity_has_a_source(done: Workload, router: str) -> None:
+    missing: dict[str, set[str]] = {}
+    for adapter in done.network.routers[router].router.agent.adapters.values():
+        for row in adapter.rows(done.network.now):
+            absent = set(adapter.entity_type.attributes) - set(row)
+            if absent:
+                missing.setdefault(adapter.entity_type.name, set()).update(absent)
+    missing.pop("policy", None)  # what it would have checked is not known as long as none is enforced
+    assert missing == UNKNOWN_HERE

@@ -20,6 +20,7 @@ from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.management.assembly import build_agent
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
@@ -48,6 +49,7 @@ class StubCore:
         self.nodes: dict[str, Node] = {}
         self.started_at = STARTED
         self.log = log
+        self.context = SimpleNamespace(telemetry=TelemetryHooks())
         self.now = NOW
         self.counters = Counters()
         self.budget = Budget()

@@ -84,6 +84,16 @@ def test_the_example_of_an_interconnect(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+def test_types_from_before_dispatch_1_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = ROUTER + "connector {\n name: store\n role: route-container\n host: b\n}\n"
+    address = "fixedAddress {\n prefix: /work\n fanout: single\n bias: spread\n}\n"
+    route = "linkRoutePattern {\n prefix: jobs\n connector: store\n}\n"
+    found = run(capsys, conf(tmp_path, shared + address + route))
+    assert found.specs("Address") == {"work": {"prefix": "work", "distribution": "balanced"}}
+    (spec,) = found.specs("LinkRoute").values()
+    assert (spec["prefix"], spec["direction"], spec["brokerRef"]) == ("jobs", "both", {"name": "store"})
+
+
 def test_what_an_auto_link_asks_of_its_container(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "autoLink {\n addr: q\n dir: in\n containerId: c\n selector: a = 1\n distributionMode: copy\n noLocal: yes\n"
     text += ' capabilities: queue x\n linkProperties: {"priority": 3}\n}\n'

@@ -94,10 +94,48 @@ def test_compat_23_deprecated_names_are_a_warning(kind: EntityType, old: str, ne
     assert entry(f"{kind.name} {{\n{lines} {new}: {value}\n}}", kind.name).warnings == ()
 
 
-@pytest.mark.parametrize("name", ["container", "fixedAddress", "linkRoutePattern", "link-route-pattern", "waypoint"])
+@pytest.mark.parametrize("name", ["container", "waypoint"])
 def test_compat_23_types_that_dispatch_1_0_removed_are_refused_with_what_to_use(name: str) -> None:
     with pytest.raises(ConfigError, match=f"c:2: {name}: does not exist since Qpid Dispatch 1.0; use "):
         parse_conf(f"\n{name} {{\n prefix: a\n}}\n", "c")
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "wanted"),
+    [
+        ("prefix: /news", "address", {"prefix": "news", "distribution": "multicast"}),
+        ("prefix: /news\n fanout: multiple\n bias: spread", "address", {"distribution": "multicast"}),
+        ("prefix: work\n fanout: single", "address", {"prefix": "work", "distribution": "closest"}),
+        ("prefix: /work\n fanout: single\n bias: spread\n phase: 0", "address", {"distribution": "balanced"}),
+        ("prefix: /\n name: all", "address", {"prefix": None, "pattern": "#", "name": "all"}),
+        ("prefix: jobs", "linkRoute", {"prefix": "jobs", "direction": "both", "connection": None}),
+        ("prefix: jobs\n dir: in\n connector: b", "linkRoute", {"direction": "in", "connection": "b"}),
+    ],
+)
+def test_compat_23_types_that_dispatch_1_0_removed_are_taken_as_their_counterpart(
+    lines: str, kind: str, wanted: dict[str, Any]
+) -> None:
+    for name in ("fixedAddress", "fixed-address") if kind == "address" else ("linkRoutePattern", "link-route-pattern"):
+        found = entry(f"{name} {{\n {lines}\n}}", f"router.config.{kind}")
+        assert {attribute: found.attributes[attribute] for attribute in wanted} == wanted
+        (warning,) = found.warnings
+        assert f"does not exist since Qpid Dispatch 1.0; taken as router.config.{kind} with " in warning
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("fixedAddress {\n fanout: single", "fixedAddress prefix: is required"),
+        ("fixedAddress {\n prefix: /a\n phase: 1", "fixedAddress phase: has no counterpart"),
+        ("fixedAddress {\n prefix: /a\n fanout: some", "fixedAddress fanout: must be one of multiple, single"),
+        ("fixedAddress {\n prefix: /a\n waypoint: yes", "fixedAddress waypoint: no such attribute"),
+        ("linkRoutePattern {\n prefix: a\n dir: up", "linkRoutePattern dir: must be one of both, in, out"),
+        ("linkRoutePattern {\n connector: a", "linkRoutePattern prefix: is required"),
+    ],
+)
+def test_compat_23_former_types_without_an_exact_counterpart_are_refused(lines: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=f"c:1: {reason}"):
+        parse_conf(f"{lines}\n}}\n", "c")
 
 
 @pytest.mark.parametrize("name", ["listener", "connector"])

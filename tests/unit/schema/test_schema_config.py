@@ -234,6 +234,11 @@ def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:
         ("listener { host: a }", "t.conf:1: expected `name {`, not 'listener { host: a }'"),
         ("listener {}", "t.conf:1: expected `name {`, not 'listener {}'"),
         ("host: a", "t.conf:1: expected `name {`, not 'host: a'"),
+        (
+            "connector {\n saslPassword = planted\n}",
+            "t.conf:2: connector: expected `attribute: value` or `}`, not 'saslPassword' and more",
+        ),
+        ("saslPassword: planted", "t.conf:1: expected `name {`, not 'saslPassword' and more"),
         ("listener {\n hello\n}", "t.conf:2: listener: expected `attribute: value` or `}`, not 'hello'"),
         (
             "listener {\n connector {\n }\n}",

@@ -3,6 +3,9 @@
 A message goes to the ordinary consumers of the address first, then one copy to each next hop of the bindings that match
 its subject. If nothing was sent, it goes to the alternate address. Copies are pre-settled; the message is accepted if
 any was sent, and released otherwise.
+
+Copies carry the routers whose exchanges they come from, so that they cannot go in circles of exchanges of several
+routers: an exchange takes no copy that its own router, or MAX_EXCHANGES others, have made.
 """
 
 from __future__ import annotations
@@ -12,14 +15,15 @@ from typing import Any
 
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.addresses.table import AddressTable
+from waymesh_router.core.context import Context
 from waymesh_router.core.exchanges.binding_keys import BindingKeys
 from waymesh_router.core.exchanges.subject import subject_of
-from waymesh_router.core.forwarding.annotations import Annotations, local_annotations, split_map
+from waymesh_router.core.forwarding.annotations import Annotations, copied
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.model import Address, Queued, RouterLink
 
-_MAP_AT = 3
-"""Where the map of a section begins that routers have written."""
+MAX_EXCHANGES = 4
+"""Exchanges that a message passes at most. Where n exchanges lead to each other, there are n copies of each copy."""
 
 
 class NextHop:
@@ -30,14 +34,13 @@ class NextHop:
         self.phase = str(phase)
         self.key = MOBILE + self.phase + self.to
         self._router_id = router_id
-        self._plain = local_annotations(router_id, self.to, self.phase)
+        self._plain = copied(Annotations(router_id), self.to, self.phase, router_id)
 
     def annotations(self, before: Annotations) -> Annotations:
-        """Those of a copy: it enters the mesh here, with the pairs of the client."""
-        if not before.client:
+        """Those of a copy of a message with the annotations `before`."""
+        if not (before.client or before.exchanges):
             return self._plain
-        pairs = [raw for _, _, raw in split_map(before.client, _MAP_AT)[0]]
-        return local_annotations(self._router_id, self.to, self.phase, b"".join(pairs), len(pairs))
+        return copied(before, self.to, self.phase, self._router_id)
 
 
 class Binding:
@@ -53,8 +56,9 @@ class Exchange:
     """One exchange, with its counters: received = forwarded + diverted + dropped."""
 
     def __init__(
-        self, attrs: Mapping[str, Any], router_id: str, addresses: AddressTable, messages: OwnMessages
+        self, attrs: Mapping[str, Any], context: Context, addresses: AddressTable, messages: OwnMessages
     ) -> None:
+        router_id = context.router_id
         self.name: str = attrs["name"]
         self.own = NextHop(attrs["address"], attrs["phase"], router_id)
         alternate = attrs["alternateAddress"]
@@ -62,8 +66,10 @@ class Exchange:
         self.keys: BindingKeys[Binding] = BindingKeys(attrs["matchMethod"])
         self.bindings: dict[str, Binding] = {}  # by identity
         self.received = self.forwarded = self.diverted = self.dropped = 0
+        self._context = context
         self._addresses = addresses
         self._messages = messages
+        self._circle_reported = False
 
     def leads_to(self) -> set[str]:
         """The keys of all addresses that copies are sent to."""
@@ -73,6 +79,11 @@ class Exchange:
     def take(self, q: Queued, lk: RouterLink) -> bool:
         """Send copies of a complete message. False if nobody takes one."""
         self.received += 1
+        passed = q.annotations.exchanges
+        if self._context.router_id in passed or len(passed) >= MAX_EXCHANGES:
+            self._report_circle(passed)
+            self.dropped += 1
+            return False
         message = q.payload()
         address: Address = q.address
         sent = self._messages.copy(q, lk, message, address, q.annotations)
@@ -95,3 +106,10 @@ class Exchange:
     def _send(self, q: Queued, lk: RouterLink, message: bytes, hop: NextHop) -> bool:
         address = self._addresses.by_key.get(hop.key)
         return address is not None and self._messages.copy(q, lk, message, address, hop.annotations(q.annotations))
+
+    def _report_circle(self, passed: tuple[str, ...]) -> None:
+        """Log it once: each message of the circle would be a line."""
+        if not self._circle_reported:
+            self._circle_reported = True
+            text = f"exchange {self.name}: dropped a message that has passed exchanges of {', '.join(passed)}"
+            self._context.log("ROUTER_CORE", "warning", f"{text}; further ones are counted only")

@@ -26,7 +26,7 @@ class Exchanges:
         _check_address("address", attrs["address"])
         if attrs["alternateAddress"]:
             _check_address("alternateAddress", attrs["alternateAddress"])
-        exchange = Exchange(attrs, self._context.router_id, self._addresses, self._messages)
+        exchange = Exchange(attrs, self._context, self._addresses, self._messages)
         key = exchange.own.key
         owned = self._owned()
         if key in owned:

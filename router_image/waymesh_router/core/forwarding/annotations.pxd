@@ -4,6 +4,7 @@ cdef class Annotations:
     cdef public str ingress
     cdef public tuple trace
     cdef public tuple stamps
+    cdef public tuple exchanges
     cdef public object to
     cdef public str phase
     cdef public object address

@@ -20,6 +20,7 @@ TRACE = Symbol("x-opt-qd.trace")
 TO = Symbol("x-opt-qd.to")
 PHASE = Symbol("x-opt-qd.phase")
 SAMPLE = Symbol("x-opt-qd.sample")
+EXCHANGES = Symbol("x-opt-qd.exchanges")
 _SECTION = b"\x00\x53\x72"
 _HEADER_BYTES = 3
 _COUNT_AT, _PAIRS_AT = 8, 12
@@ -46,6 +47,7 @@ class Annotations:
         self.stamps: tuple[str, ...] = ()  # trace and ingress as received, if they came without `0/`; else ()
         self.to: str | None = None  # override of the address
         self.phase = "0"
+        self.exchanges: tuple[str, ...] = ()  # routers whose exchanges made this copy and those before it
         self.address: Address | None = None  # the address that `to` was resolved to
         self.plain = True
         self.sid = 0  # id of the sample; 0: not sampled
@@ -63,6 +65,14 @@ def local_annotations(
     a.transit = compose(a, client_pairs, client_count, router_id)
     a.client = section(client_pairs, client_count) if client_count else b""
     return a
+
+
+def copied(before: Annotations, to: str, phase: str, router_id: str) -> Annotations:
+    """For the copy that an exchange of this router makes of a message: it enters the mesh here."""
+    a = Annotations(router_id)
+    a.to, a.phase, a.client = to, phase, before.client
+    a.exchanges = (*before.exchanges, router_id)
+    return _composed(a, router_id)
 
 
 def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotations | None) -> Annotations:
@@ -98,6 +108,8 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.phase = str(int(value))
         elif key == PHASE and value == FALLBACK_PHASE:
             a.phase = FALLBACK
+        elif key == EXCHANGES and isinstance(value, list):
+            a.exchanges = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
     if own is not None and own.to is not None:
         a.to, a.phase = own.to, own.phase
     if not all(stamp.startswith(AREA) for stamp in (*trace, ingress)):
@@ -138,7 +150,7 @@ def transit_section(a: Annotations) -> bytes:
 def _like(a: Annotations) -> Annotations:
     b = Annotations(a.ingress)
     b.client, b.trace, b.plain, b.sid, b.weight = a.client, a.trace, a.plain, a.sid, a.weight
-    b.stamps = a.stamps
+    b.stamps, b.exchanges = a.stamps, a.exchanges
     return b
 
 
@@ -161,6 +173,9 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
         count += 1
     if a.sid:
         ours += encode(SAMPLE) + encode([a.sid, a.weight])
+        count += 1
+    if a.exchanges:
+        ours += encode(EXCHANGES) + encode([AREA + router for router in a.exchanges])
         count += 1
     # ids that came without an area stay unchanged: a client that is not stripped may have set them
     *trace, ingress = a.stamps or (*[AREA + router for router in a.trace], AREA + a.ingress)
