@@ -178,10 +178,17 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
 
 
 def _line_of(attribute: str, entity: EntityType, section: Section) -> int:
-    """The line of an attribute by its written or present name, perhaps with `.` and more; else that of the section."""
-    wanted = attribute.partition(".")[0]
-    lines = [line for name, line in section.lines.items() if wanted in (name, entity.attribute_name(name))]
-    return lines[-1] if lines else section.line
+    """The line of an attribute by its written or present name, in a map with the names of the maps before it.
+
+    Of what has no line of its own: that of the map that holds it, else that of the section.
+    """
+    lines: dict[str, int] = {}
+    for written, line in section.lines.items():
+        first, dot, rest = written.partition(".")
+        lines[written] = lines[(entity.attribute_name(first) or first) + dot + rest] = line
+    while attribute not in lines and "." in attribute:
+        attribute = attribute.rpartition(".")[0]
+    return lines.get(attribute, section.line)
 
 
 def _complete(entries: list[ConfigEntry], filename: str) -> list[ConfigEntry]:

@@ -269,7 +269,7 @@ def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:
         ("vhost {\n hostname: v\n groups: {\n" + "  a: {\n" * 40, "t.conf:35: vhost groups: nested more than 32 deep"),
         (
             "vhost {\n hostname: v\n groups: {\n  a: {\n   maxSenders: x\n  }\n }\n}",
-            "t.conf:3: vhost groups.a.maxSenders: must be a whole number, not 'x'",
+            "t.conf:5: vhost groups.a.maxSenders: must be a whole number, not 'x'",
         ),
     ],
 )
