@@ -12,7 +12,7 @@ from .conf_syntax import Section
 from .entities import ENTITY_TYPES, entity_type
 from .errors import ConfigError, Problem, SchemaError
 from .loglevels import LOG_MODULES
-from .model import EntityType
+from .model import EntityType, camel_case
 from .validate import clamped, examine, renamed, validate_create
 
 __all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "read_config"]
@@ -184,8 +184,9 @@ def _line_of(attribute: str, entity: EntityType, section: Section) -> int:
     """
     lines: dict[str, int] = {}
     for written, line in section.lines.items():
-        first, dot, rest = written.partition(".")
-        lines[written] = lines[(entity.attribute_name(first) or first) + dot + rest] = line
+        first, *names = written.split(".")
+        names[-1:] = map(camel_case, names[-1:])  # those before it are names of the user's
+        lines[written] = lines[".".join((entity.attribute_name(first) or first, *names))] = line
     while attribute not in lines and "." in attribute:
         attribute = attribute.rpartition(".")[0]
     return lines.get(attribute, section.line)
