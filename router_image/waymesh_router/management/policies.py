@@ -37,7 +37,7 @@ def policies(view: RouterView) -> list[EntityAdapter]:
         on_update=lambda attributes, _changed: settings.set_vhost(attributes),
         on_delete=settings.remove_vhost,
     )
-    return [policy, vhosts, _vhost_stats(view.policy), _group_stats(view.policy)]
+    return [policy, vhosts, _vhost_stats(view), _group_stats(view)]
 
 
 class _Settings:
@@ -117,22 +117,21 @@ def _group_rows(policy: Enforcement) -> list[_GroupRow]:
     return found
 
 
-def _vhost_stats(policy: Enforcement) -> EntityAdapter:
-    now_open = policy.open
+def _vhost_stats(view: RouterView) -> EntityAdapter:
     columns: dict[str, Column] = {
         "identity": lambda row, _now: f"vhostStats/{row.name}",
         "hostname": lambda row, _now: row.name,
         "connectionsApproved": lambda row, _now: row.counts.connections_approved,
         "connectionsDenied": lambda row, _now: row.counts.connections_denied,
-        "connectionsCurrent": lambda row, _now: now_open.vhosts[row.name],
-        "perUserState": lambda row, _now: _of_vhost(now_open.users, row.name),
-        "perHostState": lambda row, _now: _of_vhost(now_open.hosts, row.name),
+        "connectionsCurrent": lambda row, _now: view.policy.open.vhosts[row.name],
+        "perUserState": lambda row, _now: _of_vhost(view.policy.open.users, row.name),
+        "perHostState": lambda row, _now: _of_vhost(view.policy.open.hosts, row.name),
     }
     columns |= _denials(lambda row: row.counts.denials)
-    return TableEntities(entity_type("vhostStats"), lambda: _rows(policy), columns)
+    return TableEntities(entity_type("vhostStats"), lambda: _rows(view.policy), columns)
 
 
-def _group_stats(policy: Enforcement) -> EntityAdapter:
+def _group_stats(view: RouterView) -> EntityAdapter:
     columns: dict[str, Column] = {
         "identity": lambda row, _now: f"vhostUserGroupStats/{row.vhost}/{row.name}",
         "hostname": lambda row, _now: row.vhost,
@@ -142,7 +141,7 @@ def _group_stats(policy: Enforcement) -> EntityAdapter:
         "linksDenied": lambda row, _now: row.denials.links,
     }
     columns |= _denials(lambda row: row.denials)
-    return TableEntities(entity_type("vhostUserGroupStats"), lambda: _group_rows(policy), columns)
+    return TableEntities(entity_type("vhostUserGroupStats"), lambda: _group_rows(view.policy), columns)
 
 
 def _denials(of: Callable[[Any], Denials]) -> dict[str, Column]:
