@@ -49,13 +49,22 @@ def pages() -> dict[str, str]:
     """The text of each page by its file name, as `waymesh-stat.1`."""
     root: Any = typer.main.get_command(app)
     context = root.make_context("waymesh", [], resilient_parsing=True)
-    commands = {name: root.get_command(context, name) for name in root.list_commands(context)}
-    shown = {name: command for name, command in commands.items() if not command.hidden}
+    shown = dict(_commands(root, context))
     found = {"waymesh-router.8": _router(), "waymesh-router.conf.5": _configuration(), "waymesh.1": _overview(shown)}
     for name, command in shown.items():
         own_context = command.make_context(name, [], context, resilient_parsing=True)
-        found[f"waymesh-{name}.1"] = _command(name, command, own_context)
+        found[f"waymesh-{name.replace(' ', '-')}.1"] = _command(name, command, own_context)
     return found
+
+
+def _commands(group: Any, context: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The words and the command of each page, those of groups of commands included."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from _commands(command, context, f"{prefix}{name} ")
+        elif not command.hidden:
+            yield prefix + name, command
 
 
 def _router() -> str:
@@ -86,7 +95,7 @@ def _configuration() -> str:
 
 
 def _overview(commands: dict[str, Any]) -> str:
-    rows = [(f"waymesh-{name}", _first(command.help)) for name, command in commands.items()]
+    rows = [(f"waymesh-{name.replace(' ', '-')}", _first(command.help)) for name, command in commands.items()]
     listed = "".join(f".TP\n.BR {_plain(name)} (1)\n{_text(summary)}" for name, summary in rows)
     return "".join(
         [
@@ -107,7 +116,7 @@ def _command(name: str, command: Any, context: Any) -> str:
     pieces = " ".join(command.collect_usage_pieces(context))
     return "".join(
         [
-            _head(f"waymesh-{name}", 1, "User commands", _first(command.help).rstrip(".")),
+            _head(f"waymesh-{name.replace(' ', '-')}", 1, "User commands", _first(command.help).rstrip(".")),
             _section("Synopsis", f".B waymesh {name}\n{_plain(pieces)}\n"),
             _section("Description", described),
             _section("Options", options),

@@ -11,8 +11,9 @@ from waymesh_schema.errors import ConfigError, Problem, SchemaError
 
 OPERATOR_PREFIX = "k8s/"
 """Prefix of the names of entities that an operator configured."""
-INDISPENSABLE = ("router", "listener")
-"""The router does not start if an entity of these types is refused, whoever configured it."""
+INDISPENSABLE = ("router", "listener", "policy", "vhost")
+"""The router does not start if an entity of these types is refused, whoever configured it: without a vhost, another one
+could apply to its clients and allow more."""
 
 
 def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, str, str], None]) -> None:

@@ -79,6 +79,9 @@ class Host(Protocol):
     def ports(self, name: str) -> list[int]:
         """The ports on which a listener listens."""
 
+    def numeric_addresses(self, name: str) -> Sequence[str]:
+        """Addresses of a host name. Raises ValueError if they are not found within a short time."""
+
     def log(self, module: str, level: str, text: str) -> None:
         """Write a log line."""
 

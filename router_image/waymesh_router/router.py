@@ -14,6 +14,7 @@ from waymesh_router.boot import configure
 from waymesh_router.connection_uniqueness import UniqueConnections
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
+from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
@@ -41,6 +42,8 @@ from waymesh_router.peers import (
     mechanisms_of,
     server_sasl,
 )
+from waymesh_router.policy.enforcement import Enforcement
+from waymesh_router.policy.settings import Policy
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
@@ -73,6 +76,9 @@ class Router:
         self, config: Sequence[ConfigEntry], host: Host, now: float, rng: Rng, version: str = "", boot: int = 0
     ) -> None:
         self.host = host
+        self.recent_log, self.certificate_ends = host.recent_log, host.certificate_ends
+        self.numeric_addresses = host.numeric_addresses
+        self.policy = Enforcement(Policy(PatternTree))
         self.rng = rng
         self.version = version
         self.config = config
@@ -379,12 +385,6 @@ class Router:
 
     def log_stats(self, module: str) -> Mapping[str, int]:
         return self.host.log_stats(module)
-
-    def recent_log(self, limit: int) -> Sequence[Any]:
-        return self.host.recent_log(limit)
-
-    def certificate_ends(self) -> Mapping[str, float]:
-        return self.host.certificate_ends()
 
     def users_refused(self) -> int:
         return len(self.authenticator.problems) if self.authenticator is not None else 0

@@ -20,6 +20,8 @@ from .model import camel_case
 
 HASH_BELONGS = frozenset(("pattern", "bindingKey", "hostname"))
 """Attributes in whose values `#` is a character like any other."""
+PATTERN_LISTS = frozenset(("sourcePattern", "targetPattern"))
+"""Attributes of user groups that are patterns, but in whose values `#` starts a comment, as in Dispatch."""
 JSON_VALUED = frozenset(("openProperties", "linkProperties", "groups"))
 """Attributes whose braces hold JSON."""
 
@@ -31,7 +33,10 @@ _JSON_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"?|#[^\n]*|[{}]')
 
 @dataclass(slots=True)
 class Section:
-    """One section as written: its attributes by written name, the line it opens at, and the lines of its attributes."""
+    """One section as written: its attributes by written name, the line it opens at, and the lines of its attributes.
+
+    `lines` also holds those of nested lines, with the names of the maps before the attribute: `groups.admin.users`.
+    """
 
     name: str
     line: int
@@ -88,35 +93,46 @@ class _Parser:
             if key in section.attributes:
                 self._problems += self._error(f"{name} {key}: is given twice").problems
             section.lines[key] = self._next
-            section.attributes[key] = self._value(key, value, name)
+            section.attributes[key] = self._value(key, value, section)
         return section
 
-    def _value(self, key: str, value: str, section: str) -> Any:
+    def _value(self, key: str, value: str, into: Section) -> Any:
         json_valued = camel_case(key) in JSON_VALUED
         if json_valued and value.startswith("{") and (value != "{" or self._json_follows(key)):
-            return self._json(key, section)
-        return self._nested(key, section) if value == "{" else value
+            return self._json(key, into.name)
+        return self._nested(key, into) if value == "{" else value
 
-    def _nested(self, key: str, section: str) -> dict[str, Any]:
+    def _nested(self, key: str, into: Section) -> dict[str, Any]:
         """The lines up to the brace that closes the one just read, as a map of maps and strings."""
-        first = self._next
+        first, section = self._next, into.name
         stack: list[dict[str, Any]] = [{}]
+        path = [key]
         while stack:
             line = self._content()
             if line is None:
                 raise ConfigError.at(self._filename, first, f"{section} {key}: is not closed by `}}`")
             if line.removesuffix(",") == "}":
                 last = stack.pop()
+                path.pop()
                 continue
             name, value = self._attribute(line.removesuffix(","), section)
             if name in stack[-1]:
                 raise self._error(f"{section} {key}: {name} is given twice")
             stack[-1][name] = {} if value == "{" else value
+            into.lines[".".join((*path, name))] = self._next
+            if camel_case(name) in PATTERN_LISTS and self._looks_cut(value):
+                raise self._error(f"{section} {key}: {name}: `#` starts a comment here; write {key} as JSON, in quotes")
             if value == "{":
                 stack.append(stack[-1][name])
+                path.append(name)
                 if len(stack) > json_text.MAX_DEPTH:
                     raise self._error(f"{section} {key}: nested more than {json_text.MAX_DEPTH} deep")
         return last
+
+    def _looks_cut(self, value: str) -> bool:
+        """Whether the `#` of the line just read, if there is one, is more likely part of the value than a comment."""
+        before, hash_sign, _ = self._lines[self._next - 1].partition("#")
+        return bool(hash_sign) and (not value or not before[-1].isspace())
 
     def _json_follows(self, key: str) -> bool:
         """Whether the next line with content begins JSON; openProperties is never anything else."""

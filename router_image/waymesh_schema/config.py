@@ -13,7 +13,7 @@ from .entities import ENTITY_TYPES, entity_type
 from .errors import ConfigError, Problem, SchemaError
 from .former_types import counterpart
 from .loglevels import LOG_MODULES
-from .model import EntityType
+from .model import EntityType, camel_case
 from .validate import clamped, examine, renamed, validate_create
 
 __all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "read_config"]
@@ -180,10 +180,18 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
 
 
 def _line_of(attribute: str, entity: EntityType, section: Section) -> int:
-    """The line of an attribute by its written or present name, perhaps with `.` and more; else that of the section."""
-    wanted = attribute.partition(".")[0]
-    lines = [line for name, line in section.lines.items() if wanted in (name, entity.attribute_name(name))]
-    return lines[-1] if lines else section.line
+    """The line of an attribute by its written or present name, in a map with the names of the maps before it.
+
+    Of what has no line of its own: that of the map that holds it, else that of the section.
+    """
+    lines: dict[str, int] = {}
+    for written, line in section.lines.items():
+        first, *names = written.split(".")
+        names[-1:] = map(camel_case, names[-1:])  # those before it are names of the user's
+        lines[written] = lines[".".join((entity.attribute_name(first) or first, *names))] = line
+    while attribute not in lines and "." in attribute:
+        attribute = attribute.rpartition(".")[0]
+    return lines.get(attribute, section.line)
 
 
 def _complete(entries: list[ConfigEntry], filename: str) -> list[ConfigEntry]:

@@ -57,6 +57,12 @@ def _integer(attribute: Attribute, value: Any) -> int:
     return number
 
 
+def names(value: str | None) -> tuple[str, ...]:
+    """The items of a value of type `names`, without blanks around them; each one once."""
+    items = (item.strip() for item in (value or "").split(","))
+    return tuple(dict.fromkeys(item for item in items if item))
+
+
 def clamp(attribute: Attribute, number: int) -> int:
     """The number, or the bound in its place if it is beyond the one that is to be used then."""
     if attribute.clamped == "minimum" and attribute.minimum is not None:
@@ -95,7 +101,10 @@ def _port(attribute: Attribute, value: Any) -> str:
 
 def _names(attribute: Attribute, value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        return ",".join(_string(attribute, item) for item in value)
+        items = [_string(attribute, item) for item in value]
+        if divided := [item for item in items if "," in item]:
+            raise ValueError(f"{_show(divided[0])}: must not contain a comma, which separates the items")
+        return ",".join(items)
     return _string(attribute, value)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .components import parse_components
+from .convert import names
 from .errors import SchemaError
 from .loglevels import parse_levels
 from .table_router import STANDARD_OUTPUTS
@@ -14,6 +15,9 @@ from .table_router import STANDARD_OUTPUTS
 Values = dict[str, Any]
 MAX_ID_BYTES = 127
 """Of a router id."""
+DEFAULT_GROUP = "$default"
+"""The user group of users without another one."""
+ANY_USER = "*"
 
 
 def apply_rules(entity: str, values: Values) -> None:
@@ -127,6 +131,35 @@ def _source_or_pattern(entity: str, values: Values) -> None:
     for plain, pattern in (("sources", "sourcePattern"), ("targets", "targetPattern")):
         if values[plain] and values[pattern]:
             raise SchemaError(entity, pattern, f"{plain} and {pattern} exclude each other")
+        for rule in names(values[plain]):
+            if "*" in rule[:-1]:
+                reason = f"{rule!r}: * is only allowed at the end; {pattern} takes it elsewhere"
+                raise SchemaError(entity, plain, reason)
+
+
+def _frame_size(entity: str, values: Values) -> None:
+    if 0 < (values["maxFrameSize"] or 0) < 512:
+        raise SchemaError(entity, "maxFrameSize", f"must be at least 512, or 0, not {values['maxFrameSize']}")
+
+
+def _vhost_names(entity: str, values: Values) -> None:
+    if not values["hostname"]:
+        raise SchemaError(entity, "hostname", "must not be empty")
+
+
+def _user_groups(entity: str, values: Values) -> None:
+    """A user is in one group at most, and the group $default stands for those without one."""
+    groups, unknown = values["groups"], values["allowUnknownUser"]
+    if unknown and DEFAULT_GROUP not in groups:
+        raise SchemaError(entity, "allowUnknownUser", f"needs a group {DEFAULT_GROUP}")
+    group_of: dict[str, str] = {}
+    for group, settings in groups.items():
+        where = f"groups.{group}.users"
+        for user in names(settings["users"]):
+            if user == ANY_USER and (group != DEFAULT_GROUP or not unknown):
+                raise SchemaError(entity, where, f"* is only for the group {DEFAULT_GROUP}, with allowUnknownUser: yes")
+            if group_of.setdefault(user, group) != group:
+                raise SchemaError(entity, where, f"user {user!r} is also in group {group_of[user]}")
 
 
 _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
@@ -138,5 +171,6 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "listener": (_open_container_id, _http_peers, _files_of_writers, _components),
     "connector": (_connector_port, _open_container_id, _components),
     "policy": (_policy_dir,),
-    "vhostUserGroupSettings": (_source_or_pattern,),
+    "vhost": (_vhost_names, _user_groups),
+    "vhostUserGroupSettings": (_source_or_pattern, _frame_size),
 }

@@ -1,19 +1,16 @@
-"""Entities of the network: listeners, connectors, TLS, SASL plugins, policy and vhosts."""
+"""Entities of the network: listeners, connectors, TLS, SASL plugins."""
 
 from __future__ import annotations
 
 from .model import (
     BOOLEAN,
     INTEGER,
-    MAP,
-    NAMES,
     PATH,
     PORT,
     PROPERTIES,
     STRING,
     Attribute,
     configuration,
-    count,
     reported,
     setting,
 )
@@ -21,7 +18,7 @@ from .password import names_place
 
 ROLES = ("normal", "inter-router", "route-container")
 MANAGEMENT = ("none", "read", "write")
-NO_POLICIES = "policies are not supported; authenticatePeer and sslProfile limit who can connect"
+NO_POLICY_VHOST = "the host name in the client's open names the vhost; use aliases or defaultVhost"
 NO_PLUGINS = "external SASL services are not supported; use a user file (saslConfigDir of the router)"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
@@ -146,7 +143,7 @@ _SHARED: tuple[Attribute, ...] = (
         "policyVhost",
         STRING,
         "Name of the vhost whose policy applies to the connections.",
-        only_default=NO_POLICIES,
+        only_default=NO_POLICY_VHOST,
     ),
     setting(
         "openContainerId",
@@ -306,91 +303,4 @@ CONNECTOR = configuration(
     reported("connectionStatus", ("CONNECTING", "SUCCESS", "FAILED"), "State of the connection."),
     reported("connectionMsg", STRING, "Last event of the connection."),
     operations=("CREATE", "DELETE"),
-)
-
-POLICY = configuration(
-    "policy",
-    "Limits of the whole router, and whether vhost policies are enforced.",
-    setting("maxConnections", INTEGER, "Maximum client connections; always enforced.", default=65535, minimum=0),
-    setting("maxMessageSize", INTEGER, "Maximum bytes of client messages; 0: no limit.", default=0, minimum=0),
-    setting("enableVhostPolicy", BOOLEAN, "Enforce the vhost policies.", default=False),
-    setting("enableVhostNamePatterns", BOOLEAN, "Vhost host names are patterns.", default=False),
-    setting("policyDir", PATH, "Absolute path of a folder of *.json files with vhosts.", default=""),
-    setting("defaultVhost", STRING, "Vhost for connections that match no other; empty: none.", default="$default"),
-    count("connectionsProcessed", "Connections checked."),
-    count("connectionsDenied", "Connections refused."),
-    count("connectionsCurrent", "Connections open now."),
-    count("linksDenied", "Links refused, of all vhosts."),
-    count("maxMessageSizeDenied", "Transfers refused for their size."),
-    count("totalDenials", "All refusals."),
-    singleton=True,
-    refused=NO_POLICIES,
-)
-
-VHOST = configuration(
-    "vhost",
-    "Policy of one virtual host: who may connect, and what each group of users may do.",
-    setting("hostname", STRING, "Host name in the client's open.", required=True, unique=True, deprecated_name="id"),
-    setting("aliases", STRING, "Further host names with the same policy, separated by commas or blanks.", update=True),
-    setting("maxConnections", INTEGER, "Maximum number of connections.", default=65535, minimum=0, update=True),
-    setting(
-        "maxMessageSize",
-        INTEGER,
-        "Maximum message size in bytes, instead of that of the policy; 0: no limit.",
-        minimum=0,
-        update=True,
-    ),
-    setting("maxConnectionsPerUser", INTEGER, "Maximum connections of a user.", default=65535, minimum=0, update=True),
-    setting(
-        "maxConnectionsPerHost",
-        INTEGER,
-        "Maximum number of connections from one remote host.",
-        default=65535,
-        minimum=0,
-        update=True,
-        deprecated_name="maxConnectionsPerRemoteHost",
-    ),
-    setting(
-        "allowUnknownUser", BOOLEAN, "Treat users without a group as members of $default.", default=False, update=True
-    ),
-    setting("groups", MAP, "Settings (vhostUserGroupSettings) by group name.", default={}, update=True),
-    operations=("CREATE", "UPDATE", "DELETE"),
-    refused=NO_POLICIES,
-)
-
-USER_GROUP = configuration(
-    "vhostUserGroupSettings",
-    "What the users of one group of a vhost may do; part of the groups of a vhost.",
-    setting("users", NAMES, "Users of the group, separated by commas.", default=""),
-    setting(
-        "remoteHosts", NAMES, "Allowed remote hosts, addresses or ranges, separated by commas; *: all.", default=""
-    ),
-    setting("maxConnectionsPerUser", INTEGER, "Maximum connections of one user, instead of the vhost's.", minimum=0),
-    setting(
-        "maxConnectionsPerHost", INTEGER, "Maximum connections from one host, instead of the vhost's.", minimum=0
-    ),
-    setting("maxMessageSize", INTEGER, "Maximum message size, instead of the vhost's; 0: no limit.", minimum=0),
-    setting(
-        "maxFrameSize", INTEGER, "Maximum frame size in bytes, instead of the listener's.", minimum=0, maximum=MAX_UINT
-    ),
-    setting("maxSessionWindow", INTEGER, "Incoming session window in bytes.", minimum=0, maximum=MAX_UINT),
-    setting(
-        "maxSessions", INTEGER, "Maximum number of sessions, instead of that of the listener.", minimum=0, maximum=65536
-    ),
-    setting("maxSenders", INTEGER, "Maximum number of sending links of a connection.", default=MAX_INT, minimum=0),
-    setting("maxReceivers", INTEGER, "Maximum number of receiving links of a connection.", default=MAX_INT, minimum=0),
-    setting("allowDynamicSource", BOOLEAN, "Receivers may ask for a dynamic source.", default=False),
-    setting("allowAnonymousSender", BOOLEAN, "Senders may attach without a target address.", default=False),
-    setting("allowUserIdProxy", BOOLEAN, "Messages may have another user's user id.", default=False),
-    setting("allowDynamicLinkRoutes", BOOLEAN, "Connections may create their own link routes.", default=True),
-    setting("allowAdminStatusUpdate", BOOLEAN, "Connections may close other connections by management.", default=True),
-    setting("allowFallbackLinks", BOOLEAN, "Links may attach as fallback destinations.", default=True),
-    setting(
-        "sources", NAMES, "Addresses to receive from, by comma; may have ${user} and a trailing *.", default=""
-    ),
-    setting("targets", NAMES, "Addresses to send to, by comma; may have ${user} and a trailing *.", default=""),
-    setting("sourcePattern", NAMES, "Patterns of addresses to receive from; not together with sources."),
-    setting("targetPattern", NAMES, "Patterns of addresses to send to; not together with targets."),
-    configurable=False,
-    refused=NO_POLICIES,
 )

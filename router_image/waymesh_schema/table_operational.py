@@ -171,18 +171,3 @@ LOG_STATS = operational(
     "Number of lines that a log module has written, by level.",
     *(count(f"{level}Count", f"Lines of level {level}.") for level in LOG_LEVELS),
 )
-
-VHOST_STATS = operational(
-    "vhostStats",
-    "Connections of one vhost, and refusals by its policy.",
-    reported("hostname", STRING, "Name of the vhost."),
-    count("connectionsApproved", "Connections accepted."),
-    count("connectionsDenied", "Connections refused."),
-    count("connectionsCurrent", "Connections open now."),
-    reported("perUserState", MAP, "Connections by user."),
-    reported("perHostState", MAP, "Connections by remote host."),
-    count("sessionDenied", "Sessions refused."),
-    count("senderDenied", "Sending links refused."),
-    count("receiverDenied", "Receiving links refused."),
-    count("maxMessageSizeDenied", "Transfers refused for their size."),
-)

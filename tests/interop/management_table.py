@@ -17,6 +17,8 @@ from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
+from waymesh_schema.entities import ENTITY_TYPES
+from waymesh_schema.validate import validate_create
 
 PREFIX = "org.apache.qpid.dispatch."
 PAGE = Path(__file__).parents[2] / "docs" / "management.md"
@@ -56,6 +58,7 @@ class TableRouter:
                 certFile=self.pair.cert,
                 privateKeyFile=self.pair.key,
             )
+            + section("vhost", hostname="v", groups='{"staff": {}}')
             + section("exchange", name="orders", address="orders")
             + section("exchange", name="other", address="other")
         )
@@ -96,11 +99,14 @@ class TableRouter:
             ("log", "outputFile"): {"outputFile": str(folder / "other.log")},
             ("telemetry", "path"): {"path": str(folder)},
             ("connection", "adminStatus"): {"adminStatus": "deleted"},
+            ("vhost", "allowUnknownUser"): {"allowUnknownUser": True, "groups": user_groups("$default")},
+            ("vhost", "groups"): {"groups": user_groups("staff")},
         }
         rotated = {"outputFile": str(folder / "rotated.log"), "maxMegabytes": 1}
         self.together: dict[tuple[str, str], dict[str, Any]] = {
             ("log", "maxMegabytes"): rotated,
             ("log", "keptFiles"): rotated,
+            ("vhost", "allowUnknownUser"): {"groups": user_groups("$default")},
         }
         """Attributes without which an UPDATE of another one is refused."""
         self.bases: dict[str, dict[str, Any]] = {
@@ -112,6 +118,7 @@ class TableRouter:
             "router.config.autoLink": {"address": "x", "direction": "in", "containerId": "broker"},
             "router.connection.linkRoute": {"pattern": "x.#", "direction": "in"},
             "router.config.exchange": {"address": "x"},
+            "vhost": {"hostname": "x"},
             "router.config.binding": {"exchangeName": "orders", "nextHopAddress": "x"},
         }
 
@@ -130,6 +137,12 @@ class TableRouter:
     def values(self, kind: str, name: str, attribute: Schema) -> dict[str, Any]:
         """Attributes of a request that gives this one a value other than its default."""
         return self.certain.get((kind, name)) or {name: sample(attribute)}
+
+
+def user_groups(name: str) -> dict[str, Any]:
+    """The groups of a vhost as it shows them: one group with its defaults."""
+    groups: dict[str, Any] = validate_create(ENTITY_TYPES["vhost"], {"hostname": "x", "groups": {name: {}}})["groups"]
+    return groups
 
 
 def sample(attribute: Schema) -> Any:
@@ -214,7 +227,7 @@ class Survey:
             return rows[0]
         found = [row for row in rows if row["name"] == "subject"]
         base = self._router.bases[kind]
-        own = {name: "own" for name in ("prefix", "nextHopAddress") if name in base}
+        own = {name: "own" for name in ("prefix", "nextHopAddress", "hostname") if name in base}
         own |= {"address": "own"} if kind == "router.config.exchange" else {}
         return found[0] if found else self._client.create(kind, self._router.bases[kind] | own, name="subject")
 

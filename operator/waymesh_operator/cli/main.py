@@ -14,6 +14,7 @@ from waymesh_operator.errors import ManifestError, WaymeshError
 from .analyze import AnalyzeCommand, analyze
 from .manage import manage
 from .options import Context, FreePorts, Namespace, NoColor, Output, StateDir, as_json, is_plugin, on_cluster
+from .policy import policy
 from .router_options import RouterCommand
 from .stat import stat
 
@@ -199,6 +200,7 @@ def explain(
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
 app.command(cls=AnalyzeCommand)(analyze)
+app.add_typer(policy, name="policy")
 
 
 @app.command()

@@ -114,14 +114,15 @@ def _text(client: ManagementClient, request: StatRequest) -> str:
         return "\n".join(_log_line(line) for line in _log(client, request.limit))
     if request.view in views.SHEETS:
         sheet = views.SHEETS[request.view]
-        table = sheet.table(_entity(client, sheet))
+        tables = [sheet.table(_entity(client, sheet))]
     else:
         view = _VIEWS[request.view]
         rows = _rows(client, request, view.attributes(request.wide))
         if not rows and view.empty is not None:
             return view.empty
-        table = view.table(rows, request.wide, in_order=bool(request.order_by))
-    return format_csv(*table) if request.format == "csv" else format_table(*table)
+        tables = [view.table(rows, request.wide, in_order=bool(request.order_by)), *view.further(rows)]
+    formatted = format_csv if request.format == "csv" else format_table
+    return "\n\n".join(formatted(*table) for table in tables)
 
 
 def _rows(client: ManagementClient, request: StatRequest, attributes: Sequence[str]) -> list[dict[str, Any]]:

@@ -23,6 +23,8 @@ from waymesh_client.cli.cells import (
 )
 
 Row = Mapping[str, Any]
+Table = tuple[str, list[str], list[list[str]]]
+"""Title, headings and cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class View:
     headline: Callable[[Sequence[Row]], str] | None = None
     belongs: Callable[[Row], bool] = lambda row: True
     """Whether a row is one of the table."""
+    further: Callable[[Iterable[Row]], Iterable[Table]] = lambda rows: ()
+    """Tables of the same rows to show below."""
+    hidden: tuple[str, ...] = ()
+    """Attributes that only `further` needs."""
 
     def shown(self, verbose: bool) -> list[Column]:
         """The columns to show."""
@@ -54,11 +60,10 @@ class View:
 
     def attributes(self, verbose: bool) -> list[str]:
         """The attributes to ask for, each once."""
-        return list(dict.fromkeys(name for column in self.shown(verbose) for name in column.needs))
+        needed = [name for column in self.shown(verbose) for name in column.needs]
+        return list(dict.fromkeys((*needed, *self.hidden)))
 
-    def table(
-        self, rows: Sequence[Row], verbose: bool, in_order: bool = False
-    ) -> tuple[str, list[str], list[list[str]]]:
+    def table(self, rows: Sequence[Row], verbose: bool, in_order: bool = False) -> Table:
         """Title, headings and cells of the table. `in_order`: the rows are in the order in which they are wanted."""
         columns = self.shown(verbose)
         headings = [column.heading for column in columns]
@@ -245,30 +250,60 @@ VHOSTS = View(
     empty="Vhosts\nNo Vhosts found",
 )
 
-def _named(title: str, entity_type: str, names: Sequence[str]) -> View:
-    """A table with the attributes under their own names."""
-    columns = tuple(_value(name, name) for name in names)
-    return View(title, entity_type, columns, sort=names[0], empty=f"{title}\nNo {title} found")
+
+def _groups(rows: Iterable[Row]) -> Iterable[Table]:
+    """A table of settings for each user group."""
+    for row in rows:
+        for name, settings in (row.get("groups") or {}).items():
+            cells = [[key, plain(value)] for key, value in settings.items() if value is not None]
+            yield f"Vhost '{plain(row.get('hostname'))}' UserGroup '{name}'", ["attr", "value"], cells
 
 
-VHOST_GROUPS = _named(
+def _users(rows: Iterable[Row]) -> Iterable[Table]:
+    """The open connections of each user and from each host of all vhosts, if there are any."""
+    for title, heading, attribute in (
+        ("Vhost User Stats", "user", "perUserState"),
+        ("Vhost Host Stats", "host", "perHostState"),
+    ):
+        found = [
+            [plain(row.get("hostname")), key, plain(number)]
+            for row in rows
+            for key, number in (row.get(attribute) or {}).items()
+        ]
+        if found:
+            yield title, ["vhost", heading, "connections"], sorted(found)
+
+
+VHOST_GROUPS = View(
     "Vhost Groups",
-    "vhostUserGroupSettings",
-    ("name", "users", "remoteHosts", "maxFrameSize", "maxSessions", "maxSenders", "maxReceivers", "sources", "targets"),
+    "vhost",
+    (_value("vhost", "hostname"), _value("groups", "groups", lambda groups: ", ".join(groups or {}))),
+    sort="vhost",
+    empty="Vhost Groups\nNo Vhost Groups found",
+    further=_groups,
 )
-VHOST_STATS = _named(
+VHOST_STATS = View(
     "Vhost Stats",
     "vhostStats",
     (
-        "hostname",
-        "connectionsApproved",
-        "connectionsDenied",
-        "connectionsCurrent",
-        "sessionDenied",
-        "senderDenied",
-        "receiverDenied",
-        "maxMessageSizeDenied",
+        _value("hostname", "hostname"),
+        *(
+            _value(name, name)
+            for name in (
+                "connectionsApproved",
+                "connectionsDenied",
+                "connectionsCurrent",
+                "sessionDenied",
+                "senderDenied",
+                "receiverDenied",
+                "maxMessageSizeDenied",
+            )
+        ),
     ),
+    sort="hostname",
+    empty="Vhost Stats\nNo Vhost Stats found",
+    further=_users,
+    hidden=("perUserState", "perHostState"),
 )
 
 MEMORY = View("Memory", "router", (_value("VmSize", "memoryUsage", size),))
@@ -329,7 +364,7 @@ class Sheet:
     entity_type: str
     lines: tuple[tuple[str, str, Callable[[Any], str]], ...]
 
-    def table(self, entity: Row) -> tuple[str, list[str], list[list[str]]]:
+    def table(self, entity: Row) -> Table:
         """Title, headings and cells; attributes that the entity does not have are left out."""
         rows = [[label, text(entity[name])] for label, name, text in self.lines if entity.get(name) is not None]
         return self.title, ["attr", "value"], rows

@@ -11,6 +11,7 @@ from waymesh_router.management.agent import Agent
 from waymesh_router.management.changes import change_report
 from waymesh_router.management.configured import configured
 from waymesh_router.management.dispatch_rows import dispatch_rows
+from waymesh_router.management.policies import policies
 from waymesh_router.management.tables import tables
 from waymesh_router.management.view import CoreView, RouterView
 
@@ -19,7 +20,7 @@ __all__ = ["CoreView", "RouterView", "build_agent"]
 
 def build_agent(view: RouterView) -> Agent:
     """The management agent of a router. `Agent.configure` takes the entities of the configuration file."""
-    adapters = [*configured(view), *tables(view)]
+    adapters = [*configured(view), *policies(view), *tables(view)]
     log = view.core.log
     return Agent(
         {adapter.entity_type.name: adapter for adapter in adapters} | dispatch_rows(view.core),

@@ -1,4 +1,4 @@
-"""Rows of types that this router has no entities of, for tools that expect some: `policy` and `allocator`."""
+"""Rows of types that this router has no entities of, for tools that expect some: `allocator`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,8 @@ from waymesh_schema.model import EntityType
 
 def dispatch_rows(core: CoreView) -> dict[str, EntityAdapter]:
     """Their adapters. They only show rows: they are not to be found under the name of their type, to be configured."""
-    return {f"{adapter.entity_type.name} rows": adapter for adapter in (_policy(core), _allocator(core))}
-
-
-def _policy(core: CoreView) -> EntityAdapter:
-    """No policy is enforced: the defaults, and what was refused for other reasons."""
-    kind = entity_type("policy")
-    columns: dict[str, Callable[[Any, float], Any]] = {
-        "identity": lambda _item, _now: "policy/0",
-        "connectionsCurrent": lambda _item, _now: len(core.connections),
-        "connectionsDenied": lambda _item, _now: core.denied.get("connection", 0),
-        "linksDenied": lambda _item, _now: core.denied.get("link", 0),
-        "totalDenials": lambda _item, _now: sum(core.denied.values()),
-    }
-    for name, attribute in kind.attributes.items():
-        if attribute.create and name not in ("name", "type"):
-            columns[name] = _constant(attribute.default)
-    return TableEntities(kind, lambda: ("policy",), columns)
+    allocator = _allocator(core)
+    return {f"{allocator.entity_type.name} rows": allocator}
 
 
 def _constant(value: object) -> Callable[[Any, float], Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waymesh_router.policy.names import AllowedAddresses
-from waymesh_router.policy.settings import DEFAULT_GROUP, Group, Policy, Vhost
+from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import OpenConnections
+from waymesh_schema.rules import DEFAULT_GROUP
 
 UNAUTHORIZED = "amqp:unauthorized-access"
 LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str], Iterable[str]]
-"""Numeric addresses of a host name; empty if it has none. The caller does the I/O."""
+"""Numeric addresses of a host name; raises ValueError if they cannot be found. The caller does the I/O."""
 
 
 class RemoteHosts:
@@ -16,7 +16,7 @@ class RemoteHosts:
     __slots__ = ("_any", "_ranges")
 
     def __init__(self, rules: Iterable[str], resolve: Resolve) -> None:
-        """Raises ValueError for a rule that is no address, range, name or `*`."""
+        """Raises ValueError for a rule that is no address, range, name or `*`, and for a name without addresses."""
         self._any = False
         self._ranges: list[tuple[Address, Address]] = []
         for rule in rules:

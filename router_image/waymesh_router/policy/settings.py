@@ -1,17 +1,23 @@
-"""Parsed settings of the entities `policy` and `vhost`. Dispatch book 3.6.3 "Policy Schema"."""
+"""Parsed settings of the entities `policy` and `vhost`. Dispatch book 3.6.3 "Policy Schema".
+
+Defaults are those of the schema: what is called checked has been returned by `waymesh_schema.validate`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_router.policy.hosts import RemoteHosts, Resolve
 from waymesh_router.policy.names import NewPatterns, Patterns
+from waymesh_schema.convert import names
+from waymesh_schema.entities import ENTITY_TYPES
+from waymesh_schema.rules import ANY_USER
+from waymesh_schema.validate import validate_create
 
-DEFAULT_GROUP = "$default"
-MAX_INT = 2**31 - 1
+_DEFAULTS = ENTITY_TYPES["policy"].attributes
 
 
 class SettingsError(ValueError):
@@ -66,10 +72,10 @@ class Policy:
     """Everything that a verdict depends on, apart from the request and the open connections."""
 
     tree: NewPatterns
-    max_connections: int = 65535
-    max_message_size: int = 0
-    enabled: bool = False
-    default_vhost: str = "$default"
+    max_connections: int = _DEFAULTS["maxConnections"].default
+    max_message_size: int = _DEFAULTS["maxMessageSize"].default
+    enabled: bool = _DEFAULTS["enableVhostPolicy"].default
+    default_vhost: str = _DEFAULTS["defaultVhost"].default
     vhosts: Mapping[str, Vhost] = field(default_factory=dict)
     """By hostname and alias."""
     patterns: Patterns | None = None
@@ -77,13 +83,18 @@ class Policy:
 
 
 def parse_policy(
-    values: Mapping[str, Any], vhosts: Sequence[Mapping[str, Any]], tree: NewPatterns, resolve: Resolve
+    values: Mapping[str, Any], vhosts: Iterable[Mapping[str, Any]], tree: NewPatterns, resolve: Resolve
 ) -> Policy:
-    """The settings from attributes of `policy` and of each `vhost`. Raises SettingsError."""
+    """The settings from attributes of `policy` and of each `vhost` as written. Raises SchemaError or SettingsError."""
+    parsed = [parse_vhost(validate_create(ENTITY_TYPES["vhost"], vhost), resolve) for vhost in vhosts]
+    return assemble(validate_create(ENTITY_TYPES["policy"], values), parsed, tree)
+
+
+def assemble(values: Mapping[str, Any], vhosts: Iterable[Vhost], tree: NewPatterns) -> Policy:
+    """The settings from the checked attributes of `policy`, and from vhosts. Raises SettingsError."""
     by_name: dict[str, Vhost] = {}
-    patterns = tree() if values.get("enableVhostNamePatterns") else None
-    for attributes in vhosts:
-        vhost = parse_vhost(attributes, resolve)
+    patterns = tree() if values["enableVhostNamePatterns"] else None
+    for vhost in vhosts:
         for name in (vhost.hostname, *vhost.aliases):
             if name in by_name:
                 raise SettingsError(f"vhost {vhost.hostname}: {name!r} is already a name of {by_name[name].hostname}")
@@ -95,80 +106,66 @@ def parse_policy(
                     raise SettingsError(f"vhost {vhost.hostname}: another vhost has the pattern {name!r}") from None
     return Policy(
         tree,
-        values.get("maxConnections", 65535),
-        values.get("maxMessageSize", 0),
-        values.get("enableVhostPolicy", False),
-        values.get("defaultVhost") or "",
+        values["maxConnections"],
+        values["maxMessageSize"],
+        values["enableVhostPolicy"],
+        values["defaultVhost"] or "",
         by_name,
         patterns,
     )
 
 
 def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:
-    """One vhost from its attributes. Raises SettingsError."""
+    """One vhost from its checked attributes. Raises SettingsError."""
     name = values["hostname"]
     groups: dict[str, Group] = {}
-    group_of: dict[str, Group] = {}
-    for group_name, settings in (values.get("groups") or {}).items():
+    for group_name, settings in values["groups"].items():
         try:
-            group = groups[group_name] = _group(group_name, settings, resolve)
+            groups[group_name] = _group(group_name, settings, resolve)
         except ValueError as error:
             raise SettingsError(f"vhost {name}: groups.{group_name}: {error}") from None
-        for user in group.users:
-            if user in group_of:
-                raise SettingsError(f"vhost {name}: user {user!r} is in groups {group_of[user].name} and {group_name}")
-            group_of[user] = group
-    unknown = bool(values.get("allowUnknownUser", False))
-    if unknown and DEFAULT_GROUP not in groups:
-        raise SettingsError(f"vhost {name}: allowUnknownUser needs a group {DEFAULT_GROUP}")
     return Vhost(
         name,
-        tuple(re.split(r"[,\s]+", aliases.strip())) if (aliases := values.get("aliases") or "").strip() else (),
-        values.get("maxConnections", 65535),
-        values.get("maxConnectionsPerUser", 65535),
-        values.get("maxConnectionsPerHost", 65535),
-        values.get("maxMessageSize"),
-        unknown,
+        tuple(dict.fromkeys(alias for alias in re.split(r"[,\s]+", values["aliases"] or "") if alias)),
+        values["maxConnections"],
+        values["maxConnectionsPerUser"],
+        values["maxConnectionsPerHost"],
+        values["maxMessageSize"],
+        values["allowUnknownUser"],
         groups,
-        group_of,
+        {user: group for group in groups.values() for user in group.users},
     )
 
 
 def _group(name: str, values: Mapping[str, Any], resolve: Resolve) -> Group:
-    for plain, pattern in (("sources", "sourcePattern"), ("targets", "targetPattern")):
-        if _names(values.get(plain)) and _names(values.get(pattern)):
-            raise SettingsError(f"{plain} and {pattern} exclude each other")
-    users = _names(values.get("users"))
-    if name == DEFAULT_GROUP and users:
-        raise SettingsError(f"{DEFAULT_GROUP} is the group of users without a group and cannot list users")
-    get = values.get
     return Group(
         name=name,
-        users=users,
-        remote_hosts=RemoteHosts(_names(get("remoteHosts")), resolve),
-        max_connections_per_user=get("maxConnectionsPerUser"),
-        max_connections_per_host=get("maxConnectionsPerHost"),
-        max_frame_size=get("maxFrameSize"),
-        max_sessions=get("maxSessions"),
-        max_session_window=get("maxSessionWindow"),
-        max_message_size=get("maxMessageSize"),
-        max_senders=get("maxSenders", MAX_INT),
-        max_receivers=get("maxReceivers", MAX_INT),
-        allow_dynamic_source=get("allowDynamicSource", False),
-        allow_anonymous_sender=get("allowAnonymousSender", False),
-        allow_user_id_proxy=get("allowUserIdProxy", False),
-        allow_waypoint_links=get("allowWaypointLinks", True),
-        allow_fallback_links=get("allowFallbackLinks", True),
-        allow_dynamic_link_routes=get("allowDynamicLinkRoutes", True),
-        allow_admin_status_update=get("allowAdminStatusUpdate", True),
-        sources=_names(get("sources")),
-        targets=_names(get("targets")),
-        source_patterns=_names(get("sourcePattern")),
-        target_patterns=_names(get("targetPattern")),
+        users=tuple(user for user in names(values["users"]) if user != ANY_USER),
+        remote_hosts=_remote_hosts(values["remoteHosts"], resolve),
+        max_connections_per_user=values["maxConnectionsPerUser"],
+        max_connections_per_host=values["maxConnectionsPerHost"],
+        max_frame_size=values["maxFrameSize"] or None,
+        max_sessions=values["maxSessions"] or None,
+        max_session_window=values["maxSessionWindow"] or None,
+        max_message_size=values["maxMessageSize"],
+        max_senders=values["maxSenders"],
+        max_receivers=values["maxReceivers"],
+        allow_dynamic_source=values["allowDynamicSource"],
+        allow_anonymous_sender=values["allowAnonymousSender"],
+        allow_user_id_proxy=values["allowUserIdProxy"],
+        allow_waypoint_links=values["allowWaypointLinks"],
+        allow_fallback_links=values["allowFallbackLinks"],
+        allow_dynamic_link_routes=values["allowDynamicLinkRoutes"],
+        allow_admin_status_update=values["allowAdminStatusUpdate"],
+        sources=names(values["sources"]),
+        targets=names(values["targets"]),
+        source_patterns=names(values["sourcePattern"]),
+        target_patterns=names(values["targetPattern"]),
     )
 
 
-def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """A list, or text with commas. A user that is listed twice in one group counts once."""
-    items = value.split(",") if isinstance(value, str) else value or ()
-    return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
+def _remote_hosts(rules: str, resolve: Resolve) -> RemoteHosts:
+    try:
+        return RemoteHosts(names(rules), resolve)
+    except ValueError as error:
+        raise SettingsError(f"remoteHosts: {error}") from None

@@ -68,6 +68,18 @@ class CheckHost:
         """Check the levels. Raises ValueError."""
         parse_levels(attrs["enable"])
 
+    def numeric_addresses(self, name: str) -> list[str]:
+        """None: host names are not looked up, because another machine may know others."""
+        return []
+
+    def recent_log(self, limit: int) -> list[Any]:
+        """There is none."""
+        return []
+
+    def certificate_ends(self) -> dict[str, float]:
+        """Not asked for."""
+        return {}
+
     def log(self, module: str, level: str, text: str) -> None:
         """Print the warnings of a router."""
         if level in SERIOUS:

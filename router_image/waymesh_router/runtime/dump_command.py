@@ -14,6 +14,7 @@ from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.model import EntityType
 
 REQUEST_S = 5.0
+USER_GROUP = ENTITY_TYPES["vhostUserGroupSettings"]
 
 
 def dump(url: str) -> int:
@@ -55,11 +56,19 @@ def configuration(entities: Iterable[tuple[EntityType, Mapping[str, Any]]]) -> I
 
 def written(kind: EntityType, row: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of an entity to write: those that can be set at creation and differ from the default."""
-    values = {
+    values = _changed(kind, row)
+    if kind.name in ("log", "router", "telemetry", "policy"):  # singletons need no name
+        values.pop("name", None)
+    if kind.name == "policy":
+        values.pop("policyDir", None)  # its vhosts are written like all others
+    if kind.name == "vhost" and "groups" in values:
+        values["groups"] = {name: _changed(USER_GROUP, group) for name, group in values["groups"].items()}
+    return {} if kind.name == "log" and values.keys() <= {"module"} else values
+
+
+def _changed(kind: EntityType, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         name: row[name]
         for name, attribute in kind.attributes.items()
         if attribute.create and name != "type" and row.get(name) not in (None, attribute.default)
     }
-    if kind.name in ("log", "router", "telemetry"):  # singletons need no name
-        values.pop("name", None)
-    return {} if kind.name == "log" and values.keys() <= {"module"} else values

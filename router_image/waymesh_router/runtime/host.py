@@ -18,6 +18,7 @@ from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, fl
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
+from waymesh_router.runtime.host_names import numeric_addresses
 from waymesh_router.runtime.http_io import HttpConnection
 from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
@@ -53,6 +54,7 @@ class SocketHost:
         """`rng()`: a float in [0, 1), for the jitter of reconnects."""
         self.loop = loop
         self.log, self.logs = log.write, log.enabled
+        self.numeric_addresses = numeric_addresses
         self.incarnation = Incarnation()
         self.host_name = socket.gethostname()
         self.errors = 0  # internal errors; each one is logged with its traceback
@@ -61,6 +63,7 @@ class SocketHost:
         self._rng = rng
         self._router: Router
         self._profiles = Profiles(self._server_log)
+        self.certificate_ends = self._profiles.ends
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
@@ -85,10 +88,6 @@ class SocketHost:
     def remove_ssl_profile(self, name: str) -> None:
         """Remove an `sslProfile`; existing users of it continue."""
         self._profiles.remove(name)
-
-    def certificate_ends(self) -> dict[str, float]:
-        """Expiry times of the certificates of sslProfiles, in seconds since 1970, by name."""
-        return self._profiles.ends()
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener. Raises HostError (an OSError) if its port or certificate is unusable."""

@@ -284,6 +284,9 @@ class SimRouter(Station):
     def log_stats(self, module: str) -> Mapping[str, int]:
         return {}
 
+    def numeric_addresses(self, name: str) -> Sequence[str]:
+        return []
+
     def recent_log(self, limit: int) -> Sequence[Any]:
         return []
 

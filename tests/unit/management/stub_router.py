@@ -13,6 +13,7 @@ from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ATTACHED, OPENED
 from waymesh_amqp.types import Symbol
+from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
 from waymesh_router.core.counters import Counters
@@ -22,6 +23,8 @@ from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.management.assembly import build_agent
+from waymesh_router.policy.enforcement import Enforcement
+from waymesh_router.policy.settings import Policy
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create
@@ -78,6 +81,7 @@ class StubRouter:
         self.status = ("CONNECTING", "")
         self.drain_status = "none"
         self.collector = None
+        self.policy = Enforcement(Policy(PatternTree))
         self.topology_changes = 0
         self.sampler = LinkHealth(self.core)
         self.handler = Handler()
@@ -118,6 +122,11 @@ class StubRouter:
 
     def log_stats(self, module: str) -> Mapping[str, int]:
         return {"errorCount": len(module)}
+
+    def numeric_addresses(self, name: str) -> list[str]:
+        if name == "unknown":
+            raise ValueError("cannot resolve unknown")
+        return ["10.1.1.1"]
 
     def recent_log(self, limit: int) -> list[Any]:
         self.limits.append(limit)

@@ -111,7 +111,6 @@ def test_a_listener_shows_the_port_it_was_given(manager: Manager) -> None:
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        ("vhost", {"hostname": "h"}),
         ("authServicePlugin", {"name": "p", "host": "h", "port": "1"}),
     ],
 )

@@ -25,6 +25,7 @@ from waymesh_router.policy.hosts import RemoteHosts
 from waymesh_router.policy.names import AllowedAddresses
 from waymesh_router.policy.settings import Policy, SettingsError, parse_policy
 from waymesh_router.policy.statistics import OpenConnections
+from waymesh_schema.errors import SchemaError
 
 pytestmark = pytest.mark.engine_independent
 ALL = {"remoteHosts": "*", "sources": "*", "targets": "*"}
@@ -131,17 +132,24 @@ def test_host_names_are_patterns_only_if_enabled() -> None:
 @pytest.mark.parametrize(
     ("vhosts", "text"),
     [
-        ([{"hostname": "v", "groups": {"a": {"users": "u"}, "b": {"users": "u"}}}], "'u' is in groups a and b"),
+        ([{"hostname": "v", "groups": {"a": {"users": "u"}, "b": {"users": "u"}}}], "user 'u' is also in group a"),
         ([{"hostname": "v", "aliases": "w"}, {"hostname": "w"}], "'w' is already a name of v"),
         ([{"hostname": "v", "allowUnknownUser": True}], "needs a group"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.*"}}}], "must stand alone"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.9-10.0.0.1"}}}], "the lower one first"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.999"}}}], "is no address"),
         ([{"hostname": "v", "groups": {"g": {"sources": "a", "sourcePattern": "b"}}}], "exclude each other"),
+        ([{"hostname": "v", "groups": {"g": {"sources": "a, b*c"}}}], "groups.g.sources: 'b[*]c': . is only"),
+        ([{"hostname": "v", "groups": {"g": {"targets": ["a*", "**"]}}}], "groups.g.targets: '[*][*]': . is only"),
+        ([{"hostname": "v", "groups": {"g": {"targets": ["a,b"]}}}], "groups.g.targets: 'a,b': must not"),
+        ([{"hostname": "v", "groups": {"g": {"users": "*"}}}], "groups.g.users: [*] is only for the group [$]default"),
+        ([{"hostname": "v", "groups": {"$default": {"users": "*"}}}], "with allowUnknownUser: yes"),
+        ([{"hostname": "v", "groups": {"g": {"maxFrameSize": 511}}}], "at least 512"),
+        ([{"hostname": ""}], "vhost hostname: must not be empty"),
     ],
 )
 def test_settings_that_cannot_be_enforced_are_refused(vhosts: list[dict[str, Any]], text: str) -> None:
-    with pytest.raises(SettingsError, match=text):
+    with pytest.raises((SettingsError, SchemaError), match=text):
         policy_of(*vhosts)
 
 

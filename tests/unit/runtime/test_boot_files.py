@@ -15,7 +15,7 @@ from tests.kit.waiting import wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 
-VHOST = ["vhost", {"name": "k8s/ns/vhost/v", "hostname": "v"}]
+VHOST = ["vhost", {"name": "k8s/ns/vhost/v", "hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.*"}}}]
 PLUGIN = ["authServicePlugin", {"name": "k8s/ns/plugin/p", "host": "h", "port": "1"}]
 PROFILE = ["sslProfile", {"name": "k8s/ns/broker/b", "caCertFile": "/nowhere/ca.crt"}]
 CONNECTOR = ["connector", {"name": "k8s/ns/broker/b/0", "host": "127.0.0.1", "sslProfile": "k8s/ns/broker/b"}]
@@ -33,17 +33,17 @@ def port() -> int:
 
 
 def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path, port: int) -> None:
-    entities = [VHOST, PLUGIN, PROFILE, CONNECTOR, ADDRESS]
+    entities = [PLUGIN, PROFILE, CONNECTOR, ADDRESS]
     router = BootedRouter(tmp_path, "mesh-0", (entities, own(port)), [port])
     router.start()
     try:
         with ManagementClient(router.url) as client:
             assert [row["name"] for row in client.query("address", ["name"])] == ["k8s/ns/address/a"]
             assert not client.query("connector", ["name"])
-            with pytest.raises(ManagementError, match="policies are not supported") as raised:
-                client.create("vhost", VHOST[1])
+            with pytest.raises(ManagementError, match="external SASL services are not supported") as raised:
+                client.create("authServicePlugin", PLUGIN[1])
             assert raised.value.status == 501
-        for name in ("vhost/v", "plugin/p", "broker/b", "broker/b/0"):
+        for name in ("plugin/p", "broker/b", "broker/b/0"):
             lines = [line for line in router.log.splitlines() if f"k8s/ns/{name} of" in line]
             assert len(lines) == 1
             assert "AGENT (error)" in lines[0]
@@ -54,7 +54,10 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("entity", "reason"),
-    [(VHOST, "policies are not supported"), (PLUGIN, "external SASL services are not supported")],
+    [
+        (VHOST, "vhost v: groups.g: remoteHosts: '10.0.0.*': * must stand alone"),
+        (PLUGIN, "external SASL services are not supported"),
+    ],
 )
 def test_a_refused_entity_of_a_person_stops_the_start(
     tmp_path: Path, port: int, entity: list[Any], reason: str
@@ -64,6 +67,16 @@ def test_a_refused_entity_of_a_person_stops_the_start(
     done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert reason in done.stderr
+
+
+def test_a_vhost_that_cannot_be_enforced_stops_the_start_even_if_an_operator_wrote_it(
+    tmp_path: Path, port: int
+) -> None:
+    """Without it, the default vhost would decide on its clients, and might allow them more."""
+    arguments = write_boot_files(tmp_path, {"shared.json.gz": [VHOST], "mesh-0.json": own(port)})
+    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "remoteHosts: '10.0.0.*': * must stand alone" in done.stderr
 
 
 def test_without_its_listeners_a_router_does_not_start(tmp_path: Path, port: int) -> None:

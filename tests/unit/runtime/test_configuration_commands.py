@@ -63,6 +63,26 @@ def test_check_looks_into_files_and_at_services(tmp_path: Path, capsys: pytest.C
     ]
 
 
+def test_check_finds_vhosts_that_cannot_be_enforced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policies").mkdir()
+    vhost = ["vhost", {"hostname": "w", "aliases": "v"}]
+    (tmp_path / "policies" / "w.json").write_text(json.dumps([vhost]), encoding="utf-8")
+    groups = "groups: {\n  a: {\n   remoteHosts: 10.0.0.*\n  }\n }\n"
+    text = section("policy", policyDir=tmp_path / "policies", enableVhostPolicy="yes")
+    text += "vhost {\n hostname: v\n}\nvhost {\n hostname: x\n " + groups + "}\n"
+    code, _, lines = check(capsys, tmp_path, text)
+    assert code == 1
+    assert lines == [
+        "waymesh-router: /t.conf:8: vhost x: groups.a: remoteHosts: '10.0.0.*': * must stand alone",
+        "waymesh-router: /policies/w.json:1: vhost w: 'v' is already a name of v",
+    ]
+
+
+def test_check_does_not_look_up_host_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    groups = "groups: {\n  a: {\n   remoteHosts: nowhere.invalid\n  }\n }\n"
+    assert check(capsys, tmp_path, "vhost {\n hostname: x\n " + groups + "}\n")[::2] == (0, [])
+
+
 def test_compat_26_a_cyrus_configuration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "qdrouterd.conf").write_text("pwcheck_method: auxprop\n", encoding="utf-8")
     code, _, (line,) = check(capsys, tmp_path, section("router", id="A", saslConfigDir=tmp_path))
@@ -113,9 +133,11 @@ def test_the_dump_of_a_router_is_its_configuration(tmp_path: Path, capsys: pytes
     rows = [
         ["log", {"module": "DEFAULT", "enable": "debug+", "includeSource": True}],
         ["router", {"id": "A", "defaultDistribution": "closest"}],
+        ["policy", {"maxConnections": 50}],
         ["address", {"pattern": "a/#", "distribution": "multicast", "name": "a"}],
         ["linkRoute", {"prefix": "b", "direction": "in", "connection": "c"}],
         ["autoLink", {"address": "q", "direction": "out", "connection": "c", "phase": 0}],
+        ["vhost", {"hostname": "v", "groups": {"g": {"users": ["u", "w"], "sourcePattern": "a.#", "maxSenders": 2}}}],
         ["listener", {"name": "l", "host": "127.0.0.1", "port": port, "openProperties": {"x": [1, {"y": "#"}]}}],
         ["connector", {"name": "c", "role": "route-container", "port": 1, "saslUsername": "u"}],
     ]

@@ -77,6 +77,7 @@ NEEDED = {
     "router.config.autoLink": {"address": "a", "direction": "in"},
     "router.config.address": {"prefix": "a"},
     "log": {"module": "ROUTER"},
+    "vhost": {"hostname": "v"},
 }
 FITTING = {"messageLoggingComponents": "all"}
 """Values of attributes that do not take any text."""

@@ -28,11 +28,14 @@ BASE = {
     "router.config.autoLink": {"address": "a", "direction": "in"},
     "router.config.exchange": {"address": "a"},
     "router.config.binding": {"exchangeName": "x", "nextHopAddress": "a"},
+    "vhost": {"hostname": "v"},
 }
 """What is needed at least of an entity of each type."""
 CONFIGURED = [entity for entity in ENTITY_TYPES.values() if entity.configurable and not entity.refused]
 SHOWN_ONLY = {("router", "metadata")}
 """Attributes that are there to be shown, and do no more."""
+READ_WITH_THE_FILES = {("policy", "policyDir")}
+"""Attributes that name further configuration files."""
 
 
 def settable(entity: EntityType) -> Iterator[Attribute]:
@@ -75,7 +78,9 @@ def test_what_is_not_carried_out_is_refused(entity: EntityType, attribute: Attri
 
 @pytest.mark.parametrize(("entity", "attribute"), ACTING, ids=names(ACTING))
 def test_what_is_taken_is_read_by_the_router(entity: EntityType, attribute: Attribute) -> None:
-    assert re.search(f"[\"']{attribute.name}[\"']", sources("router_image/waymesh_router"))
+    folder = "waymesh_schema" if (entity.name, attribute.name) in READ_WITH_THE_FILES else "waymesh_router"
+    read = f"\\[[\"']{attribute.name}[\"']\\]" if folder == "waymesh_schema" else f"[\"']{attribute.name}[\"']"
+    assert re.search(read, sources(f"router_image/{folder}"))
 
 
 def test_the_attributes_that_are_refused() -> None:
@@ -93,7 +98,7 @@ def test_the_attributes_that_are_refused() -> None:
         "connector allowRedirect",
     }
     refused = {entity.name for entity in ENTITY_TYPES.values() if entity.refused}
-    assert refused == {"policy", "vhost", "vhostUserGroupSettings", "authServicePlugin"}
+    assert refused == {"authServicePlugin"}
 
 
 @pytest.mark.parametrize(("kind", "attribute"), [("router", "mode"), ("listener", "role"), ("connector", "role")])

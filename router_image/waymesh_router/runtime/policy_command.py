@@ -1,0 +1,59 @@
+"""Explains what the access policy of configuration files decides. `waymesh policy check` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from waymesh_router.core.addresses.patterns import PatternTree
+from waymesh_router.policy.decide import Request
+from waymesh_router.policy.explain import explain
+from waymesh_router.policy.settings import Policy, SettingsError, parse_policy
+from waymesh_router.runtime.host_names import numeric_addresses
+from waymesh_schema.config import ConfigError, read_config
+
+ALLOWED, DENIED, ERROR = 0, 1, 2
+"""Exit codes."""
+NO_SECTION = "no policy section: checked as with enableVhostPolicy: yes"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the verdict and its reasons; returns the exit code."""
+    options = _parser().parse_args(argv)
+    try:
+        policy = _policy(options.filename)
+    except (ConfigError, SettingsError) as error:
+        problems = error.problems if isinstance(error, ConfigError) else [error]
+        sys.stderr.writelines(f"waymesh: {problem}\n" for problem in problems)
+        return ERROR
+    request = Request(options.user, options.host, options.hostname)
+    found = explain(policy, request, options.attach, options.direction == "in")
+    sys.stdout.writelines(f"{line}\n" for line in ("allowed" if found.allowed else "denied", *found.reasons))
+    return ALLOWED if found.allowed else DENIED
+
+
+def _policy(filenames: Sequence[str]) -> Policy:
+    """The policy of the files. Files with vhosts alone, as in policyDir, are checked as if they were enforced."""
+    entries = read_config(*filenames)
+    (section,) = [entry for entry in entries if entry.type.name == "policy"]
+    values = section.attributes if section.line else {**section.attributes, "enableVhostPolicy": True}
+    if not section.line:
+        sys.stderr.write(f"waymesh: {NO_SECTION}\n")
+    vhosts = [entry.attributes for entry in entries if entry.type.name == "vhost"]
+    return parse_policy(values, vhosts, PatternTree[str], numeric_addresses)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="waymesh policy check")
+    parser.add_argument("--filename", action="append", required=True)
+    for name in ("user", "hostname", "attach"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--host", required=True, type=lambda text: str(ip_address(text)), metavar="ADDRESS")
+    parser.add_argument("--direction", choices=("in", "out"), required=True)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

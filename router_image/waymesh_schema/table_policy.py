@@ -1,0 +1,200 @@
+"""The part of the table about access policy: `policy`, vhosts, their user groups, and what was allowed and denied."""
+
+from __future__ import annotations
+
+from .model import BOOLEAN, INTEGER, MAP, NAMES, PATH, STRING, configuration, count, operational, reported, setting
+
+MAX_UINT = 2**32 - 1
+MAX_INT = 2**31 - 1
+
+POLICY = configuration(
+    "policy",
+    "Limits of the whole router, and whether vhost policies are enforced. They concern connections of clients, not "
+    "those between routers nor those that the router opens.",
+    setting(
+        "maxConnections", INTEGER, "Maximum client connections; always enforced.", default=65535, minimum=0, update=True
+    ),
+    setting(
+        "maxMessageSize", INTEGER, "Maximum bytes of client messages; 0: no limit.", default=0, minimum=0, update=True
+    ),
+    setting(
+        "enableVhostPolicy",
+        BOOLEAN,
+        "Enforce the vhost policies: a connection without a vhost, a user group and an allowed remote host is denied.",
+        default=False,
+        update=True,
+    ),
+    setting("enableVhostNamePatterns", BOOLEAN, "Vhost host names are patterns.", default=False, update=True),
+    setting(
+        "policyDir",
+        PATH,
+        "Absolute path of a folder of *.json files with vhosts. It is read when the router starts; change vhosts of a "
+        "running router by management.",
+        default="",
+    ),
+    setting(
+        "defaultVhost",
+        STRING,
+        "Vhost for connections that match no other. Without a vhost of this name, and if it is empty, they are denied.",
+        default="$default",
+        update=True,
+    ),
+    count("connectionsProcessed", "Connections checked."),
+    count("connectionsDenied", "Connections refused."),
+    count("connectionsCurrent", "Connections open now."),
+    count("linksDenied", "Links refused, of all vhosts."),
+    count("maxMessageSizeDenied", "Transfers refused for their size."),
+    count("totalDenials", "All refusals, those of management requests included."),
+    operations=("UPDATE",),
+    singleton=True,
+)
+
+VHOST = configuration(
+    "vhost",
+    "Policy of one virtual host: who may connect, and what each group of users may do.",
+    setting("hostname", STRING, "Host name in the client's open.", required=True, unique=True, deprecated_name="id"),
+    setting("aliases", STRING, "Further host names with the same policy, separated by commas or blanks.", update=True),
+    setting("maxConnections", INTEGER, "Maximum number of connections.", default=65535, minimum=0, update=True),
+    setting(
+        "maxMessageSize",
+        INTEGER,
+        "Maximum message size in bytes, instead of that of the policy; 0: no limit.",
+        minimum=0,
+        update=True,
+    ),
+    setting("maxConnectionsPerUser", INTEGER, "Maximum connections of a user.", default=65535, minimum=0, update=True),
+    setting(
+        "maxConnectionsPerHost",
+        INTEGER,
+        "Maximum number of connections from one remote host.",
+        default=65535,
+        minimum=0,
+        update=True,
+        deprecated_name="maxConnectionsPerRemoteHost",
+    ),
+    setting(
+        "allowUnknownUser",
+        BOOLEAN,
+        "Treat users without a group as members of the group $default, which must exist then.",
+        default=False,
+        update=True,
+    ),
+    setting(
+        "groups",
+        MAP,
+        "Settings (vhostUserGroupSettings) by group name. UPDATE replaces all groups. A user may be in one group only.",
+        default={},
+        update=True,
+    ),
+    operations=("CREATE", "UPDATE", "DELETE"),
+)
+
+USER_GROUP = configuration(
+    "vhostUserGroupSettings",
+    "What the users of one group of a vhost may do. It has no entities: it is a value in the groups of a vhost.",
+    setting(
+        "users",
+        NAMES,
+        "Users of the group, separated by commas. In the group $default, * stands for the users without a group, whom "
+        "allowUnknownUser of the vhost puts there.",
+        default="",
+    ),
+    setting(
+        "remoteHosts",
+        NAMES,
+        "Hosts that the users may connect from, separated by commas: addresses, ranges (first-last), names, which are "
+        "looked up when the vhost is created or updated, or * for all. Empty or absent: none.",
+        default="",
+    ),
+    setting("maxConnectionsPerUser", INTEGER, "Maximum connections of one user, instead of the vhost's.", minimum=0),
+    setting(
+        "maxConnectionsPerHost", INTEGER, "Maximum connections from one host, instead of the vhost's.", minimum=0
+    ),
+    setting("maxMessageSize", INTEGER, "Maximum message size, instead of the vhost's; 0: no limit.", minimum=0),
+    setting(
+        "maxFrameSize",
+        INTEGER,
+        "Maximum frame size in bytes, instead of the listener's; 0 or absent: the listener's.",
+        minimum=0,
+        maximum=MAX_UINT,
+    ),
+    setting(
+        "maxSessionWindow",
+        INTEGER,
+        "Incoming session window in bytes; 0 or absent: that of the listener.",
+        minimum=0,
+        maximum=MAX_UINT,
+    ),
+    setting(
+        "maxSessions",
+        INTEGER,
+        "Maximum number of sessions, instead of that of the listener; 0 or absent: that of the listener.",
+        minimum=0,
+        maximum=65536,
+    ),
+    setting("maxSenders", INTEGER, "Maximum number of sending links of a connection.", default=MAX_INT, minimum=0),
+    setting("maxReceivers", INTEGER, "Maximum number of receiving links of a connection.", default=MAX_INT, minimum=0),
+    setting("allowDynamicSource", BOOLEAN, "Receivers may ask for a dynamic source.", default=False),
+    setting("allowAnonymousSender", BOOLEAN, "Senders may attach without a target address.", default=False),
+    setting("allowUserIdProxy", BOOLEAN, "Messages may have another user's user id.", default=False),
+    setting("allowWaypointLinks", BOOLEAN, "Links may attach with the capabilities of a waypoint.", default=True),
+    setting("allowDynamicLinkRoutes", BOOLEAN, "Connections may create their own link routes.", default=True),
+    setting("allowAdminStatusUpdate", BOOLEAN, "Connections may close other connections by management.", default=True),
+    setting("allowFallbackLinks", BOOLEAN, "Links may attach as fallback destinations.", default=True),
+    setting(
+        "sources",
+        NAMES,
+        "Addresses that the users may receive from, separated by commas. A * at the end stands for any rest; elsewhere "
+        "it is refused. The first ${user} or {user} stands for the user's name. Empty or absent, without "
+        "sourcePattern: no address.",
+        default="",
+    ),
+    setting(
+        "targets",
+        NAMES,
+        "Addresses that the users may send to, as in sources. Empty or absent, without targetPattern: no address.",
+        default="",
+    ),
+    setting(
+        "sourcePattern",
+        NAMES,
+        "Patterns of addresses that the users may receive from, with * for one word, # for any number of words, and "
+        "${user} or {user}; not together with sources.",
+    ),
+    setting(
+        "targetPattern",
+        NAMES,
+        "Patterns of addresses that the users may send to, as in sourcePattern; not together with targets.",
+    ),
+    configurable=False,
+)
+
+_DENIALS = (
+    count("sessionDenied", "Sessions refused."),
+    count("senderDenied", "Sending links refused."),
+    count("receiverDenied", "Receiving links refused."),
+    count("maxMessageSizeDenied", "Transfers refused for their size."),
+)
+
+VHOST_STATS = operational(
+    "vhostStats",
+    "Connections of one vhost, and refusals by its policy.",
+    reported("hostname", STRING, "Name of the vhost."),
+    count("connectionsApproved", "Connections accepted."),
+    count("connectionsDenied", "Connections refused."),
+    count("connectionsCurrent", "Connections open now."),
+    reported("perUserState", MAP, "Number of open connections by user."),
+    reported("perHostState", MAP, "Number of open connections by remote host."),
+    *_DENIALS,
+)
+
+USER_GROUP_STATS = operational(
+    "vhostUserGroupStats",
+    "Refusals by the settings of one user group of a vhost. An extension of Waymesh.",
+    reported("hostname", STRING, "Name of the vhost."),
+    reported("groupName", STRING, "Name of the user group."),
+    *_DENIALS,
+    count("dynamicSourceDenied", "Receiving links with a dynamic source refused."),
+    count("anonymousSenderDenied", "Sending links without a target address refused."),
+    count("linksDenied", "Links refused for any reason."),
+)

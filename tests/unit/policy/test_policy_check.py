@@ -1,0 +1,156 @@
+"""`waymesh policy check`: the verdict of files, and what decides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from waymesh_operator.cli.main import run_command
+from waymesh_router.runtime.policy_command import NO_SECTION, main
+
+pytestmark = pytest.mark.engine_independent
+
+TEXT = """policy {
+    enableVhostPolicy: yes
+    enableVhostNamePatterns: yes
+    defaultVhost: example.com
+}
+vhost {
+    hostname: example.com
+    aliases: www.example.com
+    allowUnknownUser: yes
+    groups: {
+        admin: {
+            users: alice, bob
+            remoteHosts: 127.0.0.1, ::1
+            sources: *
+            targets: *
+        }
+        $default: {
+            remoteHosts: *
+            sources: news*, ${user}.*
+            targetPattern: chat.*, ${user}.in
+        }
+    }
+}
+vhost {
+    hostname: *.example.org
+    groups: {
+        team: {
+            users: carl
+            remoteHosts: *
+        }
+    }
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "t.conf"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def words(file: Path, user: str, host: str, hostname: str, attach: str, direction: str) -> list[str]:
+    options = {"user": user, "host": host, "hostname": hostname, "attach": attach, "direction": direction}
+    return [f"--filename={file}", *(f"--{name}={value}" for name, value in options.items())]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "reasons"),
+    [
+        (
+            ("alice", "127.0.0.1", "example.com", "x", "out"),
+            0,
+            ["has the host name 'example.com'", "group admin: lists user 'alice'", "targets allow 'x': '*'"],
+        ),
+        (
+            ("alice", "10.0.0.1", "example.com", "x", "in"),
+            1,
+            ["vhost example.com: has", "connection denied: vhost example.com, group admin: host 10.0.0.1 is not"],
+        ),
+        (
+            ("carl", "10.0.0.1", "www.example.com", "carl.x", "in"),
+            0,
+            [
+                "has the alias 'www.example.com'",
+                "group $default: no group lists user 'carl'; allowUnknownUser is yes",
+                "sources allow 'carl.x': '${user}.*'",
+            ],
+        ),
+        (
+            ("carl", "10.0.0.1", "nowhere", "carl.in", "out"),
+            0,
+            ["is the defaultVhost", "targetPattern allow 'carl.in': '${user}.in'"],
+        ),
+        (
+            ("carl", "10.0.0.1", "example.com", "chat", "out"),
+            1,
+            ["link denied: targetPattern have no rule for 'chat': chat.*, ${user}.in"],
+        ),
+        (
+            ("carl", "::1", "a.example.org", "x", "in"),
+            1,
+            ["its pattern '*.example.org' matches", "group team: lists", "link denied: sources have no rule for 'x'"],
+        ),
+        (("dora", "::1", "a.example.org", "x", "in"), 1, ["user 'dora' is in no group"]),
+    ],
+)
+def test_the_verdict_and_what_decides(
+    file: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, str, str, str, str], code: int, reasons: list[str]
+) -> None:
+    assert main(words(file, *asked)) == code
+    out = capsys.readouterr().out
+    assert out.startswith(("allowed\n", "denied\n")[code])
+    places = [out.index(reason) for reason in reasons]
+    assert places == sorted(places)
+
+
+def test_without_vhost_policy_all_is_allowed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(TEXT.replace("enableVhostPolicy: yes", ""), encoding="utf-8")
+    assert main(words(file, "dora", "::1", "a.example.org", "x", "in")) == 0
+    assert "enableVhostPolicy is no" in capsys.readouterr().out
+
+
+def test_files_of_a_policy_folder_are_checked_as_if_enforced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "v.json"
+    groups = {"g": {"users": ["ann"], "remoteHosts": ["10.0.0.1-10.0.0.9"], "sources": ["a", "b"]}}
+    path.write_text(json.dumps([["vhost", {"hostname": "v", "groups": groups}]]), encoding="utf-8")
+    assert main(words(path, "ann", "10.0.0.5", "v", "b", "in")) == 0
+    found = capsys.readouterr()
+    assert "sources allow 'b': 'b'" in found.out
+    assert NO_SECTION in found.err
+    assert main(words(path, "ann", "10.0.0.10", "v", "b", "in")) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("news*", "*news", "t.conf:19: vhost groups.$default.sources: '*news': * is only allowed at the end"),
+        ("127.0.0.1", "127.0.0.*", "vhost example.com: groups.admin: remoteHosts: '127.0.0.*': * must stand alone"),
+        ("policy {", "polcy {", "t.conf:1: polcy: no such entity type"),
+    ],
+)
+def test_a_file_that_cannot_be_enforced_is_an_error(
+    file: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, reason: str
+) -> None:
+    file.write_text(TEXT.replace(old, new), encoding="utf-8")
+    assert main(words(file, "alice", "::1", "example.com", "x", "in")) == 2
+    found = capsys.readouterr()
+    assert reason in found.err
+    assert found.out == ""
+
+
+def test_the_command_passes_verdict_and_exit_code_on(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    options = ["-f", str(file), "--user", "alice", "--attach", "x", "--direction", "in"]
+    assert run_command(["policy", "check", *options, "--host", "::1"]) == 0
+    assert capfd.readouterr().out.startswith("allowed\nvhost example.com: is the defaultVhost")
+    assert run_command(["policy", "check", *options, "--host", "10.0.0.1"]) == 1
+    assert run_command(["policy", "check", *options, "--host", "a.name"]) == 2
+    assert "--host" in capfd.readouterr().err
+    assert run_command(["policy", "check", *options]) == 2
