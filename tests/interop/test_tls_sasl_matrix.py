@@ -14,7 +14,7 @@ from typing import Any
 import proton
 import pytest
 
-from tests.interop.raw_client import SASL, Ended, RawClient
+from tests.interop.raw_client import AMQP, SASL, Ended, RawClient
 from tests.interop.shared import fresh
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.clients import Client
@@ -26,6 +26,7 @@ from waymesh_amqp.performatives import SaslInit, SaslMechanisms, SaslOutcome
 from waymesh_amqp.sasl import make_line
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
+from waymesh_router.runtime.tls_io import AMQP_TLS_HEADER
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
@@ -179,6 +180,43 @@ def test_clients_of_proton_get_in_as_who_they_are_or_not_at_all(world: World, li
     cases = [(certificate, login) for certificate in CERTIFICATES for login in logins]
     found = {case: world.proton(listener, *case) for case in cases}
     assert found == {case: expected(listener, *case) for case in cases}
+
+
+OFFERED = {
+    ("certificate", "good"): {"EXTERNAL"},
+    ("either", None): {"PLAIN", "SCRAM-SHA-256"},
+    ("either", "good"): {"EXTERNAL", "PLAIN", "SCRAM-SHA-256"},
+    ("anybody", None): {"ANONYMOUS"},
+    ("anybody", "good"): {"EXTERNAL", "ANONYMOUS"},
+    ("password", None): {"PLAIN"},
+}
+
+
+@pytest.mark.parametrize(("listener", "certificate"), OFFERED)
+def test_only_mechanisms_that_can_succeed_are_offered(world: World, listener: str, certificate: str | None) -> None:
+    """Neither ANONYMOUS where peers authenticate, nor EXTERNAL without a certificate."""
+    with RawClient(world.ports[listener], world.context(certificate)) as raw:
+        raw.send(SASL)
+        raw.read(8)
+        assert set(raw.expect(SaslMechanisms).sasl_server_mechanisms) == OFFERED[listener, certificate]
+
+
+@pytest.mark.parametrize(
+    ("listener", "certificate"), [("certificate", "good"), ("either", "good"), ("either", None), ("password", None)]
+)
+def test_nobody_skips_sasl_where_peers_authenticate(world: World, listener: str, certificate: str | None) -> None:
+    with RawClient(world.ports[listener], world.context(certificate)) as raw:
+        raw.send(AMQP)
+        assert raw.read_to_end() == SASL
+
+
+@pytest.mark.parametrize("listener", LISTENERS)
+@pytest.mark.parametrize("first", [SASL, AMQP, AMQP_TLS_HEADER + SASL])
+def test_nobody_comes_in_without_tls_where_it_is_required(world: World, listener: str, first: bytes) -> None:
+    """Asking for TLS by a header and going on without it is no way in either."""
+    with RawClient(world.ports[listener]) as raw:
+        raw.send(first)
+        assert raw.read_to_end().removeprefix(AMQP_TLS_HEADER)[:4] != b"AMQP"
 
 
 def test_the_log_tells_why_certificates_are_refused(world: World) -> None:

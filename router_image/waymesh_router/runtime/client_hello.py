@@ -16,6 +16,8 @@ SERVER_NAME, HOST_NAME = 0, 0
 """Numbers of the extension and of the kind of name. Source: RFC 6066, 3."""
 MAX_BYTES = 32768
 """Of the message with the headers of its records. Real ones, with post-quantum keys, have about 2 kB."""
+MAX_RECORDS = 64
+"""Real ones have one or two. Without a limit, a client that sends many tiny ones could make each look take long."""
 
 
 def complete(data: bytes) -> bool:
@@ -23,7 +25,7 @@ def complete(data: bytes) -> bool:
     message = _message(data)
     if message is None or len(data) >= MAX_BYTES:
         return True
-    return len(message) >= 4 and len(message) - 4 >= int.from_bytes(message[1:4], "big")
+    return _whole(message)
 
 
 def asked_host(data: bytes) -> str | None:
@@ -38,17 +40,22 @@ def asked_host(data: bytes) -> str | None:
 
 
 def _message(data: bytes) -> bytes | None:
-    """The bytes of the handshake in the records so far; None if there is something else."""
-    found, at = b"", 0
-    while at < len(data):
-        if data[at] != HANDSHAKE:
-            return found or None
+    """The bytes of the handshake in the records so far; None if there is something else, or too many records."""
+    found, at, records = b"", 0, 0
+    while at < len(data) and not _whole(found):  # behind it there may be records of other types: early data
+        records += 1
+        if data[at] != HANDSHAKE or records > MAX_RECORDS:
+            return None
         if len(data) < at + RECORD_HEADER:
             break
         start = at + RECORD_HEADER
         at = start + int.from_bytes(data[start - 2 : start], "big")
         found += data[start:at]
     return found if not found or found[0] == CLIENT_HELLO else None
+
+
+def _whole(message: bytes) -> bool:
+    return len(message) >= 4 and len(message) - 4 >= int.from_bytes(message[1:4], "big")
 
 
 class _Reader:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_router.runtime.client_hello import MAX_BYTES, asked_host, complete
+from waymesh_router.runtime.client_hello import MAX_BYTES, MAX_RECORDS, asked_host, complete
 
 pytestmark = pytest.mark.engine_independent
 
@@ -47,9 +47,16 @@ def test_the_message_is_complete_with_its_last_byte_and_not_before() -> None:
     message = hello("orders.example")
     assert [size for size in range(1, len(message)) if complete(message[:size])] == []
     assert complete(message + b"more")
+    assert asked_host(message + b"\x14\x03\x03\x00\x01\x01") == "orders.example", "early data may follow"
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
+def test_a_message_in_very_many_records_is_left_to_openssl() -> None:
+    message = in_records(hello("orders.example"), 1)
+    assert complete(message[: 6 * MAX_RECORDS + 1])
+    assert asked_host(message) is None
+
+
+@pytest.mark.parametrize("size", [20, 100])
 def test_a_message_in_several_records_is_read(size: int) -> None:
     message = in_records(hello("orders.example"), size)
     assert not complete(message[:-1])
