@@ -13,6 +13,7 @@ import pytest
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import Running
+from tests.unit.runtime.test_tls_changes import Volume
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.tls_io import AMQP_TLS_HEADER
 
@@ -157,6 +158,35 @@ def test_a_renewed_certificate_of_a_host_is_shown_and_connections_go_on(hosts: H
         assert hosts.shown("orders.example") == "orders"
         old.sendall(b"still\n")
         assert old.recv(10) == b"still\n"
+
+
+def test_a_changed_volume_of_a_host_brings_certificate_authority_and_list_at_once(
+    host: Running, tmp_path: Path
+) -> None:
+    hosts = Hosts(host, tmp_path, saslMechanisms="EXTERNAL", requireSsl=True)
+    volume = Volume(tmp_path / "volume")
+
+    def put(authority: Authority, *revoked: KeyPair) -> None:
+        pair = authority.issue("server", {"CN": authority.folder.name}, ("orders.example",))
+        files = {"tls_crt": pair.cert.read_bytes(), "tls_key": pair.key.read_bytes()}
+        volume.put(ca_crt=authority.cert.read_bytes(), ca_crl=authority.revoke(*revoked), **files)
+
+    old, new = hosts.authorities["orders"], hosts.authorities["till"]
+    of_old, of_new = old.issue("client", {"CN": "old"}), new.issue("client", {"CN": "new"})
+    put(old)
+    files = {"certFile": "tls.crt", "privateKeyFile": "tls.key", "caCertFile": "ca.crt", "crlFile": "ca.crl"}
+    attrs = {name: str(volume.path(path)) for name, path in files.items()}
+    host.call(host.host.update_ssl_profile, {"name": "orders", **attrs})
+    with hosts.dial("orders.example", of_old) as open_one:
+        open_one.sendall(b"x\n")
+        assert open_one.recv(10) == b"x\n"
+        put(new)
+        assert hosts.shown("orders.example", pair=of_new) == "till"
+        assert refused(hosts, "orders.example", of_old)
+        put(new, of_new)
+        assert refused(hosts, "orders.example", of_new)
+        open_one.sendall(b"still\n")
+        assert open_one.recv(10) == b"still\n"
 
 
 def test_unknown_and_unusable_profiles_of_hosts_are_refused(host: Running, tmp_path: Path) -> None:
