@@ -11,9 +11,6 @@ from waymesh_schema.errors import ConfigError, Problem, SchemaError
 
 OPERATOR_PREFIX = "k8s/"
 """Prefix of the names of entities that an operator configured."""
-INDISPENSABLE = ("router", "listener", "policy", "vhost")
-"""The router does not start if an entity of these types is refused, whoever configured it: without a vhost, another one
-could apply to its clients and allow more."""
 
 
 def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
@@ -32,7 +29,7 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
             agent.configure(entry.type.name, entry.attributes)
         except (ManagementError, SchemaError) as error:
             name = str(entry.attributes.get("name") or "")
-            if not name.startswith(OPERATOR_PREFIX) or entry.type.name in INDISPENSABLE:
+            if not name.startswith(OPERATOR_PREFIX) or _indispensable(name, entry):
                 problems.append(Problem(entry.filename, entry.line, str(error)))
             else:
                 log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
@@ -40,3 +37,14 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
             log("AGENT", "warning", f"{entry.filename}:{entry.line}: {warning}")
     if problems:
         raise ConfigError(*problems)
+
+
+def _indispensable(name: str, entry: ConfigEntry) -> bool:
+    """Whether the router does not start without the entity, whoever configured it.
+
+    A listener with an sslProfile of its own, named after it, stays closed instead: its certificate comes from a user.
+    Without a vhost, another one could apply to its clients and allow more.
+    """
+    if entry.type.name == "listener":
+        return not str(entry.attributes["sslProfile"] or "").startswith(f"{name}/")
+    return entry.type.name in ("router", "policy", "vhost")

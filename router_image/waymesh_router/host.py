@@ -64,6 +64,9 @@ class Host(Protocol):
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Add an sslProfile."""
 
+    def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Change an sslProfile for all that use it."""
+
     def remove_ssl_profile(self, name: str) -> None:
         """Remove an sslProfile."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from waymesh_amqp.sasl import MECHANISMS, Authenticator, SaslServer
@@ -34,6 +34,22 @@ def admits_anybody(
     certified = profile is not None and bool(attrs.get("trustedCertsFile") or profile.get("caCertFile"))
     user = "of a certificate" if certified else None
     return bool(attrs.get("http") or server_sasl(attrs, authenticator, user).offer())
+
+
+def profiles_used(attrs: Mapping[str, Any]) -> list[str]:
+    """Names of the sslProfiles of a listener or connector."""
+    own = attrs.get("sslProfile")
+    return [*([str(own)] if own else []), *map(str, (attrs.get("sslProfilesByHost") or {}).values())]
+
+
+def check_unused(
+    profile: str, listeners: Iterable[Mapping[str, Any]], connectors: Iterable[Mapping[str, Any]]
+) -> None:
+    """Raises ValueError if a listener or connector, given by its attributes, uses the sslProfile."""
+    users = [f"listener {attrs['name']}" for attrs in listeners if profile in profiles_used(attrs)]
+    users += [f"connector {attrs['name']}" for attrs in connectors if profile in profiles_used(attrs)]
+    if users:
+        raise ValueError(f"sslProfile {profile} is in use: {', '.join(users)}")
 
 
 def check_mechanisms(attrs: Mapping[str, Any]) -> None:

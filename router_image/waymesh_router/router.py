@@ -39,6 +39,7 @@ from waymesh_router.peers import (
     admits_anybody,
     check_mechanisms,
     check_role,
+    check_unused,
     mechanisms_of,
     server_sasl,
 )
@@ -269,13 +270,12 @@ class Router:
     def add_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         self.host.ssl_profile(attrs)
 
+    def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        self.host.update_ssl_profile(attrs)
+
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        name = attrs["name"]
-        users = [f"listener {used}" for used, by in self.listeners.items() if by.get("sslProfile") == name]
-        ours = {used: by.attrs for used, by in self.connectors.items() if used not in self._parting}
-        users += [f"connector {used}" for used, by in ours.items() if by.get("sslProfile") == name]
-        if users:
-            raise ValueError(f"sslProfile {name} is in use: {', '.join(users)}")
+        ours = [state.attrs for used, state in self.connectors.items() if used not in self._parting]
+        check_unused(attrs["name"], self.listeners.values(), ours)
         self.host.remove_ssl_profile(attrs["name"])
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:

@@ -106,6 +106,37 @@ def _http_peers(entity: str, values: Values) -> None:
         raise SchemaError(entity, "authenticatePeer", reason)
 
 
+_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
+"""A host name, or all names of one more label."""
+
+
+def _profiles_by_host(entity: str, values: Values) -> None:
+    for host, profile in (values["sslProfilesByHost"] or {}).items():
+        if not _HOST.fullmatch(host):
+            reason = f"{host!r} is neither a host name nor one behind `*.`"
+            raise SchemaError(entity, "sslProfilesByHost", reason)
+        if not isinstance(profile, str) or not profile:
+            raise SchemaError(entity, "sslProfilesByHost", f"{host}: must be the name of an sslProfile")
+    if values["sslProfilesByHost"] and not values["sslProfile"]:
+        raise SchemaError(entity, "sslProfilesByHost", "needs an sslProfile for clients that ask for other hosts")
+
+
+def _what_trust_needs(entity: str, values: Values) -> None:
+    for name in ("crlFile", "peersOnly"):
+        if values[name] and not values["caCertFile"]:
+            raise SchemaError(entity, name, "needs caCertFile")
+
+
+def _ciphers_that_act(entity: str, values: Values) -> None:
+    """OpenSSL would drop names of TLS 1.3 silently, and choose the ciphers of TLS 1.3 by itself."""
+    ciphers = values["ciphers"] or ""
+    named = next((name for name in re.split(r"[:, ]", ciphers) if name.lstrip("!-+").startswith("TLS_")), None)
+    if named:
+        raise SchemaError(entity, "ciphers", f"{named}: ciphers of TLS 1.3 cannot be chosen")
+    if ciphers and (values["protocols"] or "").split() == ["TLSv1.3"]:
+        raise SchemaError(entity, "ciphers", "has no effect with protocols: TLSv1.3, whose ciphers cannot be chosen")
+
+
 def _files_of_writers(entity: str, values: Values) -> None:
     if values["managementFiles"] and values["management"] in ("none", "read"):
         raise SchemaError(entity, "managementFiles", "needs management: write")
@@ -168,7 +199,8 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
-    "listener": (_open_container_id, _http_peers, _files_of_writers, _components),
+    "listener": (_open_container_id, _http_peers, _files_of_writers, _components, _profiles_by_host),
+    "sslProfile": (_what_trust_needs, _ciphers_that_act),
     "connector": (_connector_port, _open_container_id, _components),
     "policy": (_policy_dir,),
     "vhost": (_vhost_names, _user_groups),

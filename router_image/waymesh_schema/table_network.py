@@ -1,10 +1,11 @@
-"""Entities of the network: listeners, connectors, TLS, SASL plugins."""
+"""Entities of the network: listeners, connectors, SASL plugins."""
 
 from __future__ import annotations
 
 from .model import (
     BOOLEAN,
     INTEGER,
+    MAP,
     PATH,
     PORT,
     PROPERTIES,
@@ -22,42 +23,6 @@ NO_POLICY_VHOST = "the host name in the client's open names the vhost; use alias
 NO_PLUGINS = "external SASL services are not supported; use a user file (saslConfigDir of the router)"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
-
-SSL_PROFILE = configuration(
-    "sslProfile",
-    "TLS settings, used by listeners and connectors by name.",
-    setting("ciphers", STRING, "Enabled ciphers, in OpenSSL's notation."),
-    setting(
-        "protocols", STRING, "Versions, separated by blanks: TLSv1 TLSv1.1 TLSv1.2 TLSv1.3. Default: the system's."
-    ),
-    setting("caCertFile", PATH, "PEM file of the trusted certificate authorities.", deprecated_name="certDb"),
-    setting("certFile", PATH, "PEM file of the router's certificate, with its chain."),
-    setting("privateKeyFile", PATH, "PEM file of the private key of the certificate.", deprecated_name="keyFile"),
-    setting(
-        "passwordFile", PATH, "File with the password of the key. Use password: file:PATH instead.", deprecated=True
-    ),
-    setting(
-        "password",
-        STRING,
-        "Password of the private key: env:NAME, file:PATH, pass:TEXT, literal:TEXT, or the plain text.",
-        hidden=True,
-        on_host=names_place,
-    ),
-    setting(
-        "uidFormat",
-        STRING,
-        "Parts of a client certificate that make up the user name: any of c s l o u n (country, state, locality, "
-        "organization, unit, common name) and one of 1 2 5 (SHA-1, SHA-256, SHA-512 fingerprint), joined by ;. "
-        "A missing part is empty, or left out at the end; ; and \\ in values are escaped with \\.",
-    ),
-    setting(
-        "uidNameMappingFile",
-        PATH,
-        "JSON file that maps user names made with uidFormat to display names.",
-        deprecated_name="displayNameFile",
-    ),
-    operations=("CREATE", "DELETE"),
-)
 
 AUTH_SERVICE_PLUGIN = configuration(
     "authServicePlugin",
@@ -209,6 +174,13 @@ LISTENER = configuration(
         STRING,
         "DNS names, separated by blanks. Only TLS clients whose certificate has one of them (subject alternative name) "
         "are accepted. A leading `*` matches one label. Needs an sslProfile with caCertFile.",
+    ),
+    setting(
+        "sslProfilesByHost",
+        MAP,
+        "JSON map of host names to sslProfiles: the profile for TLS clients that ask for this host (SNI), with its "
+        "certificate, authorities and all else. A leading `*` matches one label; an exact name goes first. Clients "
+        "that ask for another host or for none get that of sslProfile, which is needed.",
     ),
     setting(
         "initialHandshakeTimeoutSeconds",

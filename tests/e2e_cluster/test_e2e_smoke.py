@@ -169,6 +169,17 @@ REFUSED = {
         resource("Router", listeners=[{"name": "a", "port": 5672, "auth": "scram", "users": {"name": "u"}}]),
         "users: {secretRef: {name: ...}}",
     ),
+    "a certificate without TLS": (
+        resource("Router", listeners=[{"name": "a", "port": 5672, "certificate": {"secretRef": {"name": "s"}}}]),
+        "certificate is for TLS; set tls: true",
+    ),
+    "authorities without client certificates": (
+        resource(
+            "Router",
+            listeners=[{"name": "a", "port": 5672, "tls": True, "clientAuthorities": {"secretRef": {"name": "s"}}}],
+        ),
+        "set auth: mtls",
+    ),
     "a claim in its former shape": (
         resource("Router", telemetry={"target": "Claim", "claimName": "c"}),
         "claimRef: {name: ...}",

@@ -24,6 +24,7 @@ PREFIX = "org.apache.qpid.dispatch."
 PAGE = Path(__file__).parents[2] / "docs" / "management.md"
 BEGIN, END = "<!-- table: python -m tests.interop.management_table -->\n", "<!-- end of the table -->\n"
 IDENTIFYING = ("name", "identity", "type")
+HIDDEN = "*******"
 SETS, CHANGES, NONE = "sets", "changes", "no entity"
 NODE_TYPES = ("org.amqp.management", PREFIX + "management")
 
@@ -39,6 +40,7 @@ class TableRouter:
         self.authority = Authority(folder)
         self.pair = self.authority.issue("server", {"CN": "localhost"}, ("localhost",))
         (folder / "names.json").write_text("{}", encoding="utf-8")
+        (folder / "crl.pem").write_bytes(self.authority.revoke())
         (folder / "password").write_text("secret", encoding="utf-8")
         text = (
             section("router", mode="interior", id="A")
@@ -70,6 +72,7 @@ class TableRouter:
             ("listener", "requireEncryption"): {**self._tls(), "requireEncryption": True},
             ("listener", "requireSsl"): {**self._tls(), "requireSsl": True},
             ("listener", "sslProfile"): self._tls(),
+            ("listener", "sslProfilesByHost"): {**self._tls(), "sslProfilesByHost": {"a.example": "tls"}},
             ("listener", "trustedCertsFile"): {**self._tls(), "trustedCertsFile": str(self.authority.cert)},
             ("listener", "port"): {"port": str(free_port())},
             ("listener", "saslMechanisms"): {"saslMechanisms": "ANONYMOUS"},
@@ -83,6 +86,8 @@ class TableRouter:
             ("sslProfile", "caCertFile"): {"caCertFile": str(self.authority.cert)},
             ("sslProfile", "certFile"): {"certFile": str(self.pair.cert), "privateKeyFile": str(self.pair.key)},
             ("sslProfile", "privateKeyFile"): {"certFile": str(self.pair.cert), "privateKeyFile": str(self.pair.key)},
+            ("sslProfile", "crlFile"): {"caCertFile": str(self.authority.cert), "crlFile": str(folder / "crl.pem")},
+            ("sslProfile", "peersOnly"): {"caCertFile": str(self.authority.cert), "peersOnly": True},
             ("sslProfile", "passwordFile"): {"passwordFile": str(folder / "password")},
             ("sslProfile", "protocols"): {"protocols": "TLSv1.3"},
             ("sslProfile", "ciphers"): {"ciphers": "ECDHE-ECDSA-AES256-GCM-SHA384"},
@@ -107,6 +112,7 @@ class TableRouter:
             ("log", "maxMegabytes"): rotated,
             ("log", "keptFiles"): rotated,
             ("vhost", "allowUnknownUser"): {"groups": user_groups("$default")},
+            **{("sslProfile", name): files for name, files in self._whole_files().items()},
         }
         """Attributes without which an UPDATE of another one is refused."""
         self.bases: dict[str, dict[str, Any]] = {
@@ -121,6 +127,11 @@ class TableRouter:
             "vhost": {"hostname": "x"},
             "router.config.binding": {"exchangeName": "orders", "nextHopAddress": "x"},
         }
+
+    def _whole_files(self) -> dict[str, dict[str, Any]]:
+        key = {"certFile": str(self.pair.cert), "privateKeyFile": str(self.pair.key)}
+        trust = {"caCertFile": str(self.authority.cert)}
+        return {"certFile": key, "privateKeyFile": key, "crlFile": trust, "peersOnly": trust}
 
     def _tls(self) -> dict[str, Any]:
         return {"sslProfile": "tls"}
@@ -186,7 +197,7 @@ class Survey:
         except ManagementError as error:
             return str(error.status)
         self._client.delete(kind, identity=row["identity"])
-        return SETS if row[name] == sent[name] or row[name] == "*******" else f"gives {row[name]!r}"
+        return SETS if row[name] == sent[name] or row[name] == HIDDEN else f"gives {row[name]!r}"
 
     def update(self, kind: str, name: str) -> str:
         """What UPDATE makes of an attribute: CHANGES, or the status of the refusal."""
@@ -203,7 +214,7 @@ class Survey:
                 self._client.update({key: before[key] for key in changes}, kind, identity=before["identity"])
         except ManagementError as error:
             return str(error.status)
-        return CHANGES if row[name] == value else f"gives {row[name]!r}"
+        return CHANGES if row[name] in (value, HIDDEN) else f"gives {row[name]!r}"
 
     def delete(self, kind: str) -> str:
         """What DELETE does: "yes" or the status of the refusal."""

@@ -49,16 +49,17 @@ class Authority:
         hosts: tuple[str, ...] = (),
         password: str | None = None,
         algorithm: str = "EC",
+        ended: bool = False,
     ) -> KeyPair:
         """A certificate for `subject` ({"CN": "…", "O": "…"}, in that order), for `hosts` as server and as client.
 
-        `algorithm`: EC, or RSA for peers that can read no other key.
+        `algorithm`: EC, or RSA for peers that can read no other key. `ended`: it was valid only until a minute ago.
         """
         key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = (
             rsa.generate_private_key(65537, 2048) if algorithm == "RSA" else ec.generate_private_key(ec.SECP256R1())
         )
         name = x509.Name([x509.NameAttribute(NAMES[part], value) for part, value in subject.items()])
-        builder = self._builder(name, key.public_key())
+        builder = self._builder(name, key.public_key(), ended)
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         if hosts:
@@ -75,14 +76,28 @@ class Authority:
         )
         return pair
 
+    def revoke(self, *revoked: KeyPair, ended: bool = False) -> bytes:
+        """A revocation list of these certificates, PEM. `ended`: it was valid only until a minute ago."""
+        begin, end = _validity(ended)
+        builder = x509.CertificateRevocationListBuilder(self._name, begin, end)
+        for pair in revoked:
+            serial = x509.load_pem_x509_certificate(pair.cert.read_bytes()).serial_number
+            one = x509.RevokedCertificateBuilder(serial, begin)
+            builder = builder.add_revoked_certificate(one.build())
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
     def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, ended: bool = False
     ) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
+        begin, end = _validity(ended)
         builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
-        return builder.not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(
-            now + datetime.timedelta(days=2)
-        )
+        return builder.not_valid_before(begin).not_valid_after(end)
+
+
+def _validity(ended: bool) -> tuple[datetime.datetime, datetime.datetime]:
+    now = datetime.datetime.now(datetime.UTC)
+    end = now - datetime.timedelta(minutes=1) if ended else now + datetime.timedelta(days=2)
+    return now - datetime.timedelta(hours=1), end
 
 
 def _general_name(host: str) -> x509.GeneralName:

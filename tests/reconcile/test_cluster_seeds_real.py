@@ -35,7 +35,10 @@ AMQP, AMQPS, MESH_PORT, OPERATORS_PORT, LOCAL = "5672", "5671", "55671", "55672"
 ROUTER = Router(
     MESH,
     size=2,
-    listeners=(Listener("amqp", 5672, auth="scram", users="users"), Listener("amqps", 5671, tls=True, auth="mtls")),
+    listeners=(
+        Listener("amqp", 5672, auth="scram", users="users"),
+        Listener("amqps", 5671, tls=True, auth="mtls", certificate="own", authorities="ca"),
+    ),
     log_levels=(("HTTP", "none"),),
     telemetry=Telemetry("EmptyDir"),
 )
@@ -61,6 +64,7 @@ RESOURCES = Resources(
 TLS = next_tls(TlsRequest("mesh", "ns"), {}, {}, datetime.now(UTC))
 SECRETS = {
     "users": {"alice": b"secret"},
+    "own": TLS.secrets("mesh")["mesh-tls"],
     "login": {"username": b"u", "password": b"p"},
     "ca": {"ca.crt": TLS.authority.certificate},
 }

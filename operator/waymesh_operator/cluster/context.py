@@ -8,7 +8,7 @@ from typing import Any
 
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router
-from waymesh_operator.router_entities.credentials import SecretData
+from waymesh_operator.router_entities.credentials import SecretData, listener_keys
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 MESH_PORT, MANAGEMENT_PORT, LOCAL_PORT, HTTP_PORT = 55671, 55672, 55673, 9090
@@ -58,6 +58,7 @@ class ClusterContext:
 def referenced_secrets(resources: Resources) -> frozenset[str]:
     """Names of the Secrets, in the Router's namespace, that the resources refer to."""
     names = {listener.users for listener in resources.router.listeners}
+    names |= {name for listener in resources.router.listeners for name, _ in listener_keys(listener)}
     names |= {resources.router.telemetry.s3.secret} if resources.router.telemetry.s3 else set()
     for broker in resources.brokers:
         names |= {broker.secret, broker.tls.ca_secret if broker.tls else ""}

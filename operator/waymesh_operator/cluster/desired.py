@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.router import Ref, Router, router_id
+from waymesh_operator.resources.router import Listener, Ref, Router, router_id
 from waymesh_operator.router_entities.builders import (
     MUTUAL,
     ListenerOptions,
@@ -14,11 +14,12 @@ from waymesh_operator.router_entities.builders import (
     connector_entity,
     http_entity,
     listener_entity,
+    listener_profile,
     log_entities,
     mesh_profile,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import users_file
+from waymesh_operator.router_entities.credentials import listener_files, users_file
 from waymesh_operator.router_entities.names import (
     CREDENTIALS,
     OPERATORS,
@@ -30,7 +31,14 @@ from waymesh_operator.router_entities.names import (
     entity_name,
 )
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
-from waymesh_operator.router_entities.verdicts import Verdict, Verdicts, judge, judge_router, judge_telemetry
+from waymesh_operator.router_entities.verdicts import (
+    Verdict,
+    Verdicts,
+    judge,
+    judge_listener,
+    judge_router,
+    judge_telemetry,
+)
 from waymesh_operator.tls.rollover import TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
@@ -96,17 +104,7 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
 
 def _listener_entities(router: Router) -> list[Entity]:
     ref = router.ref
-    entities = [
-        listener_entity(
-            ref,
-            f"listener/{item.name}",
-            ("", item.port),
-            "normal",
-            Security(item.tls, item.auth),
-            ListenerOptions(item.route_address, item.open_capabilities),
-        )
-        for item in router.listeners
-    ]
+    entities = [entity for item in router.listeners for entity in _client_listener(ref, item)]
     names = TlsRequest(ref.name, ref.namespace)
     operator, routers = replace(MUTUAL, peers=names.operator_names), replace(MUTUAL, peers=names.router_names)
     entities.append(listener_entity(ref, OPERATORS, ("", MANAGEMENT_PORT), "normal", operator))
@@ -115,6 +113,20 @@ def _listener_entities(router: Router) -> list[Entity]:
     if router.role == "interior":
         entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", routers))
     return entities
+
+
+def _client_listener(ref: Ref, item: Listener) -> Iterable[Entity]:
+    """A listener of the manifest, behind the sslProfile that it may have.
+
+    They are wanted without the Secrets too: routers refuse what they cannot load, and keep what they have loaded.
+    """
+    profile = listener_profile(ref, item)
+    security = Security(item.tls, item.auth)
+    if profile is not None:
+        yield profile
+        security = replace(security, profile=profile.name)
+    offer = ListenerOptions(item.route_address, item.open_capabilities)
+    yield listener_entity(ref, f"listener/{item.name}", ("", item.port), "normal", security, offer)
 
 
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
@@ -176,6 +188,9 @@ def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdic
     users = next((item.users for item in resources.router.listeners if item.users), "")
     if users:
         data |= users_file(context.secrets.get(users) or {})[0]
+    for listener in resources.router.listeners:
+        if judge_listener(listener, context.secrets).good:
+            data |= listener_files(listener, context.secrets)
     return data | credential_files(resources, context.secrets, verdicts)
 
 

@@ -33,6 +33,12 @@ class Listener:
     route_address: str = ""
     # Offered to clients in addition to the capabilities of the routers and of that broker.
     open_capabilities: tuple[str, ...] = ()
+    # Name of the Secret with its certificate; empty: the certificate of the mesh.
+    certificate: str = ""
+    # Name of the Secret with the authorities of clients' certificates; empty: that of the mesh.
+    authorities: str = ""
+    # That Secret has revocation lists too.
+    revocation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,19 @@ def _metadata(manifest: Manifest) -> dict[str, Any]:
 def _listener(item: Mapping[str, Any]) -> Listener:
     users = item["users"]["secretRef"]["name"] if "users" in item else ""
     route, offered = item.get("routeAddress", ""), tuple(item.get("openCapabilities", ()))
-    return Listener(item["name"], item["port"], item["tls"], item["auth"], users, route, offered)
+    own, trusted = item.get("certificate"), item.get("clientAuthorities")
+    return Listener(
+        item["name"],
+        item["port"],
+        item["tls"],
+        item["auth"],
+        users,
+        route,
+        offered,
+        certificate=own["secretRef"]["name"] if own else "",
+        authorities=trusted["secretRef"]["name"] if trusted else "",
+        revocation=bool(trusted and trusted["revocation"]),
+    )
 
 
 def _router_tls(spec: Mapping[str, Any]) -> RouterTls:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
-from waymesh_operator.resources.router import Ref, Telemetry
+from waymesh_operator.resources.router import Listener, Ref, Telemetry
 from waymesh_schema.loglevels import LOG_MODULES
 
 from .names import (
@@ -32,6 +32,7 @@ from .names import (
     broker_name,
     credential_file,
     entity_name,
+    listener_file,
 )
 
 
@@ -50,8 +51,15 @@ class Security:
     auth: str = "none"
     # A client's certificate must have one of these DNS names; empty: any name.
     peers: tuple[str, ...] = ()
+    # Name of the sslProfile, with TLS.
+    profile: str = MESH_PROFILE
 
 
+_MESH_FILES = {
+    "certFile": f"{CERTIFICATES}/tls.crt",
+    "privateKeyFile": f"{CERTIFICATES}/tls.key",
+    "caCertFile": f"{CERTIFICATES}/ca.crt",
+}
 OPEN, MUTUAL = Security(), Security(tls=True, auth="mtls")
 _MECHANISMS = {
     "none": "ANONYMOUS",
@@ -94,7 +102,7 @@ def listener_entity(
         "managementFiles": part == OPERATORS,
     }
     if security.tls:
-        attributes |= {"sslProfile": MESH_PROFILE, "requireSsl": True}
+        attributes |= {"sslProfile": security.profile, "requireSsl": True}
     return Entity(LISTENER, entity_name(ref, "Router", part), attributes)
 
 
@@ -119,12 +127,22 @@ def connector_entity(ref: Ref, peer: str, place: tuple[str, int], security: Secu
 
 def mesh_profile() -> Entity:
     """The certificate of the mesh, for its own listeners and connectors."""
-    files = {
-        "certFile": f"{CERTIFICATES}/tls.crt",
-        "privateKeyFile": f"{CERTIFICATES}/tls.key",
-        "caCertFile": f"{CERTIFICATES}/ca.crt",
-    }
-    return Entity(SSL_PROFILE, MESH_PROFILE, files)
+    return Entity(SSL_PROFILE, MESH_PROFILE, dict(_MESH_FILES))
+
+
+def listener_profile(ref: Ref, listener: Listener) -> Entity | None:
+    """The sslProfile of a listener with a certificate or client authorities of its own; None without them.
+
+    Like that of a Broker, its name contains a digest of its values. The contents of the files may change.
+    """
+    files = dict(_MESH_FILES)
+    own = {"certFile": "tls.crt", "privateKeyFile": "tls.key"} if listener.certificate else {}
+    own |= {"caCertFile": "ca.crt"} if listener.authorities else {}
+    own |= {"crlFile": "ca.crl"} if listener.authorities and listener.revocation else {}
+    if not listener.tls or not own:
+        return None
+    files |= {name: f"{CREDENTIALS}/{listener_file(listener.name, part)}" for name, part in own.items()}
+    return Entity(SSL_PROFILE, entity_name(ref, "Router", "listener", listener.name, f"tls-{_digest(files)}"), files)
 
 
 def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
@@ -208,8 +226,11 @@ def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
     if broker.mechanism == "EXTERNAL":
         files["certFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.crt')}"
         files["privateKeyFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.key')}"
-    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:8]
-    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest}"), files)
+    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{_digest(files)}"), files)
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:8]
 
 
 def _url(place: tuple[str, int], tls: bool) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from waymesh_amqp.credentials import prepared
 from waymesh_amqp.users import UserFile
 from waymesh_operator.resources.dependents import Broker
+from waymesh_operator.resources.router import Listener
 
-from .names import USERS_NAME, credential_file
+from .names import USERS_NAME, credential_file, listener_file
 
 SecretData = Mapping[str, bytes]
 STORED_KEYS = "{SCRAM-"
@@ -25,6 +26,23 @@ def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> d
     if "ca.crt" in authorities:
         found[credential_file(broker.ref, "ca.crt")] = authorities["ca.crt"]
     return found
+
+
+def listener_keys(listener: Listener) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The Secrets that a listener names for TLS, each with the keys that it must have."""
+    if listener.certificate:
+        yield listener.certificate, ("tls.crt", "tls.key")
+    if listener.authorities:
+        yield listener.authorities, ("ca.crt", "ca.crl") if listener.revocation else ("ca.crt",)
+
+
+def listener_files(listener: Listener, secrets: Mapping[str, SecretData | None]) -> dict[str, bytes]:
+    """The files that a listener's sslProfile refers to, from Secrets that have all of them."""
+    return {
+        listener_file(listener.name, key): (secrets[name] or {})[key]
+        for name, keys in listener_keys(listener)
+        for key in keys
+    }
 
 
 def users_file(users: SecretData) -> tuple[dict[str, bytes], dict[str, str]]:

@@ -89,6 +89,11 @@ def credential_file(broker: Ref, part: str) -> str:
     return f"broker.{broker.name}.{part}"
 
 
+def listener_file(listener: str, part: str) -> str:
+    """The key in the credentials Secret, and so the file name, of something that belongs to a listener."""
+    return f"listener.{listener}.{part}"
+
+
 def keeps_name(entity: Entity) -> bool:
     """Whether other entities refer to this one by name, so that a replacement must have the same name."""
     return entity.type == SSL_PROFILE or of_broker(entity)

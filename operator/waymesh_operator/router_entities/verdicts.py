@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from waymesh_operator.resources.dependents import (
     Address,
@@ -15,9 +15,9 @@ from waymesh_operator.resources.dependents import (
     conflicts,
     linkroute_conflicts,
 )
-from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.resources.router import Listener, Ref, Router
 
-from .credentials import SecretData, users_file
+from .credentials import SecretData, listener_keys, users_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,17 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
             more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
             message = f"Secret {name}: these users cannot log in: {', '.join(told)}{more}"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
+    for listener in router.listeners:
+        verdict = judge_listener(listener, secrets)
+        if not verdict.good:
+            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}")
     return judge_telemetry(router, secrets, claims)
+
+
+def judge_listener(listener: Listener, secrets: Secrets) -> Verdict:
+    """Whether the Secrets with its certificate and authorities have what it needs."""
+    verdicts = (_secret(name, secrets.get(name), keys) for name, keys in listener_keys(listener))
+    return next((verdict for verdict in verdicts if not verdict.good), GOOD)
 
 
 def _broker(broker: Broker, router: Router, secrets: Secrets) -> Verdict:

@@ -56,7 +56,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _router(view),
         _simple("listener", view.add_listener, view.remove_listener),
         _connector(view),
-        _simple("sslProfile", view.add_ssl_profile, view.remove_ssl_profile),
+        _ssl_profile(view),
         _simple("router.config.address", view.add_address, view.remove_address),
         _link_route(view),
         connection_link_routes(view.core),
@@ -80,6 +80,20 @@ def _connector(view: RouterView) -> EntityAdapter:
         entity_type("connector"),
         on_create=_asked(view.add_connector),
         on_delete=_asked(view.remove_connector),
+        live=live,
+    )
+
+
+def _ssl_profile(view: RouterView) -> EntityAdapter:
+    def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
+        end = view.certificate_ends().get(attributes["name"])
+        return {"notAfter": None if end is None else int(end)}
+
+    return ConfiguredEntities(
+        entity_type("sslProfile"),
+        on_create=_asked(view.add_ssl_profile),
+        on_update=lambda attributes, _changed: _asked(view.update_ssl_profile)(attributes),
+        on_delete=_asked(view.remove_ssl_profile),
         live=live,
     )
 

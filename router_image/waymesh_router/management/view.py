@@ -139,6 +139,9 @@ class RouterView(Protocol):
     def add_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Add an sslProfile for listeners and connectors that are created later."""
 
+    def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """The sslProfile has these attributes for all handshakes from now on."""
+
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Remove an sslProfile; raises ValueError if it is in use."""
 

@@ -12,7 +12,6 @@ from waymesh_router.runtime.addresses import port_number
 from waymesh_router.runtime.connector import configured_targets
 from waymesh_router.runtime.log import SERIOUS
 from waymesh_router.runtime.profiles import Profiles, without_unusable
-from waymesh_router.runtime.tls import listener_verify_mode
 from waymesh_router.runtime.users import read_users, users_hint
 from waymesh_schema.config import read_config
 from waymesh_schema.loglevels import parse_levels
@@ -49,19 +48,12 @@ class CheckHost:
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Check port and TLS settings. Raises HostError."""
-        profile = self._profiles.of_listener(attrs)
-        if profile is not None:
-            authorities = attrs.get("trustedCertsFile")
-            profile.server_context(
-                listener_verify_mode(attrs, bool(authorities or profile.attrs.get("caCertFile"))), authorities
-            )
+        self._profiles.of_listener(attrs)
         port_number(f"listener {attrs['name']}", attrs["port"])
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Check port, URLs and TLS settings. Raises HostError."""
-        profile = self._profiles.of_connector(attrs)
-        if profile is not None:
-            profile.client_context(attrs.get("verifyHostname") is not False)
+        self._profiles.of_connector(attrs)
         configured_targets(str(attrs["name"]), attrs)
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Protocol
 
 from waymesh_router.retries import Retries
 from waymesh_router.runtime.addresses import SocketAddress, family, numeric_address, peer_text, port_number, resolve
 from waymesh_router.runtime.dialing import Try
+from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import Loop, Timer
-from waymesh_router.runtime.tls import TlsProfile
 
 STAGGER_S = 0.25
 """If an address has not answered after this time, the next one is tried in parallel; the first answer wins."""
@@ -23,8 +23,8 @@ STAGGER_S = 0.25
 class Owner(Protocol):
     """Calls from a connector to the host."""
 
-    def connected(self, connector: Connector, sock: socket.socket, peer: str) -> None:
-        """The transport (and TLS) is established; the socket is not registered."""
+    def connected(self, connector: Connector, sock: socket.socket, peer: str, user: str | None) -> None:
+        """The transport (and TLS) is established; the socket is not registered. `user`: of the peer's certificate."""
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt failed; the next one is scheduled."""
@@ -34,19 +34,15 @@ class Connector:
     """One `connector` entity."""
 
     def __init__(
-        self, loop: Loop, attrs: Mapping[str, Any], profile: TlsProfile | None, owner: Owner, rng: Callable[[], float]
+        self, loop: Loop, attrs: Mapping[str, Any], tls: ConnectorTls | None, owner: Owner, rng: Callable[[], float]
     ) -> None:
         """`rng()` returns a float in [0, 1) for the jitter. Raises HostError for invalid attributes."""
         self.name = str(attrs["name"])
         self.attrs = attrs
         self.targets = configured_targets(self.name, attrs)
         self._loop = loop
-        self.profile = profile
+        self.tls = tls
         self._owner = owner
-        self._context: Callable[[], Any] | None = None
-        if profile is not None:
-            self._context = partial(profile.client_context, attrs.get("verifyHostname") is not False)
-            self._context()  # reports a bad certificate now
         self._target = 0
         self._retries = Retries(rng, loop.now())
         self._round = 0
@@ -132,7 +128,7 @@ class Connector:
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        one = Try(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self._context)
+        one = Try(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self.tls)
         self._tries.append(one)
         if self._addresses:
             self._next = self._loop.call_later(STAGGER_S, lambda: self._edge(self._next_address))
@@ -145,7 +141,8 @@ class Connector:
         self._tries.remove(one)
         self._drop()
         self._retries.connected(self._loop.now())
-        self._edge(lambda: self._owner.connected(self, sock, self.peer))
+        user = self.tls.profile.user_of(sock) if self.tls and isinstance(sock, ssl.SSLSocket) else None
+        self._edge(lambda: self._owner.connected(self, sock, self.peer, user))
 
     def failed(self, one: Try, reason: str) -> None:
         """Try the other addresses."""

@@ -6,10 +6,10 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Callable
 from typing import Protocol
 
 from waymesh_router.runtime.addresses import SocketAddress
+from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.loop import EPOLLOUT, Loop, Timer
 from waymesh_router.runtime.tls_io import Handshake
 
@@ -30,7 +30,7 @@ class Dialer(Protocol):
 
 
 class Try:
-    """`context`: creates the TLS context, None for plain TCP; `host`: the expected name in the peer's certificate."""
+    """`tls`: None for plain TCP; `host`: the expected name in the peer's certificate."""
 
     def __init__(
         self,
@@ -38,13 +38,13 @@ class Try:
         dialer: Dialer,
         address: SocketAddress,
         host: str,
-        context: Callable[[], ssl.SSLContext] | None,
+        tls: ConnectorTls | None,
     ) -> None:
         self.address = address
         self._loop = loop
         self._dialer = dialer
         self._host = host
-        self._context = context
+        self._tls = tls
         self._sock: socket.socket | None = None
         self._timer: Timer | None = None
 
@@ -84,26 +84,33 @@ class Try:
             self._fail(os.strerror(code))
         elif _is_own_end(sock):
             self._fail(os.strerror(errno.ECONNREFUSED))
-        elif self._context is None:
+        elif self._tls is None:
             self._reached()
         else:
-            self._secure(self._context, sock)
+            self._secure(self._tls, sock)
 
     def abandon(self) -> None:
         """An internal error while the result was handled: the attempt failed."""
         self._fail("an internal error, see the log")
 
-    def _secure(self, make_context: Callable[[], ssl.SSLContext], sock: socket.socket) -> None:
+    def _secure(self, tls: ConnectorTls, sock: socket.socket) -> None:
         self._limit(TLS_S)
         try:
-            secured = make_context().wrap_socket(sock, do_handshake_on_connect=False, server_hostname=self._host)
+            secured = tls.context().wrap_socket(sock, do_handshake_on_connect=False, server_hostname=self._host)
         except OSError as error:
             self._fail(f"TLS: {error}")
             return
         self._sock = secured
-        handshake = Handshake(self._loop, secured, lambda _: self._reached(), self._fail)
+        handshake = Handshake(self._loop, secured, lambda _: self._secured(tls, secured), self._fail)
         self._loop.replace(secured.fileno(), handshake)
         handshake.on_event(0)  # the client speaks first
+
+    def _secured(self, tls: ConnectorTls, sock: ssl.SSLSocket) -> None:
+        reason = tls.profile.refused_peer(sock)
+        if reason is None:
+            self._reached()
+        else:
+            self._fail(f"TLS: {reason}")
 
     def _limit(self, seconds: float) -> None:
         if self._timer is not None:

@@ -26,7 +26,6 @@ from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
 from waymesh_router.runtime.profiles import Profiles
 from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import password_of
-from waymesh_router.runtime.tls_identity import external_user, read_name_map
 from waymesh_router.runtime.tls_io import TlsConnectionIO
 from waymesh_router.runtime.tracing import Tracing
 from waymesh_router.runtime.workers import Workers
@@ -85,16 +84,22 @@ class SocketHost:
         """Add an `sslProfile`. Raises HostError (an OSError) if its files are unusable."""
         self._profiles.add(attrs)
 
+    def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Change an `sslProfile` for all that use it. Raises HostError if it is unusable for one; then nothing changes.
+        """
+        users: list[Endpoint] = [*self._listeners.values(), *self._connectors.values()]
+        self._profiles.update(attrs, [user.tls.check for user in users if user.tls and user.tls.uses(attrs["name"])])
+
     def remove_ssl_profile(self, name: str) -> None:
-        """Remove an `sslProfile`; existing users of it continue."""
+        """Remove an `sslProfile` that has no users."""
         self._profiles.remove(name)
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener. Raises HostError (an OSError) if its port or certificate is unusable."""
-        profile = self._profiles.of_listener(attrs)
+        tls = self._profiles.of_listener(attrs)
         http = bool(attrs.get("http"))
         accepted = self._http_accepted if http else self.accepted
-        listener = Listener(self.loop, attrs, profile, accepted, self._server_log)
+        listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
         self._listeners[listener.name] = listener
         role = "http" if http else attrs.get("role") or "normal"
         self.log("SERVER", "notice", f"Listening on {listener.places} ({role}) as {listener.name}")
@@ -107,8 +112,7 @@ class SocketHost:
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Keep a connection up. Raises HostError (an OSError) for invalid attributes."""
-        profile = self._profiles.of_connector(attrs)
-        connector = Connector(self.loop, attrs, profile, self, self._rng)
+        connector = Connector(self.loop, attrs, self._profiles.of_connector(attrs), self, self._rng)
         self._connectors[connector.name] = connector
         # In the next turn: the router may still be handling the request that created this connector.
         self.loop.call_later(0, lambda: self._start(connector))
@@ -205,13 +209,13 @@ class SocketHost:
 
     # ---- calls from listeners and connectors
 
-    def accepted(self, listener: Listener, sock: socket.socket, peer: str) -> None:
-        """A client's transport is ready for AMQP."""
-        self._adopt(listener, sock, peer, self._router.accepted)
+    def accepted(self, listener: Listener, sock: socket.socket, peer: str, user: str | None) -> None:
+        """A client's transport is ready for AMQP; `user`: of its certificate."""
+        self._adopt(listener, sock, _peer(sock, peer, user), self._router.accepted)
 
-    def connected(self, connector: Connector, sock: socket.socket, peer: str) -> None:
-        """A connector's transport is ready for AMQP."""
-        self._adopt(connector, sock, peer, self._router.connected)
+    def connected(self, connector: Connector, sock: socket.socket, peer: str, user: str | None) -> None:
+        """A connector's transport is ready for AMQP; `user`: of the peer's certificate."""
+        self._adopt(connector, sock, _peer(sock, peer, user), self._router.connected)
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt of a connector failed; it retries by itself."""
@@ -300,7 +304,7 @@ class SocketHost:
         else:
             io.resume(answer)
 
-    def _http_accepted(self, listener: Listener, sock: socket.socket, peer: str) -> None:
+    def _http_accepted(self, listener: Listener, sock: socket.socket, peer: str, _user: str | None) -> None:
         """A transport is ready for HTTP."""
         pages = partial(self._page, listener.attrs)
         self._http.add(HttpConnection(self.loop, sock, pages, self._http.discard))
@@ -316,20 +320,19 @@ class SocketHost:
         if self._connectors.get(connector.name) is connector and not self._stopping:
             connector.start()
 
-    def _adopt(self, endpoint: Endpoint, sock: socket.socket, host: str, open_: Opener) -> None:
+    def _adopt(self, endpoint: Endpoint, sock: socket.socket, peer: Peer, open_: Opener) -> None:
         """Create the connection of a transport. An internal error here affects this transport only."""
         try:
-            peer = self._peer(endpoint, sock, host)
             conn = open_(endpoint.name, peer)
         except HostError as error:
             sock.close()
-            self.log("SERVER", "error", f"connection with {host} refused: {error}")
+            self.log("SERVER", "error", f"connection with {peer.host} refused: {error}")
             if isinstance(endpoint, Connector):
                 self._router.connect_failed(endpoint.name, str(error))
                 endpoint.lost()
             return
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self.internal_error(f"with the new connection of {host}", error)
+            self.internal_error(f"with the new connection of {peer.host}", error)
             sock.close()
             if isinstance(endpoint, Connector):
                 endpoint.lost()
@@ -343,16 +346,6 @@ class SocketHost:
             io.keep_little_unsent()
         self.loop.register(io.fd, io, EPOLLIN)
         io.flush()
-
-    def _peer(self, endpoint: Endpoint, sock: socket.socket, host: str) -> Peer:
-        if not isinstance(sock, ssl.SSLSocket):
-            return Peer(host=host, tls=False, tls_proto=None, tls_cipher=None, tls_ssf=0, external_user=None)
-        cipher, protocol, bits = sock.cipher() or ("", "", 0)
-        profile = endpoint.profile.attrs if endpoint.profile else {}
-        path = profile.get("uidNameMappingFile")
-        names = read_name_map(str(profile["name"]), path) if path else {}
-        user = external_user(sock, profile.get("uidFormat"), names)
-        return Peer(host=host, tls=True, tls_proto=protocol, tls_cipher=cipher, tls_ssf=bits, external_user=user)
 
     def _release(self, io: ConnectionIO) -> None:
         io.open = False
@@ -389,6 +382,13 @@ class SocketHost:
 
     def _server_log(self, level: str, text: str) -> None:
         self.log("SERVER", level, text)
+
+
+def _peer(sock: socket.socket, host: str, user: str | None) -> Peer:
+    if not isinstance(sock, ssl.SSLSocket):
+        return Peer(host=host, tls=False, tls_proto=None, tls_cipher=None, tls_ssf=0, external_user=None)
+    cipher, protocol, bits = sock.cipher() or ("", "", 0)
+    return Peer(host=host, tls=True, tls_proto=protocol, tls_cipher=cipher, tls_ssf=bits, external_user=user)
 
 
 @dataclasses.dataclass(slots=True)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from waymesh_router.runtime.addresses import open_listening, peer_text
+from waymesh_router.runtime.endpoint_tls import ListenerTls
 from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.peer_names import refused_name
-from waymesh_router.runtime.tls import TlsProfile, listener_verify_mode
-from waymesh_router.runtime.tls_io import FirstBytes, Handshake
+from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls_io import FirstBytes, FirstMessage, Handshake
 from waymesh_router.transports import handshake_timeout_s
 
 ACCEPTS_PER_TURN = 64
@@ -30,19 +31,20 @@ class Listener:
         self,
         loop: Loop,
         attrs: Mapping[str, Any],
-        profile: TlsProfile | None,
-        accepted: Callable[[Listener, socket.socket, str], None],
+        tls: ListenerTls | None,
+        accepted: Callable[[Listener, socket.socket, str, str | None], None],
         log: Log,
     ) -> None:
-        """`accepted(self, sock, peer)` gets each transport that is ready for AMQP. Raises HostError."""
+        """`accepted(self, sock, peer, user)` gets each transport that is ready for AMQP; `user`: of the certificate.
+
+        Raises HostError.
+        """
         self.name = str(attrs["name"])
         self.attrs = attrs
-        self.profile = profile
+        self.tls = tls
         self._loop = loop
         self._accepted = accepted
         self._log = log
-        if profile is not None:  # reports a bad certificate now and not at the first client
-            self._context(profile)
         self._sockets = open_listening(f"listener {self.name}", attrs)
         self._handshakes: dict[int, tuple[socket.socket, Timer]] = {}
         self._pause: Timer | None = None
@@ -109,8 +111,8 @@ class Listener:
     def _start(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.profile is None:
-            self._accepted(self, sock, peer)
+        if self.tls is None:
+            self._accepted(self, sock, peer, None)
             return
         fd = sock.fileno()
         limit = handshake_timeout_s(self.attrs)
@@ -122,16 +124,28 @@ class Listener:
 
     def _decided(self, fd: int, peer: str, tls: bool) -> None:
         """The first bytes of the client showed whether it uses TLS."""
+        assert self.tls is not None
+        if tls and self.tls.by_host:
+            first = FirstMessage(
+                self._handshakes[fd][0],
+                lambda host: self._secure(fd, peer, host),
+                lambda reason: self._fail(fd, peer, reason),
+            )
+            self._loop.replace(fd, first, FirstBytes.MASK)
+        elif tls:
+            self._secure(fd, peer, None)
+        elif any(self.attrs.get(name) for name in ("requireSsl", "requireEncryption", "peerNames")):
+            self._fail(fd, peer, "the client does not use TLS, which is required here")
+        else:
+            self._accepted(self, self._forget(fd), peer, None)
+
+    def _secure(self, fd: int, peer: str, host: str | None) -> None:
+        """Start the handshake, with the profile for the host that the client asks for."""
+        assert self.tls is not None
         sock, timer = self._handshakes[fd]
-        if not tls:
-            if any(self.attrs.get(name) for name in ("requireSsl", "requireEncryption", "peerNames")):
-                self._fail(fd, peer, "the client does not use TLS, which is required here")
-            else:
-                self._accepted(self, self._forget(fd), peer)
-            return
-        assert self.profile is not None
+        profile = self.tls.chosen(host)
         try:
-            secured = self._context(self.profile).wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            secured = self.tls.context(profile).wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         except OSError as error:  # the client has already disconnected
             self._fail(fd, peer, f"TLS: {error.strerror or error}")
             return
@@ -139,7 +153,7 @@ class Listener:
         handshake = Handshake(
             self._loop,
             secured,
-            lambda _: self._secured(fd, peer, secured),
+            lambda _: self._secured(fd, peer, secured, profile),
             lambda reason: self._fail(fd, peer, reason),
         )
         self._loop.replace(fd, handshake)
@@ -151,12 +165,12 @@ class Listener:
             sock = self._forget(fd)
         sock.close()
 
-    def _secured(self, fd: int, peer: str, sock: ssl.SSLSocket) -> None:
-        """The handshake is complete and the client's certificate verified: check whether its name is allowed."""
+    def _secured(self, fd: int, peer: str, sock: ssl.SSLSocket, profile: TlsProfile) -> None:
+        """The handshake is complete and the client's certificate verified: check whether it is allowed here."""
         wanted = self.attrs.get("peerNames")
-        reason = refused_name(wanted, sock.getpeercert()) if wanted else None
+        reason = profile.refused_peer(sock) or (refused_name(wanted, sock.getpeercert()) if wanted else None)
         if reason is None:
-            self._accepted(self, self._forget(fd), peer)
+            self._accepted(self, self._forget(fd), peer, profile.user_of(sock))
         else:
             self._fail(fd, peer, f"TLS: {reason}")
 
@@ -172,9 +186,3 @@ class Listener:
         timer.cancel()
         self._loop.unregister(fd)
         return sock
-
-    def _context(self, profile: TlsProfile) -> ssl.SSLContext:
-        """Raises HostError."""
-        authorities = self.attrs.get("trustedCertsFile")
-        verify = listener_verify_mode(self.attrs, bool(authorities or profile.attrs.get("caCertFile")))
-        return profile.server_context(verify, authorities)

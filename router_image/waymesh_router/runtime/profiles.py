@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from waymesh_router.boot import OPERATOR_PREFIX
+from waymesh_router.peers import profiles_used
+from waymesh_router.runtime.endpoint_tls import ConnectorTls, ListenerTls
 from waymesh_router.runtime.errors import HostError, ProfileError
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_identity import check_uid_format
@@ -25,29 +27,46 @@ class Profiles:
 
     def add(self, attrs: Mapping[str, Any]) -> None:
         """Add a profile. Raises HostError if its attributes or files are unusable."""
-        check_uid_format(str(attrs["name"]), str(attrs.get("uidFormat") or ""))
-        profile = TlsProfile(attrs, self._report)
+        profile = self._made(attrs)
         self._profiles[profile.name] = profile
 
+    def update(self, attrs: Mapping[str, Any], checks: Iterable[Callable[[TlsProfile], object]]) -> None:
+        """Change a profile for all its users; each check raises HostError if the profile is unusable for a user.
+
+        Raises HostError too if its attributes or files are unusable. Nothing is changed then.
+        """
+        profile = self._made(attrs)
+        for check in checks:
+            check(profile)
+        self._profiles[profile.name].become(profile)
+
     def remove(self, name: str) -> None:
-        """Remove a profile; existing users of it continue."""
+        """Remove a profile that has no users."""
         self._profiles.pop(name, None)
 
     def ends(self) -> dict[str, float]:
         """Expiry times of the certificates, in seconds since 1970, by name."""
         return {name: end for name, profile in self._profiles.items() if (end := profile.not_after) is not None}
 
-    def of_listener(self, attrs: Mapping[str, Any]) -> TlsProfile | None:
-        """The profile of a listener, if any. Raises HostError if a required one is missing, or the name is unknown."""
-        profile = self._named(f"listener {attrs['name']}", attrs)
+    def of_listener(self, attrs: Mapping[str, Any]) -> ListenerTls | None:
+        """TLS of a listener, if any. Raises HostError if a required profile is missing, unknown or unusable for it."""
+        entity = f"listener {attrs['name']}"
+        name = attrs.get("sslProfile")
         for attribute in NEED_TLS:
-            if attrs.get(attribute) and profile is None:
-                raise HostError(f"listener {attrs['name']}: {attribute}: needs an sslProfile")
-        return profile
+            if attrs.get(attribute) and not name:
+                raise HostError(f"{entity}: {attribute}: needs an sslProfile")
+        if not name:
+            return None
+        by_host = {
+            host: self._named(f"{entity}: sslProfilesByHost", other)
+            for host, other in (attrs.get("sslProfilesByHost") or {}).items()
+        }
+        return ListenerTls(attrs, self._named(f"{entity}: sslProfile", name), by_host)
 
-    def of_connector(self, attrs: Mapping[str, Any]) -> TlsProfile | None:
-        """The profile of a connector, if any. Raises HostError if the name is unknown."""
-        return self._named(f"connector {attrs['name']}", attrs)
+    def of_connector(self, attrs: Mapping[str, Any]) -> ConnectorTls | None:
+        """TLS of a connector, if any. Raises HostError if its profile is unknown or unusable for it."""
+        name = attrs.get("sslProfile")
+        return ConnectorTls(attrs, self._named(f"connector {attrs['name']}: sslProfile", name)) if name else None
 
     def reload(self) -> None:
         """Reload all certificates."""
@@ -59,12 +78,13 @@ class Profiles:
         for profile in self._profiles.values():
             profile.look()
 
-    def _named(self, entity: str, attrs: Mapping[str, Any]) -> TlsProfile | None:
-        name = attrs.get("sslProfile")
-        if not name:
-            return None
+    def _made(self, attrs: Mapping[str, Any]) -> TlsProfile:
+        check_uid_format(str(attrs["name"]), str(attrs.get("uidFormat") or ""))
+        return TlsProfile(attrs, self._report)
+
+    def _named(self, attribute: str, name: str) -> TlsProfile:
         if name not in self._profiles:
-            raise HostError(f"{entity}: sslProfile: there is no sslProfile {name}")
+            raise HostError(f"{attribute}: there is no sslProfile {name}")
         return self._profiles[name]
 
 
@@ -90,15 +110,18 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
     return kept, [*unusable.values(), *_left_out(entries, unusable)]
 
 
-def _concerned(entry: ConfigEntry, unusable: Collection[str]) -> bool:
-    attribute = "name" if entry.type.name == "sslProfile" else "sslProfile"
-    return str(entry.attributes.get(attribute) or "") in unusable
+def _concerned(entry: ConfigEntry, unusable: Collection[str]) -> list[str]:
+    """The unusable profiles that an entity is, or uses."""
+    if entry.type.name == "sslProfile":
+        named = [str(entry.attributes["name"])]
+    else:
+        named = profiles_used(entry.attributes)
+    return [name for name in named if name in unusable]
 
 
 def _left_out(entries: Iterable[ConfigEntry], unusable: Collection[str]) -> list[str]:
     return [
-        f"{entry.type.name} {entry.attributes['name']}: stays closed, because sslProfile "
-        f"{entry.attributes['sslProfile']} cannot be used"
+        f"{entry.type.name} {entry.attributes['name']}: stays closed, because sslProfile {names[0]} cannot be used"
         for entry in entries
-        if entry.type.name != "sslProfile" and _concerned(entry, unusable)
+        if entry.type.name != "sslProfile" and (names := _concerned(entry, unusable))
     ]

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waymesh_router.runtime.errors import HostError, ProfileError
-from waymesh_router.runtime.tls_expiry import not_after
+from waymesh_router.runtime.tls_expiry import encoded, not_after
+from waymesh_router.runtime.tls_identity import external_user, read_name_map
 from waymesh_schema.password import ENV, FILE, password_form
 
-FILE_ATTRIBUTES = ("certFile", "privateKeyFile", "passwordFile")
-"""Checked together with the files of authorities."""
+FILE_ATTRIBUTES = (
+    "certFile", "privateKeyFile", "passwordFile", "caCertFile", "crlFile", "uidNameMappingFile",
+)  # fmt: skip
+"""Checked together with the trustedCertsFile of listeners."""
 PROTOCOLS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -31,7 +34,7 @@ _Stamp = tuple[int, int] | None
 
 
 class _Use(NamedTuple):
-    """The purpose of a context."""
+    """The purpose of a context. `authorities`: a file in place of the profile's caCertFile."""
 
     server: bool
     verify: ssl.VerifyMode
@@ -48,10 +51,11 @@ class TlsProfile:
         self.name = str(attrs["name"])
         self._report = report
         self._contexts: dict[_Use, ssl.SSLContext] = {}
-        self._authorities = [attrs["caCertFile"]] if attrs.get("caCertFile") else []
+        self._authorities: list[str] = []
         self._stamps = self._read_stamps()
-        ca = self._authorities[0] if self._authorities else None
-        self._build(_Use(bool(attrs.get("certFile")), ssl.CERT_NONE, False, ca))
+        self._build(_Use(bool(attrs.get("certFile")), ssl.CERT_NONE, False, None))
+        self._names = self._read_names()
+        self._peers = self._read_peers()
         self.not_after = self._read_end()
         """Expiry time of its own certificate, in seconds since 1970; None without one."""
 
@@ -62,17 +66,34 @@ class TlsProfile:
         """
         if not self.attrs.get("certFile"):
             raise HostError(f"sslProfile {self.name}: certFile: is needed to accept TLS connections")
-        ca = authorities or self.attrs.get("caCertFile")
-        if verify != ssl.CERT_NONE and not ca:
+        if verify != ssl.CERT_NONE and not (authorities or self.attrs.get("caCertFile")):
             raise HostError(f"sslProfile {self.name}: caCertFile: is needed to verify client certificates")
-        if ca and ca not in self._authorities:
-            self._authorities.append(ca)
-            self._stamps.append(_stamp(ca))
-        return self._context(_Use(True, verify, False, ca))
+        if authorities and authorities not in self._authorities:
+            self._authorities.append(authorities)
+            self._stamps.append(_stamp(authorities))
+        return self._context(_Use(True, verify, False, authorities))
 
     def client_context(self, verify_hostname: bool) -> ssl.SSLContext:
         """The context for opening connections: always verifies the peer's chain, and its host name if requested."""
-        return self._context(_Use(False, ssl.CERT_REQUIRED, verify_hostname, self.attrs.get("caCertFile")))
+        return self._context(_Use(False, ssl.CERT_REQUIRED, verify_hostname, None))
+
+    def refused_peer(self, sock: ssl.SSLSocket) -> str | None:
+        """The reason to refuse a peer after its handshake, None if there is none: with `peersOnly`, a certificate of a
+        trusted issuer is not enough."""
+        certificate = sock.getpeercert(binary_form=True)
+        if self._peers is None or certificate is None or certificate in self._peers:
+            return None
+        return "the certificate of the peer is not itself in caCertFile, which peersOnly requires"
+
+    def user_of(self, sock: ssl.SSLSocket) -> str | None:
+        """The user name of a peer's certificate; None if it presented none."""
+        return external_user(sock, self.attrs.get("uidFormat"), self._names)
+
+    def become(self, other: TlsProfile) -> None:
+        """Take over the attributes and contexts of a profile that was made to replace this one."""
+        self.attrs, self._contexts = other.attrs, other._contexts
+        self._authorities, self._stamps = other._authorities, other._stamps
+        self._names, self._peers, self.not_after = other._names, other._peers, other.not_after
 
     def look(self) -> None:
         """Recreate the contexts if a file has changed."""
@@ -84,10 +105,11 @@ class TlsProfile:
         stamps = self._read_stamps()
         try:
             fresh = {use: self._build(use) for use in self._contexts}
+            names, peers = self._read_names(), self._read_peers()
         except HostError as error:
             self._report("error", f"{error}; going on with what was loaded before")
         else:
-            self._contexts = fresh
+            self._contexts, self._names, self._peers = fresh, names, peers
             self.not_after = self._read_end()
             self._report("notice", f"sslProfile {self.name}: certificates were read again")
         self._stamps = stamps
@@ -100,6 +122,20 @@ class TlsProfile:
             return not_after(Path(cert).read_text(encoding="latin-1"))
         except OSError:
             return None  # it has just been removed; the next check handles it
+
+    def _read_names(self) -> dict[str, str]:
+        path = self.attrs.get("uidNameMappingFile")
+        return read_name_map(self.name, path) if path else {}
+
+    def _read_peers(self) -> frozenset[bytes] | None:
+        """The trusted certificates of `peersOnly`. Those of the file, not of a context, which leaves out leaves."""
+        path = self.attrs.get("caCertFile")
+        if not self.attrs.get("peersOnly") or not path:
+            return None
+        try:
+            return frozenset(encoded(Path(path).read_text(encoding="latin-1")))
+        except (OSError, ValueError) as error:
+            raise ProfileError(f"sslProfile {self.name}: caCertFile: {path}: {error}") from None
 
     def _context(self, use: _Use) -> ssl.SSLContext:
         self.look()
@@ -120,6 +156,7 @@ class TlsProfile:
         self._limit_ciphers(context)
         self._load_certificate(context)
         self._load_authorities(context, use)
+        self._load_revocations(context, use)
         return context
 
     def _limit_protocols(self, context: ssl.SSLContext) -> None:
@@ -164,12 +201,31 @@ class TlsProfile:
             raise HostError(f"sslProfile {self.name}: certFile {cert}, privateKeyFile {key}: {reason}") from None
 
     def _load_authorities(self, context: ssl.SSLContext, use: _Use) -> None:
-        path = use.authorities
+        path = use.authorities or self.attrs.get("caCertFile")
         if not path:
             if not use.server:
                 context.load_default_certs()
             return
-        attribute = "caCertFile" if path == self.attrs.get("caCertFile") else "trustedCertsFile"
+        self._load_trust(context, "trustedCertsFile" if use.authorities else "caCertFile", path)
+        if self.attrs.get("peersOnly"):
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust what is not signed by itself too
+        if use.server and use.verify != ssl.CERT_NONE:
+            # Without resumption: a resumed session is let in without a check of dates and revocation lists.
+            context.num_tickets = 0
+            context.options |= ssl.OP_NO_TICKET
+
+    def _load_revocations(self, context: ssl.SSLContext, use: _Use) -> None:
+        path = self.attrs.get("crlFile")
+        if not path:
+            return
+        before = context.cert_store_stats()
+        self._load_trust(context, "crlFile", path)
+        after = context.cert_store_stats()
+        if after["crl"] == before["crl"] or after["x509"] != before["x509"]:  # certificates in it would be trusted
+            raise ProfileError(f"sslProfile {self.name}: crlFile {path}: must have revocation lists and nothing else")
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+
+    def _load_trust(self, context: ssl.SSLContext, attribute: str, path: str) -> None:
         try:
             _check_readable(self.name, attribute, path)
             context.load_verify_locations(path)
@@ -214,20 +270,6 @@ def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_ino
-
-
-def listener_verify_mode(attrs: Mapping[str, Any], has_authorities: bool) -> ssl.VerifyMode:
-    """The client certificate mode of a listener; `has_authorities`: its profile has a caCertFile.
-
-    EXTERNAL as the only mechanism cannot work without a certificate, nor can `peerNames`; with other mechanisms, a
-    client can connect without one. A certificate that is presented must be valid in both cases.
-    """
-    mechanisms = str(attrs.get("saslMechanisms") or "").upper().split()
-    if mechanisms == ["EXTERNAL"] or attrs.get("peerNames"):
-        return ssl.CERT_REQUIRED
-    if "EXTERNAL" in mechanisms or (attrs.get("authenticatePeer") and not mechanisms and has_authorities):
-        return ssl.CERT_OPTIONAL
-    return ssl.CERT_NONE
 
 
 def _stamp(path: str | None) -> _Stamp:

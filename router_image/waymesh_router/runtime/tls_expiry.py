@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -12,14 +13,21 @@ FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime. Source: RFC 5280, 4.1.2.5."""
 
 
+def encoded(pem: str) -> Iterator[bytes]:
+    """The certificates in a PEM text, in DER. Raises ValueError."""
+    at = 0
+    while (begin := pem.find(BEGIN, at)) >= 0:
+        at = pem.find(END, begin) + len(END)
+        if at < begin:
+            raise ValueError("a certificate without an end")
+        yield ssl.PEM_cert_to_DER_cert(pem[begin:at])
+
+
 def not_after(pem: str) -> float | None:
     """Expiry time, in seconds since 1970, of the first certificate in a PEM text; None if it is not readable."""
-    begin, end = pem.find(BEGIN), pem.find(END)
-    if begin < 0 or end < begin:
-        return None
     try:
-        return _not_after(ssl.PEM_cert_to_DER_cert(pem[begin : end + len(END)]))
-    except (ValueError, IndexError, KeyError):
+        return _not_after(next(encoded(pem)))
+    except (ValueError, IndexError, KeyError, StopIteration):
         return None
 
 

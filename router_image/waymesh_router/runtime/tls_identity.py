@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waymesh_router.runtime.errors import HostError, ProfileError
+from waymesh_router.runtime.errors import ProfileError
 
 Subject = Sequence[Sequence[tuple[str, str]]]
 """As `ssl` reports it: parts (relative distinguished names) of names and values, most often one in each part."""
@@ -39,14 +39,14 @@ def check_uid_format(profile: str, text: str) -> None:
 
 
 def read_name_map(profile: str, path: str) -> dict[str, str]:
-    """The uidNameMappingFile: a JSON map of uid → user name. Raises HostError."""
+    """The uidNameMappingFile: a JSON map of uid → user name. Raises ProfileError."""
     try:
         with open(path, encoding="utf-8") as file:
             names = json.load(file)
     except (OSError, ValueError) as error:
-        raise HostError(f"sslProfile {profile}: uidNameMappingFile: {path}: {error}") from None
+        raise ProfileError(f"sslProfile {profile}: uidNameMappingFile: {path}: {error}") from None
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise HostError(f"sslProfile {profile}: uidNameMappingFile: {path}: not a JSON map of strings")
+        raise ProfileError(f"sslProfile {profile}: uidNameMappingFile: {path}: not a JSON map of strings")
     return names
 
 

@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from waymesh_router.runtime.client_hello import MAX_BYTES, asked_host, complete
 from waymesh_router.runtime.connection_io import ConnectionIO
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
 
@@ -131,6 +132,33 @@ class FirstBytes:
             self._decided(True)
         elif not AMQP_TLS_HEADER.startswith(head):
             self._decided(False)
+
+    def abandon(self) -> None:
+        """An internal error: give the transport up."""
+        self._failed("internal error")
+
+
+class FirstMessage:
+    """Waits for a TLS client's first message, and reads the host that it asks for. Registered like `FirstBytes`."""
+
+    def __init__(self, sock: socket.socket, found: Callable[[str | None], None], failed: Callable[[str], None]) -> None:
+        self._sock = sock
+        self._found = found
+        self._failed = failed
+
+    def on_event(self, mask: int) -> None:
+        """Read it if it is there; `found(host)` or `failed(reason)` is called once."""
+        try:
+            data = self._sock.recv(MAX_BYTES, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._failed(error.strerror or str(error))
+            return
+        if not data:
+            self._failed("closed by the peer")
+        elif complete(data):
+            self._found(asked_host(data))
 
     def abandon(self) -> None:
         """An internal error: give the transport up."""

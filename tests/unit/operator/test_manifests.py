@@ -61,6 +61,14 @@ def test_nested_defaults_and_lists() -> None:
     assert (router.log_level, router.log_levels) == ("info", (("HTTP", "none"),))
 
 
+def test_a_listener_with_a_certificate_and_authorities_of_its_own() -> None:
+    own = "certificate: {secretRef: {name: c}}, clientAuthorities: {secretRef: {name: d}, revocation: true}"
+    spec = f"spec: {{listeners: [{{name: a, port: 1024, tls: true, auth: mtls, {own}}}]}}\n"
+    (router,) = accept(ROUTER + spec).routers
+    (listener,) = router.listeners
+    assert (listener.certificate, listener.authorities, listener.revocation) == ("c", "d", True)
+
+
 def test_an_address() -> None:
     spec = "spec: {routerRef: {name: mesh}, pattern: 'a.*.#', distribution: multicast, waypoint: true, priority: 7}\n"
     (mesh,) = accept(ROUTER + "spec: {}\n---\n" + ADDRESS + spec).meshes.values()
@@ -175,6 +183,12 @@ SPEC_ERRORS = [
      "auth plain would send passwords in clear text; set tls: true or use auth scram"),
     ("listeners:\n  - name: a\n    port: 7000\n    auth: mtls", 8, "spec.listeners[0].auth",
      "auth mtls reads the client's certificate; set tls: true"),
+    ("listeners:\n  - name: a\n    port: 7000\n    certificate: {secretRef: {name: s}}", 8,
+     "spec.listeners[0].certificate", "certificate is for TLS; set tls: true"),
+    ("listeners:\n  - name: a\n    port: 7000\n    tls: true\n    clientAuthorities: {secretRef: {name: s}}", 9,
+     "spec.listeners[0].clientAuthorities", "clientAuthorities are for certificates of clients; set auth: mtls"),
+    ("listeners:\n  - name: a\n    port: 7000\n    tls: true\n    certificate: {}", 9,
+     "spec.listeners[0].certificate.secretRef", "is required"),
     ("drain:\n    timeoutSeconds: -5", 6, "spec.drain.timeoutSeconds", "must be between 0 and 3600 (got -5)"),
     ("pod: {labels: {a: 1}}", 5, "spec.pod.labels.a", "must be text (got 1)"),
 ]  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+import ssl
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.boot import BootedRouter, write_boot_files
+from tests.kit.certificates import Authority, KeyPair
 from tests.kit.ports import free_port
 from tests.kit.process import command
 from tests.kit.waiting import wait_until
@@ -85,6 +89,35 @@ def test_without_its_listeners_a_router_does_not_start(tmp_path: Path, port: int
     done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert "there is no sslProfile k8s/ns/broker/b" in done.stderr
+
+
+def test_a_listener_with_a_certificate_of_its_own_stays_closed_until_that_is_there(
+    tmp_path: Path, port: int, authority: Authority, server: KeyPair
+) -> None:
+    name = "k8s/ns/Router/mesh/listener/shop"
+    files = {"certFile": str(tmp_path / "tls.crt"), "privateKeyFile": str(tmp_path / "tls.key")}
+    profile = ["sslProfile", {"name": f"{name}/tls-1", **files}]
+    place = {"host": "127.0.0.1", "port": str(free_port())}
+    listener = ["listener", {"name": name, "sslProfile": f"{name}/tls-1", "requireSsl": True, **place}]
+    management = ["listener", {"name": "management", "host": "127.0.0.1", "port": port, "managementFiles": True}]
+    router = BootedRouter(tmp_path, "mesh-0", ([profile, listener], [own(port)[0], management]), [port])
+    router.start()
+    try:
+        with ManagementClient(router.url) as client:
+            assert [row["name"] for row in client.query("listener", ["name"])] == ["management"]
+            for kind, attributes in (profile, listener):
+                with pytest.raises(ManagementError) as raised:
+                    client.create(kind, attributes)
+                assert raised.value.status == 400
+            shutil.copy(server.cert, tmp_path / "tls.crt")
+            shutil.copy(server.key, tmp_path / "tls.key")
+            for kind, attributes in (profile, listener):
+                client.create(kind, attributes)
+        context = ssl.create_default_context(cafile=str(authority.cert))
+        with socket.create_connection(("127.0.0.1", int(place["port"])), 10) as raw:
+            assert context.wrap_socket(raw, server_hostname="localhost").version() == "TLSv1.3"
+    finally:
+        router.stop()
 
 
 def test_a_password_in_a_file_is_read_for_each_connection(tmp_path: Path, port: int) -> None:
