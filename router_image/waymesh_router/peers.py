@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waymesh_amqp.sasl import MECHANISMS, Authenticator, SaslServer
+from waymesh_amqp.bearer import Identity
+from waymesh_amqp.sasl import MECHANISMS, SERVER_MECHANISMS, Authenticator, SaslServer, TokenChecker
 
 NOBODY_ADMITTED = (
     "authenticatePeer: yes: every client is refused, since none can authenticate itself: there are no users "
-    "(saslConfigDir of the router) and no client certificates (sslProfile with caCertFile) that saslMechanisms allows"
+    "(saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens (tokenProfile) "
+    "that saslMechanisms allows"
 )
 
 
-def mechanisms_of(attrs: Mapping[str, Any]) -> list[str]:
-    """The `saslMechanisms` of a listener or connector; all if not set."""
-    return str(attrs.get("saslMechanisms") or "").split() or list(MECHANISMS)
+class _NoTokens:
+    """Accepts none: it stands for any profile where only the mechanisms are asked for."""
+
+    def check(self, token: str) -> Identity | None:
+        """Never accepted."""
+        return None
+
+
+def mechanisms_of(attrs: Mapping[str, Any], possible: Sequence[str] = MECHANISMS) -> list[str]:
+    """The `saslMechanisms` of a listener or connector; all that are possible if not set."""
+    return str(attrs.get("saslMechanisms") or "").split() or list(possible)
 
 
 def server_sasl(
-    attrs: Mapping[str, Any], authenticator: Authenticator | None, external_user: str | None
+    attrs: Mapping[str, Any],
+    authenticator: Authenticator | None,
+    external_user: str | None,
+    tokens: TokenChecker | None = None,
 ) -> SaslServer:
-    """The listener's side of a SASL exchange. With authenticatePeer, ANONYMOUS is not accepted."""
+    """The listener's side of a SASL exchange. With authenticatePeer, ANONYMOUS is not accepted.
+
+    `tokens`: None for a peer without TLS, or without tokenProfile.
+    """
     anonymous = not attrs.get("authenticatePeer")
-    mechanisms = [name for name in mechanisms_of(attrs) if anonymous or name != "ANONYMOUS"]
-    return SaslServer(mechanisms, authenticator, external_user)
+    mechanisms = [name for name in mechanisms_of(attrs, SERVER_MECHANISMS) if anonymous or name != "ANONYMOUS"]
+    return SaslServer(mechanisms, authenticator, external_user, tokens=tokens)
 
 
 def admits_anybody(
@@ -33,17 +49,38 @@ def admits_anybody(
     """Whether any client could authenticate at a listener. `profile`: the listener's sslProfile, if it has one."""
     certified = profile is not None and bool(attrs.get("trustedCertsFile") or profile.get("caCertFile"))
     user = "of a certificate" if certified else None
-    return bool(attrs.get("http") or server_sasl(attrs, authenticator, user).offer())
+    tokens = _NoTokens() if attrs.get("tokenProfile") else None
+    return bool(attrs.get("http") or server_sasl(attrs, authenticator, user, tokens).offer())
 
 
-def check_mechanisms(attrs: Mapping[str, Any]) -> None:
-    """Raises ValueError for unknown mechanisms."""
-    unknown = [name for name in mechanisms_of(attrs) if name not in MECHANISMS]
+def check_listener(attrs: Mapping[str, Any], mode: str) -> None:
+    """Raises ValueError if mechanisms or role of a listener do not fit a router of that mode."""
+    _check_mechanisms(attrs, SERVER_MECHANISMS)
+    _check_role(attrs, mode)
+
+
+def check_connector(attrs: Mapping[str, Any], mode: str) -> None:
+    """Raises ValueError if mechanisms or role of a connector do not fit a router of that mode."""
+    _check_mechanisms(attrs, MECHANISMS)
+    _check_role(attrs, mode)
+
+
+def check_unused(
+    profile: str, name: str, listeners: Mapping[str, Mapping[str, Any]], connectors: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raises ValueError if a listener or connector uses the profile of that type (sslProfile …) and name."""
+    users = [f"listener {used}" for used, attrs in listeners.items() if attrs.get(profile) == name]
+    users += [f"connector {used}" for used, attrs in connectors.items() if attrs.get(profile) == name]
+    if users:
+        raise ValueError(f"{profile} {name} is in use: {', '.join(users)}")
+
+
+def _check_mechanisms(attrs: Mapping[str, Any], possible: Sequence[str]) -> None:
+    unknown = [name for name in mechanisms_of(attrs, possible) if name not in possible]
     if unknown:
-        raise ValueError(f"saslMechanisms: {' '.join(unknown)}: supported are {' '.join(MECHANISMS)}")
+        raise ValueError(f"saslMechanisms: {' '.join(unknown)}: supported are {' '.join(possible)}")
 
 
-def check_role(attrs: Mapping[str, Any], mode: str) -> None:
-    """Raises ValueError if the role of a listener or connector does not fit the mode of the router."""
+def _check_role(attrs: Mapping[str, Any], mode: str) -> None:
     if attrs["role"] == "inter-router" and mode == "standalone":
         raise ValueError(f"{attrs['name']}: a standalone router takes no role inter-router; set mode: interior")
