@@ -210,6 +210,22 @@ def test_changed_file(start: Started, issuer: Issuer, tmp_path: Path) -> None:
     assert guarded.login("XOAUTH2", before) == 1
 
 
+def test_service_account_of_kubernetes(
+    start: Started, issuer: Issuer, server: KeysServer, authority: Authority, tmp_path: Path
+) -> None:
+    """The server of the keys wants a token too, as an API server does."""
+    server.wanted = "of-the-router"
+    (tmp_path / "token").write_text("of-the-router", encoding="utf-8")
+    guarded = start(keysUrl=server.url, caCertFile=authority.cert, keysTokenFile=tmp_path / "token")
+    pod = {"namespace": "shop", "serviceaccount": {"name": "orders", "uid": "u"}}
+    token = issuer.token(sub="system:serviceaccount:shop:orders", aud=[AUDIENCE], **{"kubernetes.io": pod})
+    with guarded.raw() as raw:
+        assert log_in(raw, "OAUTHBEARER", token) == 0
+        raw.open(sasl=False)
+        assert ("system:serviceaccount:shop:orders", "OAUTHBEARER") in guarded.users()
+    assert guarded.login("OAUTHBEARER", issuer.token(sub="system:serviceaccount:shop:orders", aud="api")) == 1
+
+
 def test_connection_ends_when_its_token_expires(start: Started, issuer: Issuer, tmp_path: Path) -> None:
     guarded = start(keysFile=keys_file(tmp_path, issuer.jwks()), clockSkewSeconds=0)
     with guarded.raw() as short, guarded.raw() as long:

@@ -91,13 +91,16 @@ class KeysServer:
     def __init__(self, content: bytes, pair: KeyPair | None = None) -> None:
         self.content = content
         self.status = 200
+        self.wanted: str | None = None
+        """The bearer token without which a request is refused."""
         self.requests: list[dict[str, str]] = []
         ours = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 ours.requests.append({"path": self.path, **dict(self.headers.items())})
-                self.send_response(ours.status)
+                right = ours.wanted is None or self.headers["Authorization"] == f"Bearer {ours.wanted}"
+                self.send_response(ours.status if right else 401)
                 if ours.status == 302:
                     self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", str(len(ours.content)))
