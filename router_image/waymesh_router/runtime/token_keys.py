@@ -130,8 +130,14 @@ class UrlSource:
         host = self._url.hostname or ""
         if self._url.scheme != "https":
             return http.client.HTTPConnection(host, self._url.port, timeout=STEP_S)
-        context = ssl.create_default_context(cafile=self._authorities)
-        return http.client.HTTPSConnection(host, self._url.port, timeout=STEP_S, context=context)
+        return http.client.HTTPSConnection(host, self._url.port, timeout=STEP_S, context=self.context())
+
+    def context(self) -> ssl.SSLContext:
+        """What the server is verified with, made anew so that changed files count. Raises KeysError."""
+        try:
+            return ssl.create_default_context(cafile=self._authorities)
+        except OSError as error:
+            raise KeysError(f"caCertFile: {self._authorities}: {error.strerror or error}") from None
 
 
 class Keys:

@@ -29,24 +29,27 @@ class TokenProfile:
     """One `tokenProfile`: its keys and its check."""
 
     def __init__(self, attrs: Mapping[str, Any], report: Report, now: Callable[[], float]) -> None:
-        """Raises HostError if its file is unusable. Does not read a URL: that may take long."""
+        """Raises HostError if its files are unusable. Does not read a URL: that may take long."""
         name = f"tokenProfile {attrs['name']}"
         try:
             from waymesh_router.runtime import token_check, token_keys
         except ImportError as error:
             raise HostError(f"{name}: needs PyJWT and cryptography, the extra `oauth` of waymesh: {error}") from None
         path = attrs.get("keysFile")
-        source: token_keys.Source = token_keys.FileSource(path) if path else token_keys.UrlSource(attrs)
+        source: token_keys.FileSource | token_keys.UrlSource
+        source = token_keys.FileSource(path) if path else token_keys.UrlSource(attrs)
 
         def told(level: str, text: str) -> None:
             report(level, f"{name}: {text}")
 
         self.keys = token_keys.Keys(source, float(attrs["keepKeysSeconds"]), told, time.monotonic)
-        if path:
-            try:
+        try:
+            if isinstance(source, token_keys.FileSource):
                 self.keys.load()
-            except token_keys.KeysError as error:
-                raise HostError(f"{name}: {source.place}: {error}") from None
+            else:
+                source.context()
+        except token_keys.KeysError as error:
+            raise HostError(f"{name}: {source.place}: {error}") from None
         refused = "a token is refused, because"
         self.check = token_check.TokenCheck(attrs, self.keys, now, lambda reason: told("info", f"{refused} {reason}"))
         self._reading: threading.Thread | None = None

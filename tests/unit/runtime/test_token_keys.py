@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,25 @@ def test_file_that_is_no_keys(tmp_path: Path, issuer: Issuer) -> None:
 def test_unusable_file_is_an_error_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"tokenProfile t: keysFile: .*missing: No such file"):
         TokenProfile(profile(keysFile=str(tmp_path / "missing")), lambda *_: None, lambda: 0.0)
+
+
+@pytest.mark.parametrize(("content", "reason"), [(None, "No such file"), (b"rubbish", "")])
+def test_unusable_authorities_are_an_error_at_the_start(tmp_path: Path, content: bytes | None, reason: str) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    attrs = profile(keysUrl="https://127.0.0.1:1/keys", caCertFile=str(path))
+    with pytest.raises(HostError, match=rf"tokenProfile t: keysUrl: .*caCertFile: .*ca\.pem: .*{reason}"):
+        TokenProfile(attrs, lambda *_: None, lambda: 0.0)
+
+
+def test_the_library_is_missing(tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("waymesh_router.runtime.token_check", "waymesh_router.runtime.token_keys"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.delattr(sys.modules["waymesh_router.runtime"], name.rpartition(".")[2], raising=False)
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(HostError, match="tokenProfile t: needs PyJWT and cryptography, the extra `oauth` of waymesh"):
+        TokenProfile(profile(keysFile=str(keys_file(tmp_path, issuer.jwks()))), lambda *_: None, lambda: 0.0)
 
 
 # ---- URLs
