@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 VENV=.venv
-EXTRAS=router,client,operator,upload,dev
+EXTRAS=router,oauth,client,operator,upload,dev
 NOTE=$VENV/.waymesh-setup
 mkdir -p build
 exec 9>build/setup.lock

@@ -22,6 +22,8 @@ cdef class Connection(OutputBuffer):
     cdef public object error
     cdef public object remote
     cdef public object user
+    cdef public tuple groups
+    cdef public double expires_at
     cdef public object mechanism
     cdef object sasl
     cdef public Py_ssize_t peer_max

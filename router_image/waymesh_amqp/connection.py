@@ -79,6 +79,8 @@ class Connection(OutputBuffer):
         self.error: ErrorInfo | None = None  # why it ended, if not orderly
         self.remote: Open | None = None  # the peer's open
         self.user: str | None = None  # the authenticated identity, None if anonymous
+        self.groups: tuple[str, ...] = ()  # of that identity, by the token that it showed
+        self.expires_at = math.inf  # of that token, in seconds since 1970; the owner closes the connection then
         self.mechanism: str | None = None
         self.sasl: SaslClientExchange | SaslServerExchange | None = None
         self.peer_max = MIN_MAX_FRAME

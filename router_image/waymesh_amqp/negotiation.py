@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from waymesh_amqp.credentials import SCRAM_MECHANISMS
 from waymesh_amqp.errors import AmqpError
+from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.performatives import (
     SaslChallenge,
     SaslInit,
@@ -25,9 +28,12 @@ class SaslServerExchange:
 
     def __init__(self, sasl: SaslServer) -> None:
         self.sasl = sasl
+        self.max_frame = sasl.max_frame
         self.succeeded = False
         self.failed = ""
         self.user: str | None = None
+        self.groups: tuple[str, ...] = ()
+        self.expires_at = math.inf
         self.mechanism = ""
 
     def start(self) -> bytes:
@@ -35,7 +41,7 @@ class SaslServerExchange:
         return encode_frame(0, SaslMechanisms(sasl_server_mechanisms=self.sasl.offer()))
 
     def hashes(self, frame: SaslPerformative) -> bool:
-        """Whether `on_frame` may take PBKDF2 for this frame."""
+        """Whether `on_frame` may take long for this frame: PBKDF2, or the check of a token."""
         return self.sasl.hashes(frame.mechanism if isinstance(frame, SaslInit) else self.mechanism)
 
     def overloaded(self) -> bytes:
@@ -59,6 +65,8 @@ class SaslServerExchange:
         if step.code == 0:
             self.succeeded = True
             self.user = step.user
+            self.groups = step.groups
+            self.expires_at = step.expires_at
         else:
             self.failed = f"SASL {self.mechanism} authentication failed"
         return encode_frame(0, SaslOutcome(code=step.code, additional_data=step.data))
@@ -70,9 +78,12 @@ class SaslClientExchange:
     def __init__(self, sasl: SaslClient, hostname: str | None) -> None:
         self.sasl = sasl
         self.hostname = hostname
+        self.max_frame = MIN_MAX_FRAME
         self.succeeded = False
         self.failed = ""
         self.user: str | None = None
+        self.groups: tuple[str, ...] = ()
+        self.expires_at = math.inf
         self.mechanism = ""
 
     def hashes(self, frame: SaslPerformative) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from waymesh_amqp.errors import NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS, AmqpError, FramingError
-from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.negotiation import AMQP_HEADER, SASL_HEADER, SaslClientExchange, SaslServerExchange
 from waymesh_amqp.performatives import ErrorInfo, decode_performative
 from waymesh_amqp.sasl import SaslClient, SaslServer
@@ -65,9 +64,10 @@ def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: 
         return 0
     if n - pos < 8:
         return 0
+    assert connection.sasl is not None
     size = read_u32(b, pos)
-    if size < 8 or size > MIN_MAX_FRAME or b[pos + 4] < 2 or b[pos + 4] * 4 > size or b[pos + 5] != 1:
-        raise FramingError("bad SASL frame")  # Spec: 5.3.1: at most 512 octets
+    if size < 8 or size > connection.sasl.max_frame or b[pos + 4] < 2 or b[pos + 4] * 4 > size or b[pos + 5] != 1:
+        raise FramingError("bad SASL frame")  # Spec: 5.3.1: at most 512 octets, but tokens are longer
     if n - pos < size:
         return 0
     frame = bytes(b[pos + b[pos + 4] * 4 : pos + size])
@@ -143,6 +143,8 @@ def end_sasl_step(connection: Connection, answer: bytes) -> None:
         connection.finish()
     elif sasl.succeeded:
         connection.user = sasl.user
+        connection.groups = sasl.groups
+        connection.expires_at = sasl.expires_at
         connection.mechanism = sasl.mechanism
         connection.phase = HEADER
         if connection.settings.client:

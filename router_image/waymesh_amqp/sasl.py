@@ -1,4 +1,4 @@
-"""SASL mechanisms ANONYMOUS, PLAIN, EXTERNAL and SCRAM as server and as client. Spec: 5.3
+"""SASL mechanisms ANONYMOUS, PLAIN, EXTERNAL and SCRAM as server and as client, bearer tokens as server. Spec: 5.3
 
 No frames here: the connection turns steps into sasl-challenge and sasl-outcome, and the client's answers into
 sasl-init and sasl-response.
@@ -6,13 +6,16 @@ sasl-init and sasl-response.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from waymesh_amqp.bearer import BEARER_MECHANISMS, FAILURE, MAX_FRAME, BearerError, TokenChecker, identify
 from waymesh_amqp.credentials import SCRAM_MECHANISMS, Authenticator, Credential, ScramKeys, prepared
 from waymesh_amqp.errors import ILLEGAL_STATE, UNAUTHORIZED_ACCESS, AmqpError
+from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.users import UserFile, UserFileError, make_line
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MECHANISMS",
+    "SERVER_MECHANISMS",
     "Authenticator",
     "Challenge",
     "Credential",
@@ -28,13 +32,16 @@ __all__ = [
     "SaslServer",
     "SaslStep",
     "ScramKeys",
+    "TokenChecker",
     "UserFile",
     "UserFileError",
     "make_line",
 ]
 
 MECHANISMS: tuple[str, ...] = ("EXTERNAL", *SCRAM_MECHANISMS, "PLAIN", "ANONYMOUS")
-"""All mechanisms, the ones to prefer first."""
+"""The mechanisms of a client, the ones to prefer first."""
+SERVER_MECHANISMS: tuple[str, ...] = ("EXTERNAL", *BEARER_MECHANISMS, *SCRAM_MECHANISMS, "PLAIN", "ANONYMOUS")
+"""The mechanisms of a server, in the order in which they are offered."""
 
 OK, AUTH, SYS, SYS_PERM, SYS_TEMP = range(5)  # Spec: 5.3.3.6
 _CODE_NAMES = ("ok", "auth", "sys", "sys-perm", "sys-temp")
@@ -51,11 +58,16 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Send a sasl-outcome: code 0 for `user`, anything else is a refusal."""
+    """Send a sasl-outcome: code 0 for `user`, anything else is a refusal.
+
+    `groups` and `expires_at` are those of the `Identity` of a token.
+    """
 
     code: int
     user: str | None = None
     data: bytes | None = None
+    groups: tuple[str, ...] = ()
+    expires_at: float = math.inf
 
 
 SaslStep: TypeAlias = Challenge | Outcome
@@ -67,18 +79,18 @@ def _random_nonce() -> str:
     return os.urandom(24).hex()
 
 
-def _known(mechanisms: Sequence[str]) -> tuple[str, ...]:
+def _known(mechanisms: Sequence[str], possible: Sequence[str]) -> tuple[str, ...]:
     for name in mechanisms:
-        if name not in MECHANISMS:
-            raise ValueError(f"unknown SASL mechanism {name!r}, expected some of {', '.join(MECHANISMS)}")
-    return tuple(name for name in MECHANISMS if name in mechanisms)
+        if name not in possible:
+            raise ValueError(f"unknown SASL mechanism {name!r}, expected some of {', '.join(possible)}")
+    return tuple(name for name in possible if name in mechanisms)
 
 
 class SaslServer:
     """One connection's server side. Every refusal looks the same, whatever was wrong.
 
     `external_user` is the name that the transport vouches for (of the client certificate), if any.
-    `nonce` gives printable ASCII without commas, new on every call.
+    `nonce` gives printable ASCII without commas, new on every call. `tokens`: None where no bearer tokens are accepted.
     """
 
     def __init__(
@@ -87,9 +99,11 @@ class SaslServer:
         authenticator: Authenticator | None,
         external_user: str | None = None,
         nonce: Callable[[], str] = _random_nonce,
+        tokens: TokenChecker | None = None,
     ) -> None:
-        self._mechanisms = _known(mechanisms)
+        self._mechanisms = _known(mechanisms, SERVER_MECHANISMS)
         self._authenticator = authenticator
+        self._tokens = tokens
         self._external_user = external_user
         self._nonce = nonce
         self._respond: Callable[[bytes], SaslStep] | None = None
@@ -99,15 +113,24 @@ class SaslServer:
         """The mechanisms that can work on this connection, preferred first."""
         return [name for name in self._mechanisms if self._possible(name)]
 
+    @property
+    def max_frame(self) -> int:
+        """Maximum size of a SASL frame of the client. Spec: 5.3.1"""
+        return MIN_MAX_FRAME if self._tokens is None else MAX_FRAME
+
     def _possible(self, name: str) -> bool:
         if name == "EXTERNAL":
             return self._external_user is not None
+        if name in BEARER_MECHANISMS:
+            return self._tokens is not None
         if name == "ANONYMOUS" or self._authenticator is None:
             return name == "ANONYMOUS"
         return name == "PLAIN" or self._authenticator.serves(name)
 
     def hashes(self, mechanism: str) -> bool:
-        """Whether an answer in an exchange by this mechanism may take PBKDF2."""
+        """Whether an answer in an exchange by this mechanism may take long: PBKDF2, or the check of a token."""
+        if mechanism in BEARER_MECHANISMS:
+            return self._tokens is not None
         return self._authenticator is not None and self._authenticator.hashes(mechanism)
 
     def init(self, mechanism: str, initial_response: bytes | None, hostname: str | None = None) -> SaslStep:
@@ -119,7 +142,10 @@ class SaslServer:
             return Outcome(OK, ANONYMOUS_USER)
         if mechanism == "EXTERNAL":
             return self._external(initial_response or b"")  # no challenge for an absent one: its content is optional
-        self._respond = self._plain if mechanism == "PLAIN" else self._scram(mechanism)
+        if mechanism in BEARER_MECHANISMS:
+            self._respond = self._bearer(mechanism)
+        else:
+            self._respond = self._plain if mechanism == "PLAIN" else self._scram(mechanism)
         if initial_response is None:
             return Challenge(b"")  # RFC 4422, 5.1: the client is to speak first
         return self.response(initial_response)
@@ -148,6 +174,22 @@ class SaslServer:
         if not user or not password or authzid not in ("", user):
             return REFUSED
         return Outcome(OK, prepared(user)) if self._authenticator.verify_plain(user, password) else REFUSED
+
+    def _bearer(self, mechanism: str) -> Callable[[bytes], SaslStep]:
+        tokens = self._tokens
+        assert tokens is not None
+
+        def first(data: bytes) -> SaslStep:
+            try:
+                identity = identify(mechanism, data, tokens)
+            except BearerError:
+                if mechanism == "XOAUTH2":  # in AMQP the outcome tells enough
+                    return REFUSED
+                self._respond = lambda _: REFUSED  # RFC 7628, 3.2.3: the client answers the error, then is refused
+                return Challenge(FAILURE)
+            return Outcome(OK, identity.user, groups=identity.groups, expires_at=identity.expires_at)
+
+        return first
 
     def _scram(self, mechanism: str) -> Callable[[bytes], SaslStep]:
         from waymesh_amqp.scram import ScramError, ServerExchange
@@ -190,7 +232,7 @@ class SaslClient:
     ) -> None:
         if "\0" in (username or "") or "\0" in (password or ""):
             raise ValueError("user name and password have no NULs")
-        self._mechanisms = _known(mechanisms) or MECHANISMS
+        self._mechanisms = _known(mechanisms, MECHANISMS) or MECHANISMS
         self._username = username
         self._password = password
         self._external = external

@@ -12,6 +12,7 @@ from waymesh_router.telemetry.exporter import Exporter
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
+    from waymesh_amqp.sasl import TokenChecker
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,22 @@ class Peer:
         return self.host.rpartition(":")[0].partition("%")[0]
 
 
+class Tokens(Protocol):
+    """The `tokenProfile` entities."""
+
+    def now(self) -> float:
+        """Seconds since 1970, by the clock that tokens are checked with."""
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Add a profile."""
+
+    def remove(self, name: str) -> None:
+        """Remove a profile."""
+
+    def checker(self, attrs: Mapping[str, Any]) -> TokenChecker | None:
+        """The check for tokens at a listener; None if it has no tokenProfile."""
+
+
 class Host(Protocol):
     """The services that a router needs. Methods raise OSError if they fail.
 
@@ -39,6 +56,10 @@ class Host(Protocol):
 
     errors: int
     host_name: str
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokenProfiles."""
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from waymesh_amqp.sasl import MECHANISMS, Authenticator, SaslServer
+from waymesh_amqp.bearer import Identity
+from waymesh_amqp.sasl import MECHANISMS, SERVER_MECHANISMS, Authenticator, SaslServer, TokenChecker
 
 NOBODY_ADMITTED = (
     "authenticatePeer: yes: every client is refused, since none can authenticate itself: there are no users "
-    "(saslConfigDir of the router) and no client certificates (sslProfile with caCertFile) that saslMechanisms allows"
+    "(saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens (tokenProfile) "
+    "that saslMechanisms allows"
 )
 
 
-def mechanisms_of(attrs: Mapping[str, Any]) -> list[str]:
-    """The `saslMechanisms` of a listener or connector; all if not set."""
-    return str(attrs.get("saslMechanisms") or "").split() or list(MECHANISMS)
+class _NoTokens:
+    """Accepts none: it stands for any profile where only the mechanisms are asked for."""
+
+    def check(self, token: str) -> Identity | None:
+        """Never accepted."""
+        return None
+
+
+def mechanisms_of(attrs: Mapping[str, Any], possible: Sequence[str] = MECHANISMS) -> list[str]:
+    """The `saslMechanisms` of a listener or connector; all that are possible if not set."""
+    return str(attrs.get("saslMechanisms") or "").split() or list(possible)
 
 
 def server_sasl(
-    attrs: Mapping[str, Any], authenticator: Authenticator | None, external_user: str | None
+    attrs: Mapping[str, Any],
+    authenticator: Authenticator | None,
+    external_user: str | None,
+    tokens: TokenChecker | None = None,
 ) -> SaslServer:
-    """The listener's side of a SASL exchange. With authenticatePeer, ANONYMOUS is not accepted."""
+    """The listener's side of a SASL exchange. With authenticatePeer, ANONYMOUS is not accepted.
+
+    `tokens`: None for a peer without TLS, or without tokenProfile.
+    """
     anonymous = not attrs.get("authenticatePeer")
-    mechanisms = [name for name in mechanisms_of(attrs) if anonymous or name != "ANONYMOUS"]
-    return SaslServer(mechanisms, authenticator, external_user)
+    mechanisms = [name for name in mechanisms_of(attrs, SERVER_MECHANISMS) if anonymous or name != "ANONYMOUS"]
+    return SaslServer(mechanisms, authenticator, external_user, tokens=tokens)
 
 
 def admits_anybody(
@@ -33,7 +49,8 @@ def admits_anybody(
     """Whether any client could authenticate at a listener. `profile`: the listener's sslProfile, if it has one."""
     certified = profile is not None and bool(attrs.get("trustedCertsFile") or profile.get("caCertFile"))
     user = "of a certificate" if certified else None
-    return bool(attrs.get("http") or server_sasl(attrs, authenticator, user).offer())
+    tokens = _NoTokens() if attrs.get("tokenProfile") else None
+    return bool(attrs.get("http") or server_sasl(attrs, authenticator, user, tokens).offer())
 
 
 def profiles_used(attrs: Mapping[str, Any]) -> list[str]:
@@ -42,24 +59,38 @@ def profiles_used(attrs: Mapping[str, Any]) -> list[str]:
     return [*([str(own)] if own else []), *map(str, (attrs.get("sslProfilesByHost") or {}).values())]
 
 
+def check_listener(attrs: Mapping[str, Any], mode: str) -> None:
+    """Raises ValueError if mechanisms or role of a listener do not fit a router of that mode."""
+    _check_mechanisms(attrs, SERVER_MECHANISMS)
+    _check_role(attrs, mode)
+
+
+def check_connector(attrs: Mapping[str, Any], mode: str) -> None:
+    """Raises ValueError if mechanisms or role of a connector do not fit a router of that mode."""
+    _check_mechanisms(attrs, MECHANISMS)
+    _check_role(attrs, mode)
+
+
 def check_unused(
-    profile: str, listeners: Iterable[Mapping[str, Any]], connectors: Iterable[Mapping[str, Any]]
+    kind: str, name: str, listeners: Iterable[Mapping[str, Any]], connectors: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Raises ValueError if a listener or connector, given by its attributes, uses the sslProfile."""
-    users = [f"listener {attrs['name']}" for attrs in listeners if profile in profiles_used(attrs)]
-    users += [f"connector {attrs['name']}" for attrs in connectors if profile in profiles_used(attrs)]
+    """Raises ValueError if a listener or connector, given by its attributes, uses the sslProfile or tokenProfile."""
+    users = [f"listener {attrs['name']}" for attrs in listeners if name in _profiles(kind, attrs)]
+    users += [f"connector {attrs['name']}" for attrs in connectors if name in _profiles(kind, attrs)]
     if users:
-        raise ValueError(f"sslProfile {profile} is in use: {', '.join(users)}")
+        raise ValueError(f"{kind} {name} is in use: {', '.join(users)}")
 
 
-def check_mechanisms(attrs: Mapping[str, Any]) -> None:
-    """Raises ValueError for unknown mechanisms."""
-    unknown = [name for name in mechanisms_of(attrs) if name not in MECHANISMS]
+def _profiles(kind: str, attrs: Mapping[str, Any]) -> list[str]:
+    return profiles_used(attrs) if kind == "sslProfile" else [str(attrs.get(kind) or "")]
+
+
+def _check_mechanisms(attrs: Mapping[str, Any], possible: Sequence[str]) -> None:
+    unknown = [name for name in mechanisms_of(attrs, possible) if name not in possible]
     if unknown:
-        raise ValueError(f"saslMechanisms: {' '.join(unknown)}: supported are {' '.join(MECHANISMS)}")
+        raise ValueError(f"saslMechanisms: {' '.join(unknown)}: supported are {' '.join(possible)}")
 
 
-def check_role(attrs: Mapping[str, Any], mode: str) -> None:
-    """Raises ValueError if the role of a listener or connector does not fit the mode of the router."""
+def _check_role(attrs: Mapping[str, Any], mode: str) -> None:
     if attrs["role"] == "inter-router" and mode == "standalone":
         raise ValueError(f"{attrs['name']}: a standalone router takes no role inter-router; set mode: interior")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
 from waymesh_router.boot import configure
 from waymesh_router.connection_uniqueness import UniqueConnections
+from waymesh_router.connector_state import ConnectorState
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
 from waymesh_router.core.addresses.patterns import PatternTree
@@ -27,7 +27,7 @@ from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import much_to_count
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.event_log import EventLog
-from waymesh_router.failover import Target, server_list, targets_of
+from waymesh_router.failover import server_list, targets_of
 from waymesh_router.host import Host, Peer
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import conflict
@@ -37,8 +37,8 @@ from waymesh_router.mesh import Mesh
 from waymesh_router.peers import (
     NOBODY_ADMITTED,
     admits_anybody,
-    check_mechanisms,
-    check_role,
+    check_connector,
+    check_listener,
     check_unused,
     mechanisms_of,
     server_sasl,
@@ -50,21 +50,12 @@ from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.telemetry.collector import Collector, Pace
 from waymesh_router.ticks import Part, Ticks, end_links
+from waymesh_router.token_expiry import TokenExpiry
 from waymesh_router.transports import new_connection, opened_text, settings_of
 from waymesh_schema.config import ConfigEntry
 
 TICK_S = 0.25
 """Interval of heartbeats and time-outs of connections; none of them needs a finer one."""
-
-
-@dataclass(slots=True)
-class ConnectorState:
-    """The state of a connector for management."""
-
-    attrs: Mapping[str, Any]
-    status: str = "CONNECTING"
-    text: str = ""
-    failover: list[Target] = field(default_factory=list)
 
 
 class Router:
@@ -111,6 +102,7 @@ class Router:
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
         self._sole = UniqueConnections()
+        self._token_expiry = TokenExpiry(host)
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
@@ -137,7 +129,8 @@ class Router:
         """A client's transport was accepted."""
         attrs = self.listeners[listener_name]
         settings = settings_of(attrs, self.core, self.version)
-        settings.sasl = server_sasl(attrs, self.authenticator, peer.external_user)
+        tokens = self.host.tokens.checker(attrs) if peer.tls else None
+        settings.sasl = server_sasl(attrs, self.authenticator, peer.external_user, tokens)
         settings.offload = self.host.offload
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
         offer = self.core.linkroutes.offer_for(attrs["routeAddress"]) if attrs.get("routeAddress") else None
@@ -161,6 +154,7 @@ class Router:
         """The peer's open has arrived: refuse unwanted clients, take the failover list of a server."""
         if not conn.settings.client:
             self._sole.opened(conn)
+            self._token_expiry.opened(conn)
             return
         state = self.connectors.get(conn.origin)
         if state is None or conn.remote is None:
@@ -183,6 +177,7 @@ class Router:
         if not isinstance(conn, RouterConnection):
             return
         self._sole.gone(conn)
+        self._token_expiry.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
             state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
@@ -192,6 +187,7 @@ class Router:
         """The parts that need timers, by name."""
         return {
             "draining": self.drain.tick,
+            "tokens": self._token_expiry.tick,
             "autolinks": self.core.autolinks.tick,
             "removed connectors": lambda _: self._part_at_rest(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
@@ -227,8 +223,8 @@ class Router:
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
         server_list(str(attrs.get("failoverUrls") or ""))  # reports errors now instead of at each client
-        check_mechanisms(attrs)
-        check_role(attrs, self.mode)
+        check_listener(attrs, self.mode)
+        self.host.tokens.checker(attrs)  # reports an unknown tokenProfile now
         self.host.listen(attrs)
         profile = self.agent.adapters["sslProfile"].find("name", attrs.get("sslProfile") or "", self.core.now)
         if not admits_anybody(attrs, profile, self.authenticator):
@@ -241,8 +237,7 @@ class Router:
         self.listeners.pop(attrs["name"], None)
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
-        check_mechanisms(attrs)
-        check_role(attrs, self.mode)
+        check_connector(attrs, self.mode)
         if attrs["name"] in self._parting:
             self._part(attrs["name"])
         self.connectors[attrs["name"]] = ConnectorState(attrs)
@@ -275,8 +270,15 @@ class Router:
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         ours = [state.attrs for used, state in self.connectors.items() if used not in self._parting]
-        check_unused(attrs["name"], self.listeners.values(), ours)
+        check_unused("sslProfile", attrs["name"], self.listeners.values(), ours)
         self.host.remove_ssl_profile(attrs["name"])
+
+    def add_token_profile(self, attrs: Mapping[str, Any]) -> None:
+        self.host.tokens.add(attrs)
+
+    def remove_token_profile(self, attrs: Mapping[str, Any]) -> None:
+        check_unused("tokenProfile", attrs["name"], self.listeners.values(), ())
+        self.host.tokens.remove(attrs["name"])
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         self.drain.timeout_s = float(attrs["drainTimeoutSeconds"])

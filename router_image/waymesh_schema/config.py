@@ -19,13 +19,13 @@ from .validate import clamped, examine, renamed, validate_create
 __all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "read_config"]
 
 PROCESSING_ORDER = (
-    "log", "router", "telemetry", "policy", "sslProfile", "authServicePlugin", "router.config.address",
-    "router.config.linkRoute", "router.config.autoLink", "router.config.exchange", "router.config.binding", "vhost",
-    "listener", "connector",
+    "log", "router", "telemetry", "policy", "sslProfile", "tokenProfile", "authServicePlugin",
+    "router.config.address", "router.config.linkRoute", "router.config.autoLink", "router.config.exchange",
+    "router.config.binding", "vhost", "listener", "connector",
 )  # fmt: skip
 """Short names of the types that a file may hold, in the order in which their entities are created."""
 
-_REFERENCES = {"sslProfile": "sslProfile"}
+_REFERENCES = {"sslProfile": "sslProfile", "tokenProfile": "tokenProfile"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,31 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from . import table_addresses, table_network, table_operational, table_policy, table_router, table_telemetry, table_tls
+from . import (
+    table_addresses,
+    table_authentication,
+    table_network,
+    table_operational,
+    table_policy,
+    table_router,
+    table_telemetry,
+    table_tls,
+)
 from .errors import SchemaError
 from .model import LONG_PREFIX, Attribute, EntityType, camel_case
 
 __all__ = ["ENTITY_TYPES", "Attribute", "EntityType", "entity_type"]
 
-_TABLES = (table_router, table_addresses, table_tls, table_network, table_policy, table_operational, table_telemetry)
+_TABLES = (
+    table_router,
+    table_addresses,
+    table_tls,
+    table_network,
+    table_authentication,
+    table_policy,
+    table_operational,
+    table_telemetry,
+)
 _ALL = [value for table in _TABLES for value in vars(table).values() if isinstance(value, EntityType)]
 
 ENTITY_TYPES: Mapping[str, EntityType] = MappingProxyType({entity.name: entity for entity in _ALL})

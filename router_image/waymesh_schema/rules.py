@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from . import token_rules
 from .components import parse_components
 from .convert import names
 from .errors import SchemaError
@@ -199,9 +200,17 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
-    "listener": (_open_container_id, _http_peers, _files_of_writers, _components, _profiles_by_host),
+    "listener": (
+        _open_container_id,
+        _http_peers,
+        token_rules.listener,
+        _files_of_writers,
+        _components,
+        _profiles_by_host,
+    ),
     "sslProfile": (_what_trust_needs, _ciphers_that_act),
     "connector": (_connector_port, _open_container_id, _components),
+    "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
     "policy": (_policy_dir,),
     "vhost": (_vhost_names, _user_groups),
     "vhostUserGroupSettings": (_source_or_pattern, _frame_size),

@@ -1,4 +1,4 @@
-"""Entities of the network: listeners, connectors, SASL plugins."""
+"""Entities of the network: listeners and connectors."""
 
 from __future__ import annotations
 
@@ -16,25 +16,13 @@ from .model import (
     setting,
 )
 from .password import names_place
+from .table_authentication import NO_PLUGINS
 
 ROLES = ("normal", "inter-router", "route-container")
 MANAGEMENT = ("none", "read", "write")
 NO_POLICY_VHOST = "the host name in the client's open names the vhost; use aliases or defaultVhost"
-NO_PLUGINS = "external SASL services are not supported; use a user file (saslConfigDir of the router)"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
-
-AUTH_SERVICE_PLUGIN = configuration(
-    "authServicePlugin",
-    "A remote service to which listeners delegate SASL exchanges.",
-    setting("authService", STRING, "host:port of the service. Use host and port instead.", deprecated=True),
-    setting("host", STRING, "Host of the service.", default=""),
-    setting("port", PORT, "Port of the service.", default="amqp"),
-    setting("realm", STRING, "Host name in the SASL init.", deprecated_name="saslInitHostname"),
-    setting("sslProfile", STRING, "Name of the sslProfile for the connection.", deprecated_name="authSslProfile"),
-    operations=("CREATE", "DELETE"),
-    refused=NO_PLUGINS,
-)
 
 _SHARED: tuple[Attribute, ...] = (
     setting(
@@ -137,6 +125,12 @@ LISTENER = configuration(
         "Require authentication: ANONYMOUS is neither offered nor accepted, whatever saslMechanisms allows, and a "
         "peer without SASL is refused.",
         default=False,
+    ),
+    setting(
+        "tokenProfile",
+        STRING,
+        "Name of the tokenProfile: TLS clients may log in by the SASL mechanisms OAUTHBEARER and XOAUTH2, and are "
+        "disconnected when their token expires. Needs an sslProfile.",
     ),
     setting("saslPlugin", STRING, "Name of the authServicePlugin that handles SASL.", only_default=NO_PLUGINS),
     setting(

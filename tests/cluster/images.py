@@ -41,7 +41,7 @@ class Recipe:
 RECIPES = {
     "router": Recipe(
         ROUTER,
-        ("router", "client", "upload"),
+        ("router", "oauth", "client", "upload"),
         ("waymesh-router",),
         scripts=("waymesh-router", "waymesh-upload"),
     ),

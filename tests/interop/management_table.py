@@ -15,6 +15,7 @@ from typing import Any
 from tests.kit.certificates import Authority
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
+from tests.kit.tokens import Issuer, keys_file
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 from waymesh_schema.entities import ENTITY_TYPES
@@ -26,6 +27,8 @@ BEGIN, END = "<!-- table: python -m tests.interop.management_table -->\n", "<!--
 IDENTIFYING = ("name", "identity", "type")
 HIDDEN = "*******"
 SETS, CHANGES, NONE = "sets", "changes", "no entity"
+KEYS_URL = "http://127.0.0.1:1/keys"
+"""Nobody answers there."""
 NODE_TYPES = ("org.amqp.management", PREFIX + "management")
 
 Schema = Mapping[str, Any]
@@ -61,6 +64,7 @@ class TableRouter:
                 privateKeyFile=self.pair.key,
             )
             + section("vhost", hostname="v", groups='{"staff": {}}')
+            + section("tokenProfile", name="tokens", audience="a", issuer="i", keysUrl=KEYS_URL)
             + section("exchange", name="orders", address="orders")
             + section("exchange", name="other", address="other")
         )
@@ -73,6 +77,7 @@ class TableRouter:
             ("listener", "requireSsl"): {**self._tls(), "requireSsl": True},
             ("listener", "sslProfile"): self._tls(),
             ("listener", "sslProfilesByHost"): {**self._tls(), "sslProfilesByHost": {"a.example": "tls"}},
+            ("listener", "tokenProfile"): {**self._tls(), "tokenProfile": "tokens"},
             ("listener", "trustedCertsFile"): {**self._tls(), "trustedCertsFile": str(self.authority.cert)},
             ("listener", "port"): {"port": str(free_port())},
             ("listener", "saslMechanisms"): {"saslMechanisms": "ANONYMOUS"},
@@ -93,6 +98,11 @@ class TableRouter:
             ("sslProfile", "ciphers"): {"ciphers": "ECDHE-ECDSA-AES256-GCM-SHA384"},
             ("sslProfile", "uidFormat"): {"uidFormat": "n"},
             ("sslProfile", "uidNameMappingFile"): {"uidFormat": "n", "uidNameMappingFile": str(folder / "names.json")},
+            ("tokenProfile", "keysFile"): {"keysUrl": None, "keysFile": str(keys_file(folder, Issuer().jwks()))},
+            ("tokenProfile", "keysUrl"): {"keysUrl": "https://127.0.0.1:1/keys"},
+            ("tokenProfile", "caCertFile"): {**self._https(), "caCertFile": str(self.authority.cert)},
+            ("tokenProfile", "keysTokenFile"): {**self._https(), "keysTokenFile": str(folder / "password")},
+            ("tokenProfile", "algorithms"): {"algorithms": "EdDSA"},
             ("router.config.address", "pattern"): {"prefix": None, "pattern": "x.*"},
             ("router.config.linkRoute", "pattern"): {"prefix": None, "pattern": "x.*"},
             ("router.config.linkRoute", "connection"): {"containerId": None, "connection": "mesh"},
@@ -119,6 +129,7 @@ class TableRouter:
             "listener": {"host": "127.0.0.1", "port": "0"},
             "connector": {"host": "127.0.0.1", "port": str(free_port())},
             "sslProfile": {},
+            "tokenProfile": {"audience": "a", "issuer": "i", "keysUrl": KEYS_URL},
             "router.config.address": {"prefix": "x"},
             "router.config.linkRoute": {"prefix": "x", "direction": "in", "containerId": "broker"},
             "router.config.autoLink": {"address": "x", "direction": "in", "containerId": "broker"},
@@ -135,6 +146,9 @@ class TableRouter:
 
     def _tls(self) -> dict[str, Any]:
         return {"sslProfile": "tls"}
+
+    def _https(self) -> dict[str, Any]:
+        return {"keysUrl": "https://127.0.0.1:1/keys"}
 
     def __enter__(self) -> ManagementClient:
         self.process.start()

@@ -6,6 +6,8 @@ Roles and what they take (all: `url`, `address`, `count`):
   `messages` [{number, length, sha256, settled}]
 - `request`: dynamic reply-to, one request after the other → `replies` [{correlation_id, body}]
 - `respond`: answers `count` requests with their body in capitals through an anonymous sender → `answered`
+
+The one on rhea logs in over TLS by XOAUTH2 where it gets `token`, `user` and `ca` (a PEM file).
 """
 
 from __future__ import annotations

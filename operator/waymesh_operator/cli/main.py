@@ -221,6 +221,34 @@ def report(
     raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))
 
 
+@app.command()
+def user(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")],
+    file: Annotated[
+        Path | None,
+        typer.Option("-f", "--file", metavar="FILE", help="Users file to change.", show_default="print the lines"),
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MECHANISM",
+            help="SCRAM-SHA-512, SCRAM-SHA-256 or SCRAM-SHA-1; repeatable.",
+            show_default="SCRAM-SHA-512 and SCRAM-SHA-256",
+        ),
+    ] = None,
+    iterations: Annotated[int, typer.Option(min=4096, max=1_000_000, help="Iterations of the key derivation.")] = 4096,
+) -> None:
+    """Make the lines of a users file (saslConfigDir of the router) for a user, with keys instead of the password.
+
+    The password is read from the terminal without echo, or from the standard input. With --file, the lines replace
+    those of the user in the file, and routers notice the change.
+    """
+    from .user import NewUser, mechanisms, run_add, run_hash
+
+    new = NewUser(name, mechanisms(mechanism), iterations)
+    raise typer.Exit(run_hash(new) if file is None else run_add(new, file))
+
+
 @app.command(name="import")
 def import_(
     files: Annotated[

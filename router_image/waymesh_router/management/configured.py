@@ -1,4 +1,4 @@
-"""Adapters of configuration entities: listener, connector, sslProfile, address, log, and the router itself."""
+"""Adapters of configuration entities: listener, connector, profiles, address, log, and the router itself."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _simple("listener", view.add_listener, view.remove_listener),
         _connector(view),
         _ssl_profile(view),
+        _simple("tokenProfile", view.add_token_profile, view.remove_token_profile),
         _simple("router.config.address", view.add_address, view.remove_address),
         _link_route(view),
         connection_link_routes(view.core),

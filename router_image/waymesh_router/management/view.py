@@ -145,6 +145,12 @@ class RouterView(Protocol):
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Remove an sslProfile; raises ValueError if it is in use."""
 
+    def add_token_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Add a tokenProfile for listeners that are created later."""
+
+    def remove_token_profile(self, attrs: Mapping[str, Any]) -> None:
+        """Remove a tokenProfile; raises ValueError if it is in use."""
+
     def add_address(self, attrs: Mapping[str, Any]) -> None:
         """Treat matching addresses as `router.config.address` says."""
 

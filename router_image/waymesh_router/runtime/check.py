@@ -12,6 +12,7 @@ from waymesh_router.runtime.addresses import port_number
 from waymesh_router.runtime.connector import configured_targets
 from waymesh_router.runtime.log import SERIOUS
 from waymesh_router.runtime.profiles import Profiles, without_unusable
+from waymesh_router.runtime.tokens import TokenProfile, check_profile
 from waymesh_router.runtime.users import read_users, users_hint
 from waymesh_schema.config import read_config
 from waymesh_schema.loglevels import parse_levels
@@ -41,6 +42,7 @@ class CheckHost:
 
     def __init__(self) -> None:
         self._profiles = Profiles(lambda level, text: None)
+        self.tokens = CheckTokens()
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Load the files of the profile. Raises HostError."""
@@ -80,6 +82,26 @@ class CheckHost:
     def logs(self, module: str, level: str) -> bool:
         """Nothing below a warning is printed."""
         return level in SERIOUS
+
+
+class CheckTokens:
+    """Checks tokenProfiles; their keysUrl is not read."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def now(self) -> float:
+        """Never used: no connection opens."""
+        return 0.0
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Load the keysFile, if any. Raises HostError."""
+        TokenProfile(attrs, lambda level, text: None, self.now)
+        self._names.add(str(attrs["name"]))
+
+    def checker(self, attrs: Mapping[str, Any]) -> None:
+        """Check that the profile exists. Raises HostError."""
+        check_profile(attrs, self._names)
 
 
 def _warn(text: str) -> None:

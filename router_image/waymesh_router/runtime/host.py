@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import socket
 import ssl
 import traceback
@@ -23,10 +22,12 @@ from waymesh_router.runtime.http_io import HttpConnection
 from waymesh_router.runtime.linger import Linger
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
+from waymesh_router.runtime.memory import resident_bytes
 from waymesh_router.runtime.profiles import Profiles
 from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import password_of
 from waymesh_router.runtime.tls_io import TlsConnectionIO
+from waymesh_router.runtime.tokens import TokenProfiles
 from waymesh_router.runtime.tracing import Tracing
 from waymesh_router.runtime.workers import Workers
 
@@ -63,6 +64,7 @@ class SocketHost:
         self._router: Router
         self._profiles = Profiles(self._server_log)
         self.certificate_ends = self._profiles.ends
+        self.tokens = TokenProfiles(loop, self._server_log)
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
@@ -148,8 +150,10 @@ class SocketHost:
 
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
         """Run `work` in a thread, then let `conn` continue with its result; False if too many are waiting."""
-        host = self._connections[conn].info.peer.host.rpartition(":")[0]
-        return self._workers.submit(host, work, partial(self._wanted, conn), partial(self._resume, conn))
+        info = self._connections[conn].info
+        host = info.peer.host.rpartition(":")[0]
+        workers = self.tokens.workers(info.endpoint.attrs) or self._workers
+        return workers.submit(host, work, lambda: conn in self._connections, partial(self._resume, conn))
 
     def ports(self, name: str) -> list[int]:
         """The ports on which a listener listens."""
@@ -192,8 +196,7 @@ class SocketHost:
 
     def memory_usage(self) -> int:
         """Memory of the process in bytes (resident set)."""
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
+        return resident_bytes()
 
     def internal_error(self, where: str, error: Exception) -> None:
         """Count an internal error, and log it with its traceback."""
@@ -291,9 +294,6 @@ class SocketHost:
         self.loop.call_later(CLOSE_S, self.loop.stop)
 
     # ---- private
-
-    def _wanted(self, conn: Connection) -> bool:
-        return conn in self._connections
 
     def _resume(self, conn: Connection, answer: bytes | Exception) -> None:
         io = self._connections.get(conn)

@@ -159,6 +159,7 @@ class Running:
         """Apply changes of files: in a pod, no process sends a signal after a change."""
         self.loop.call_later(WATCH_S, self._watch)  # first: the watch continues even if this check fails
         self.host.look()
+        self.host.tokens.look()
         if self._users_stamp() != self._users_seen:
             self.log.write("ROUTER", "notice", "the users have changed: reading them again")
             self._read_users()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def memory_limit(files: tuple[Path, ...] = LIMIT_FILES) -> int:
         if text.isdigit():  # "max": no limit
             return min(machine, int(text))
     return machine
+
+
+def resident_bytes() -> int:
+    """Memory of the process (resident set)."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 class Trimmer:

@@ -3,6 +3,7 @@
 'use strict';
 
 const crypto = require('crypto');
+const fs = require('fs');
 const container = require('rhea');
 
 const args = JSON.parse(process.argv[2]);
@@ -155,4 +156,8 @@ for (const event of ['receiver_error', 'sender_error']) {
 }
 container.on('disconnected', (context) => fail(`disconnected ${context.error || ''}`));
 container.on('error', (context) => fail(context));
-container.connect({ host: url.hostname, port: url.port, username: 'anonymous', reconnect: false });
+
+const who = args.token // by SASL XOAUTH2 over TLS
+    ? { transport: 'tls', ca: [fs.readFileSync(args.ca)], username: args.user, token: args.token }
+    : { username: 'anonymous' };
+container.connect({ host: url.hostname, port: url.port, reconnect: false, ...who });

@@ -105,6 +105,16 @@ class Cable:
         return self.up and not self.silent and self.one.alive and self.other.alive
 
 
+class NoTokens:
+    """No router here has a tokenProfile."""
+
+    def now(self) -> float:
+        raise AssertionError("no connection has a token")
+
+    def checker(self, attrs: Mapping[str, Any]) -> None:
+        assert not attrs.get("tokenProfile")
+
+
 class SimRouter(Station):
     """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
 
@@ -119,6 +129,7 @@ class SimRouter(Station):
         self.cables: dict[str, Cable] = {}
         self.alive = False
         self.errors = 0
+        self.tokens = NoTokens()
         self.host_name = f"machine-of-{name}"
         self.verbose = False
         self.lines: list[tuple[float, str, str, str]] = []

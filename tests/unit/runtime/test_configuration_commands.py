@@ -42,6 +42,17 @@ def test_check_of_a_correct_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [path.name for path in tmp_path.iterdir()] == ["t.conf"]
 
 
+def test_check_reads_the_keys_of_a_token_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file; a URL is not asked."""
+    profile = {"name": "t", "audience": "a", "issuer": "i"}
+    router = section("router", id="A")
+    remote = router + section("tokenProfile", **profile, keysUrl="https://127.0.0.1:1/keys")
+    assert check(capsys, tmp_path, remote)[::2] == (0, [])
+    code, _, (line,) = check(capsys, tmp_path, router + section("tokenProfile", **profile, keysFile="/missing"))
+    assert code == 1
+    assert "tokenProfile t: keysFile: /missing: No such file" in line
+
+
 def test_check_tells_all_errors_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, lines = check(capsys, tmp_path, "router {\n mode: x\n}\nlistener {\n cost: x\n prot: 1\n}\n")
     assert (code, out) == (1, "")

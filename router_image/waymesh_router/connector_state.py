@@ -1,0 +1,19 @@
+"""What a router knows about a connector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from waymesh_router.failover import Target
+
+
+@dataclass(slots=True)
+class ConnectorState:
+    """The state of a connector for management."""
+
+    attrs: Mapping[str, Any]
+    status: str = "CONNECTING"
+    text: str = ""
+    failover: list[Target] = field(default_factory=list)

@@ -1,0 +1,103 @@
+"""The `tokenProfile` entities of a router."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Container, Mapping
+from typing import TYPE_CHECKING, Any
+
+from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.workers import Workers
+
+if TYPE_CHECKING:
+    from waymesh_amqp.sasl import TokenChecker
+    from waymesh_router.runtime.loop import Loop
+
+Report = Callable[[str, str], None]
+"""level, text; called in any thread"""
+
+
+def check_profile(attrs: Mapping[str, Any], names: Container[str]) -> None:
+    """Raises HostError if a listener has a tokenProfile that is none of `names`."""
+    name = attrs.get("tokenProfile")
+    if name and name not in names:
+        raise HostError(f"listener {attrs['name']}: tokenProfile: there is no tokenProfile {name}")
+
+
+class TokenProfile:
+    """One `tokenProfile`: its keys and its check."""
+
+    def __init__(self, attrs: Mapping[str, Any], report: Report, now: Callable[[], float]) -> None:
+        """Raises HostError if its files are unusable. Does not read a URL: that may take long."""
+        name = f"tokenProfile {attrs['name']}"
+        try:
+            from waymesh_router.runtime import token_check, token_keys
+        except ImportError as error:
+            raise HostError(f"{name}: needs PyJWT and cryptography, the extra `oauth` of waymesh: {error}") from None
+        path = attrs.get("keysFile")
+        source: token_keys.FileSource | token_keys.UrlSource
+        source = token_keys.FileSource(path) if path else token_keys.UrlSource(attrs)
+
+        def told(level: str, text: str) -> None:
+            report(level, f"{name}: {text}")
+
+        self.keys = token_keys.Keys(source, float(attrs["keepKeysSeconds"]), told, time.monotonic)
+        try:
+            if isinstance(source, token_keys.FileSource):
+                self.keys.load()
+            else:
+                source.context()
+        except token_keys.KeysError as error:
+            raise HostError(f"{name}: {source.place}: {error}") from None
+        refused = "a token is refused, because"
+        self.check = token_check.TokenCheck(attrs, self.keys, now, lambda reason: told("info", f"{refused} {reason}"))
+        self._reading: threading.Thread | None = None
+
+    def look(self) -> None:
+        """Read the keys in a thread if they are due."""
+        if self.keys.due() and (self._reading is None or not self._reading.is_alive()):
+            self._reading = threading.Thread(target=self.keys.refresh, name="token keys", daemon=True)
+            self._reading.start()
+
+
+class TokenProfiles:
+    """All profiles by name. Each has threads of its own: reading its URL delays no other login."""
+
+    def __init__(self, loop: Loop, log: Report, now: Callable[[], float] = time.time) -> None:
+        """`now()`: seconds since 1970 by the clock that tokens are checked with."""
+        self.now = now
+        self._loop = loop
+        self._log = log
+        self._profiles: dict[str, TokenProfile] = {}
+        self._workers: dict[str, Workers] = {}
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Add a profile. Raises HostError if it is unusable."""
+        profile = TokenProfile(attrs, self._report, self.now)
+        self._profiles[str(attrs["name"])] = profile
+        self._workers[str(attrs["name"])] = Workers(self._loop)
+        profile.look()
+
+    def remove(self, name: str) -> None:
+        """Remove a profile."""
+        self._profiles.pop(name, None)
+        self._workers.pop(name, None)
+
+    def checker(self, attrs: Mapping[str, Any]) -> TokenChecker | None:
+        """The check for a listener; None if it has no profile. Raises HostError if the profile is unknown."""
+        check_profile(attrs, self._profiles)
+        name = attrs.get("tokenProfile")
+        return self._profiles[name].check if name else None
+
+    def workers(self, attrs: Mapping[str, Any]) -> Workers | None:
+        """The threads for logins at a listener; None if it has no profile."""
+        return self._workers.get(str(attrs.get("tokenProfile") or ""))
+
+    def look(self) -> None:
+        """Read the keys that are due."""
+        for profile in self._profiles.values():
+            profile.look()
+
+    def _report(self, level: str, text: str) -> None:
+        self._loop.call_from_thread(lambda: self._log(level, text))
