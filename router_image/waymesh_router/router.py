@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
 from waymesh_router.boot import configure
-from waymesh_router.connection_uniqueness import UniqueConnections
+from waymesh_router.client_access import ClientAccess, no_policy
+from waymesh_router.connector_state import ConnectorState
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
 from waymesh_router.core.addresses.reserved import ReservedAddresses
@@ -26,7 +26,7 @@ from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import much_to_count
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.event_log import EventLog
-from waymesh_router.failover import Target, server_list, targets_of
+from waymesh_router.failover import server_list, targets_of
 from waymesh_router.host import Host, Peer
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import conflict
@@ -51,16 +51,6 @@ from waymesh_schema.config import ConfigEntry
 
 TICK_S = 0.25
 """Interval of heartbeats and time-outs of connections; none of them needs a finer one."""
-
-
-@dataclass(slots=True)
-class ConnectorState:
-    """The state of a connector for management."""
-
-    attrs: Mapping[str, Any]
-    status: str = "CONNECTING"
-    text: str = ""
-    failover: list[Target] = field(default_factory=list)
 
 
 class Router:
@@ -103,7 +93,8 @@ class Router:
         self._management = ManagementService(self.agent, lambda: self.core.now, send, log, rights)
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
-        self._sole = UniqueConnections()
+        self.policy = no_policy()
+        self._access = ClientAccess(self.policy, self.core.refusals, router_id, partial(host.log, "POLICY"))
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
@@ -153,7 +144,7 @@ class Router:
     def _on_open(self, conn: RouterConnection) -> None:
         """The peer's open has arrived: refuse unwanted clients, take the failover list of a server."""
         if not conn.settings.client:
-            self._sole.opened(conn)
+            self._access.opened(conn)
             return
         state = self.connectors.get(conn.origin)
         if state is None or conn.remote is None:
@@ -175,7 +166,7 @@ class Router:
         conn.eof(reason)
         if not isinstance(conn, RouterConnection):
             return
-        self._sole.gone(conn)
+        self._access.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
             state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
