@@ -96,12 +96,13 @@ class ClientAccess:
             conn.close_with(ErrorInfo(verdict.condition, CONNECTION_DENIED))
             return
         client, allowed = verdict
+        group = allowed.group
         conn.access = _ConnectionAccess(conn, client, self._enforcement, self._router_id, self._log)
-        if allowed.vhost is not None and allowed.group is not None:
-            _limit(conn, allowed.group)
+        if allowed.vhost is not None and group is not None:
+            _limit(conn, group)
             self._log(
                 "info",
-                f"[C{conn.id}] ALLOW connection: {about}: vhost {allowed.vhost.hostname}, group {allowed.group.name}",
+                f"[C{conn.id}] ALLOW connection: {about}: vhost {allowed.vhost.hostname}, group {group.name}",
             )
 
 
@@ -144,7 +145,11 @@ class _ConnectionAccess:
             )
 
     def closed(self) -> None:
-        self._enforcement.closed(self._client)
+        client = self._client
+        if self._conn.channels_exceeded and client.limits_sessions:
+            self._log("info", f"[C{self._conn.id}] DENY session: user={_short(client.user)}: maxSessions is reached")
+            self._enforcement.session_denied(client)
+        self._enforcement.closed(client)
 
     def may_update_admin_status(self) -> bool:
         return self._allows("allow_admin_status_update")

@@ -26,6 +26,8 @@ class Client:
     host: str
     vhost: str | None
     group: str | None
+    limits_sessions: bool = False
+    """Whether the number of sessions is the group's and not the listener's."""
     senders: int = 0
     receivers: int = 0
     open: bool = True
@@ -64,6 +66,7 @@ class Enforcement:
             request.host,
             None if vhost is None else vhost.hostname,
             None if group is None else group.name,
+            group is not None and bool(group.max_sessions),
         )
         self.open.total += 1
         if client.vhost is not None:
@@ -137,6 +140,10 @@ class Enforcement:
         return max_message_size(self.policy, Allowed(*self._settings_of(client)))
 
     # ---- sessions and messages
+    def session_denied(self, client: Client) -> None:
+        """Count a session over maxSessions."""
+        self._denied(client, "sessions")
+
     def message_too_large(self, client: Client) -> None:
         """Count a message over maxMessageSize."""
         self._denied(client, "message_sizes")

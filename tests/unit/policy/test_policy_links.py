@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Symbol
@@ -192,3 +196,73 @@ def test_a_name_that_became_an_alias_of_another_vhost_does_not_move_the_client()
              "groups": {"$default": {"remoteHosts": "*", "sources": "*"}}}  # fmt: skip
     enforcement.replace(parse_policy({"enableVhostPolicy": True}, [vhost], PatternTree[str], lambda _: []))
     assert enforcement.attach(client, IN) is not None
+
+
+class Machine(RuleBasedStateMachine):
+    """Opens, links and ends in any order, compared with lists of what is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enforcement = Enforcement(limited(2, 2))
+        self.clients: list[Client] = []
+        self.links: list[tuple[Client, bool]] = []
+        self.limits = (2, 2)
+        self.denied = 0
+
+    @rule(user=st.sampled_from(["u", "v"]))
+    def opens(self, user: str) -> None:
+        verdict = self.enforcement.connect(Request(user, "10.0.0.1", "v"))
+        mine = sum(client.user == user for client in self.clients)
+        assert isinstance(verdict, tuple) == (mine < self.limits[0])
+        if isinstance(verdict, tuple):
+            self.clients.append(verdict[0])
+        else:
+            self.denied += 1
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), receiver=st.booleans(), address=st.sampled_from(["in", "out"]))
+    def attaches(self, data: st.DataObject, receiver: bool, address: str) -> None:
+        client = data.draw(st.sampled_from(self.clients))
+        refused = self.enforcement.attach(client, LinkRequest(receiver, (address,)))
+        open_links = sum(one is client and kind == receiver for one, kind in self.links)
+        assert (refused is None) == (open_links < self.limits[1] and address == ("in" if receiver else "out"))
+        if refused is None:
+            self.links.append((client, receiver))
+        else:
+            self.denied += 1
+
+    @precondition(lambda self: self.links)
+    @rule(data=st.data())
+    def detaches(self, data: st.DataObject) -> None:
+        client, receiver = self.links.pop(data.draw(st.integers(0, len(self.links) - 1)))
+        self.enforcement.detached(client, receiver)
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), times=st.integers(1, 2))
+    def closes(self, data: st.DataObject, times: int) -> None:
+        client = self.clients.pop(data.draw(st.integers(0, len(self.clients) - 1)))
+        self.links = [link for link in self.links if link[0] is not client]
+        for _ in range(times):
+            self.enforcement.closed(client)
+
+    @rule(connections=st.integers(0, 3), links=st.integers(0, 3))
+    def settings_change(self, connections: int, links: int) -> None:
+        self.limits = (connections, links)
+        self.enforcement.replace(limited(connections, links))
+
+    @invariant()
+    def counts_are_those_of_the_lists(self) -> None:
+        now_open = self.enforcement.open
+        users = Counter(("v", client.user) for client in self.clients)
+        assert (now_open.total, dict(now_open.users)) == (len(self.clients), dict(users))
+        assert sum(now_open.vhosts.values()) == sum(now_open.hosts.values()) == len(self.clients)
+        assert self.enforcement.counts.total_denials == self.denied
+
+
+def limited(connections: int, links: int) -> Policy:
+    counts = {"maxConnectionsPerUser": connections, "maxSenders": links, "maxReceivers": links}
+    return policy_of(sources="in", targets="out", **counts)
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
