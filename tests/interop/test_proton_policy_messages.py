@@ -100,11 +100,11 @@ def test_a_message_over_max_message_size_ends_the_link(guarded: Guarded, vhost_p
     receiver = client.receiver("a", 10)
     sender = client.sender("a")
     assert client.call(lambda: sender.link.remote_max_message_size) == limit
-    empty = len(message_of(0).encode())
-    sent = sender.send(message_of(limit - empty - 6))
+    around = len(message_of(limit).encode()) - limit
+    sent = sender.send(message_of(limit - around))
     receiver.next().accept()
     assert sent.outcome() == "accepted"
-    sender.send(message_of(limit * 3))
+    sender.send(message_of(limit - around + 1))
     assert str(sender.wait_detached()).startswith("amqp:link:message-size-exceeded")
     assert receiver.arrived.empty()
     client.sender("a").send(message_of(1))
