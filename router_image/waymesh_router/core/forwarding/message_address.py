@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.link_routing.relays import Relays
 
 CACHE_LIMIT = 4096
+NULL = cython.declare(cython.int, 0x40)
 
 
 class MessageAddress:
@@ -91,7 +92,10 @@ class MessageAddress:
         at: cython.Py_ssize_t = self.sections.find_user_id(transfer)
         if at < 0:
             return at != -1
-        return bytes(transfer.data[at : skip(transfer.data, at, transfer.end)]) not in lk.permit.user_ids
+        b: Octets = transfer.data
+        if b[at] == NULL:  # most messages have none
+            return False
+        return bytes(b[at : skip(b, at, transfer.end)]) not in lk.permit.user_ids
 
     def forbids(self, lk: RouterLink, text: str) -> bool:
         """Whether an address is that of a management agent that the peer may not send to.
