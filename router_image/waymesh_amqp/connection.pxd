@@ -19,6 +19,7 @@ cdef class Connection(OutputBuffer):
     cdef public long long octets_out
     cdef public bint done
     cdef public bint over
+    cdef public bint channels_exceeded
     cdef public object error
     cdef public object remote
     cdef public object user

@@ -75,6 +75,7 @@ class Connection(OutputBuffer):
         self.unfinished = 0  # octets of an incomplete frame behind them
         self.octets_out = 0
         self.done = False
+        self.channels_exceeded = False  # the peer began a session over channel-max, which ended the connection
         self.over = False  # the handler was told, or will be by `end_links`
         self.error: ErrorInfo | None = None  # why it ended, if not orderly
         self.remote: Open | None = None  # the peer's open

@@ -63,6 +63,7 @@ def take_close(connection: Connection, performative: Close) -> None:
 def take_begin(connection: Connection, performative: Begin, channel: cython.int) -> None:
     """The peer begins a session, or answers our begin."""
     if channel > connection.channel_max:
+        connection.channels_exceeded = True
         raise AmqpError(FRAMING_ERROR, f"channel {channel} is over channel-max {connection.channel_max}")
     if channel in connection.remote_sessions:
         raise AmqpError(ILLEGAL_STATE, f"begin on channel {channel}, which has a session")

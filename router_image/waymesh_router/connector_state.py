@@ -1,4 +1,4 @@
-"""What a router knows about a connector."""
+"""The state of a connector for management."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waymesh_router.failover import Target
 
 @dataclass(slots=True)
 class ConnectorState:
-    """The state of a connector for management."""
+    """`status`, `text`: connectionStatus and connectionMsg; `failover`: what its server announced."""
 
     attrs: Mapping[str, Any]
     status: str = "CONNECTING"

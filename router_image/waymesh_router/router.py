@@ -10,11 +10,10 @@ from typing import Any
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
 from waymesh_router.boot import configure
-from waymesh_router.connection_uniqueness import UniqueConnections
+from waymesh_router.client_access import ClientAccess, no_policy
 from waymesh_router.connector_state import ConnectorState
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
-from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
@@ -43,8 +42,6 @@ from waymesh_router.peers import (
     mechanisms_of,
     server_sasl,
 )
-from waymesh_router.policy.enforcement import Enforcement
-from waymesh_router.policy.settings import Policy
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
@@ -70,7 +67,6 @@ class Router:
         self.host = host
         self.recent_log, self.certificate_ends = host.recent_log, host.certificate_ends
         self.numeric_addresses = host.numeric_addresses
-        self.policy = Enforcement(Policy(PatternTree))
         self.rng = rng
         self.version = version
         self.config = config
@@ -101,7 +97,8 @@ class Router:
         self._management = ManagementService(self.agent, lambda: self.core.now, send, log, rights)
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
-        self._sole = UniqueConnections()
+        self.policy = no_policy()
+        self._access = ClientAccess(self.policy, self.core.refusals, router_id, partial(host.log, "POLICY"))
         self._token_expiry = TokenExpiry(host)
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
@@ -153,7 +150,7 @@ class Router:
     def _on_open(self, conn: RouterConnection) -> None:
         """The peer's open has arrived: refuse unwanted clients, take the failover list of a server."""
         if not conn.settings.client:
-            self._sole.opened(conn)
+            self._access.opened(conn)
             self._token_expiry.opened(conn)
             return
         state = self.connectors.get(conn.origin)
@@ -176,7 +173,7 @@ class Router:
         conn.eof(reason)
         if not isinstance(conn, RouterConnection):
             return
-        self._sole.gone(conn)
+        self._access.gone(conn)
         self._token_expiry.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]

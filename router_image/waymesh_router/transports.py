@@ -82,6 +82,7 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     conn.strip_in = strip in ("in", "both")
     conn.strip_out = strip in ("out", "both")
     conn.management = _MANAGEMENT[attrs.get("management")]
+    conn.policy_vhost = attrs.get("policyVhost") or ""
     conn.management_files = bool(attrs.get("managementFiles"))
     core.connection_table.add(conn)
     return conn

@@ -20,7 +20,7 @@ from .table_authentication import NO_PLUGINS
 
 ROLES = ("normal", "inter-router", "route-container")
 MANAGEMENT = ("none", "read", "write")
-NO_POLICY_VHOST = "the host name in the client's open names the vhost; use aliases or defaultVhost"
+NO_POLICY_VHOST = "policies are for clients, which listeners accept; connections that the router opens have none"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
 
@@ -93,12 +93,6 @@ _SHARED: tuple[Attribute, ...] = (
         deprecated_name="logMessage",
     ),
     setting(
-        "policyVhost",
-        STRING,
-        "Name of the vhost whose policy applies to the connections.",
-        only_default=NO_POLICY_VHOST,
-    ),
-    setting(
         "openContainerId",
         STRING,
         "Container-id in the open, instead of the router id; not for role inter-router. Brokers store durable "
@@ -110,6 +104,11 @@ _SHARED: tuple[Attribute, ...] = (
 LISTENER = configuration(
     "listener",
     "Accepts connections at a host and port.",
+    setting(
+        "policyVhost",
+        STRING,
+        "Name of the vhost whose policy applies to the connections, instead of the host name in the client's open.",
+    ),
     setting(
         "host",
         STRING,
@@ -233,6 +232,7 @@ LISTENER = configuration(
 CONNECTOR = configuration(
     "connector",
     "A connection that the router opens and keeps open.",
+    setting("policyVhost", STRING, "Name of a vhost of the policy.", only_default=NO_POLICY_VHOST),
     setting("host", STRING, "Address or name to connect to.", default="127.0.0.1", deprecated_name="addr"),
     setting("port", PORT, "Port number or service name.", default="amqp"),
     *_SHARED,

@@ -197,4 +197,5 @@ USER_GROUP_STATS = operational(
     count("dynamicSourceDenied", "Receiving links with a dynamic source refused."),
     count("anonymousSenderDenied", "Sending links without a target address refused."),
     count("linksDenied", "Links refused for any reason."),
+    count("messagesDenied", "Messages rejected for their address or user id."),
 )

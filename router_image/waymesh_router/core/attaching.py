@@ -38,6 +38,8 @@ UNSETTLED_MULTICAST_REJECTED: bytes = encode(
     rejected(ErrorInfo("qd:forbidden", "Deliveries to a multicast address must be pre-settled"))
 )
 """Outcome of a client's unsettled delivery to a multicast address where `allowUnsettledMulticast` is no."""
+POLICY_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, "message disallowed by local policy")))
+"""Outcome of a message that policy does not allow: of another user, or to an address that is not among the targets."""
 DRAINING = "router is draining"
 """Error description for clients that should connect to another router."""
 _MAX_COST = 0x7FFFFFFF

@@ -171,6 +171,8 @@ class Core(Handler):
         between_routers = conn.role == INTER_ROUTER
         if conn.management != WRITE_MANAGEMENT and not between_routers:
             attaching.check_management(attach, conn.management)
+        if conn.access is not None:
+            conn.access.attach(lk, attach)
         if kind == ENDPOINT and between_routers and conn.control_in is not None:
             self.routed_attaches.pass_on(conn, lk, attach)
             return
@@ -194,6 +196,8 @@ class Core(Handler):
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         self.links.pop(lk.id, None)
+        if lk.permit is not None:
+            lk.permit.ended(lk)
         if lk.kind == ROUTED:
             self.routed_attaches.lost(lk, error)
             self.context.telemetry.link_detached(lk)

@@ -37,6 +37,8 @@ cdef class RouterConnection(Connection):
     cdef public bint full
     cdef public double last_delivery_at
     cdef public bint no_local
+    cdef public str policy_vhost
+    cdef public object access
     cdef RouterLink data_link(self, int priority)
 
 @cython.final
@@ -47,6 +49,9 @@ cdef class RouterLink(Link):
     cdef public Address address
     cdef public bint anonymous
     cdef public bint checks_management
+    cdef public bint checks_targets
+    cdef public bint checks_user
+    cdef public object permit
     cdef public bint strip
     cdef public object annotations
     cdef public bytes seen_section

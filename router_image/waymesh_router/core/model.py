@@ -52,6 +52,8 @@ class RouterConnection(Connection):
         self.full = False  # `kept` is over its limit, see budget.py
         self.last_delivery_at = 0.0
         self.no_local = False
+        self.policy_vhost = ""  # policyVhost of its listener
+        self.access: Any = None  # Access or None: what policy allows this client, see access.py
         Connection.__init__(self, settings, handler, now)
 
     def data_link(self, priority: cython.int) -> RouterLink | None:
@@ -74,6 +76,9 @@ class RouterLink(Link):
         self.address: Address | None = None  # None for an anonymous sender
         self.anonymous = False
         self.checks_management = False  # anonymous sender that may not send to all management agents
+        self.checks_targets = False  # anonymous sender that policy allows to send to some addresses only
+        self.checks_user = False  # policy allows messages with the client's own user-id only
+        self.permit: Any = None  # Permit or None: what policy allowed a client's link, see access.py
         self.strip = True  # remove router annotations, in the direction of the link
         self.annotations: Annotations | None = None  # incoming: for messages without annotations
         self.seen_section = b""

@@ -20,6 +20,8 @@ def connection_link_routes(core: CoreView) -> EntityAdapter:
         conn = core.connections.get(int(attributes["connectionId"] or 0))
         if conn is None or conn.role != ROUTE_CONTAINER:
             raise forbidden("only a container creates link routes, over its own connection of role route-container")
+        if conn.access is not None and not conn.access.may_create_link_routes():
+            raise forbidden("policy does not allow this client to create link routes")
         own = [one for one in adapter.entities.values() if one["connectionId"] == attributes["connectionId"]]
         if any(all(one[name] == attributes[name] for name in _SAME) for one in own):
             raise conflict(f"the connection has a link route {attributes['direction']} {attributes['pattern']} already")

@@ -139,6 +139,7 @@ def _group_stats(view: RouterView) -> EntityAdapter:
         "dynamicSourceDenied": lambda row, _now: row.denials.dynamic_sources,
         "anonymousSenderDenied": lambda row, _now: row.denials.anonymous_senders,
         "linksDenied": lambda row, _now: row.denials.links,
+        "messagesDenied": lambda row, _now: row.denials.messages,
     }
     columns |= _denials(lambda row: row.denials)
     return TableEntities(entity_type("vhostUserGroupStats"), lambda: _group_rows(view.policy), columns)

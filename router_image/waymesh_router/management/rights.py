@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST_PASSED_ON = 1 << 16
 """Maximum size in bytes of a request that is passed on to another router."""
 _MOST_CHARACTERS = 100
+ADMIN_STATUS = "adminStatus"
 
 Report = Callable[[str, str, str, "RouterConnection"], None]
 """Called with the operation, an error condition, a text and the connection."""
@@ -39,6 +40,9 @@ class Rights:
     def check(self, request: Request, link: RouterLink) -> None:
         """Refuse what the client of the link may not do. Raises ManagementError 403."""
         conn: RouterConnection = link.connection  # type: ignore[assignment]
+        if conn.management == WRITE_MANAGEMENT:
+            self._check_admin_status(request, conn)
+            return
         if conn.management == READ_MANAGEMENT and request.operation in READ_OPERATIONS:
             return
         operation = request.operation[:_MOST_CHARACTERS]
@@ -53,6 +57,15 @@ class Rights:
         self._report(operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
 
+    def _check_admin_status(self, request: Request, conn: RouterConnection) -> None:
+        """Refuse an update of adminStatus that policy does not allow. Raises ManagementError 403."""
+        if request.operation != "UPDATE" or ADMIN_STATUS not in request.body or conn.access.may_update_admin_status():
+            return
+        text = "adminStatus: policy does not allow this client to change it"
+        self._log("warning", f"request refused: user={conn.user} host={conn.peer.host}: {text}")
+        self._report(request.operation, UNAUTHORIZED_ACCESS, text, conn)
+        raise forbidden(text)
+
     def other(self, link: RouterLink) -> str | None:
         """The address of the other router that the requests of a link are for; None if they are for this one.
 
@@ -63,11 +76,14 @@ class Rights:
 
 
 def limited(link: RouterLink | None) -> bool:
-    """Whether requests of the link need a check: a client's that may not write. Other routers have checked theirs."""
+    """Whether requests of the link need a check: a client's that may not write, or not everything.
+
+    Other routers have checked theirs.
+    """
     if link is None or link.kind != ENDPOINT:
         return False
     conn: RouterConnection = link.connection  # type: ignore[assignment]
-    return conn.management != WRITE_MANAGEMENT
+    return conn.management != WRITE_MANAGEMENT or not (conn.access is None or conn.access.may_update_admin_status())
 
 
 def passed_on(message: Message, request: Request, to: str) -> bytes:

@@ -1,13 +1,43 @@
-"""Policy in force, what it counted, and the connections that it allowed."""
+"""Applies the policy: holds the settings, remembers what open clients have, and counts. The caller does the rest."""
 
 from __future__ import annotations
 
-from waymesh_router.policy.settings import Policy
-from waymesh_router.policy.statistics import OpenConnections, PolicyCounts
+from dataclasses import dataclass
+
+from waymesh_router.policy.decide import (
+    UNAUTHORIZED,
+    Allowed,
+    Denied,
+    Request,
+    decide_connection,
+    max_message_size,
+    vhost_of,
+)
+from waymesh_router.policy.links import RECEIVER, SENDER, LinkDenied, LinkRequest, LinkRules, decide_link, link_rules
+from waymesh_router.policy.settings import Group, Policy, Vhost
+from waymesh_router.policy.statistics import Denials, OpenConnections, PolicyCounts, VhostCounts
+
+
+@dataclass(slots=True)
+class Client:
+    """An open client connection. It keeps vhost and group by name; None: vhost policy was off when it opened."""
+
+    user: str
+    host: str
+    vhost: str | None
+    group: str | None
+    limits_sessions: bool = False
+    """Whether the number of sessions is the group's and not the listener's."""
+    senders: int = 0
+    receivers: int = 0
+    open: bool = True
+    policy: Policy | None = None
+    """The settings that `rules` were made of."""
+    rules: LinkRules | None = None
 
 
 class Enforcement:
-    """The policy in force, with its counts."""
+    """The policy of one router. `policy`: the current settings, which `replace` sets."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -15,5 +45,130 @@ class Enforcement:
         self.open = OpenConnections()
 
     def replace(self, policy: Policy) -> None:
-        """Another policy is in force from now on."""
+        """New settings, from the next connection and the next link on. Open connections and links stay."""
         self.policy = policy
+
+    # ---- connections
+    def connect(self, request: Request) -> tuple[Client, Allowed] | Denied:
+        """Decide on a client's open. An allowed connection counts until `closed`."""
+        verdict = decide_connection(self.policy, request, self.open)
+        self.counts.connections_processed += 1
+        if isinstance(verdict, Denied):
+            self.counts.connections_denied += 1
+            self.counts.total_denials += 1
+            vhost = vhost_of(self.policy, request.hostname) if self.policy.enabled else None
+            if vhost is not None:
+                self._counts_of(vhost.hostname).connections_denied += 1
+            return verdict
+        vhost, group = verdict.vhost, verdict.group
+        client = Client(
+            request.user,
+            request.host,
+            None if vhost is None else vhost.hostname,
+            None if group is None else group.name,
+            group is not None and bool(group.max_sessions),
+        )
+        self.open.total += 1
+        if client.vhost is not None:
+            self._counts_of(client.vhost).connections_approved += 1
+            self.open.vhosts[client.vhost] += 1
+            self.open.users[client.vhost, client.user] += 1
+            self.open.hosts[client.vhost, client.host] += 1
+        return client, verdict
+
+    def closed(self, client: Client) -> None:
+        """The connection is gone. Further calls do nothing."""
+        if not client.open:
+            return
+        client.open = False
+        self.open.total -= 1
+        if client.vhost is None:
+            return
+        vhost = client.vhost
+        self.open.vhosts[vhost] -= 1
+        self.open.users[vhost, client.user] -= 1
+        self.open.hosts[vhost, client.host] -= 1
+        for counter, key in ((self.open.users, (vhost, client.user)), (self.open.hosts, (vhost, client.host))):
+            if not counter[key]:
+                del counter[key]  # names of clients must not pile up
+        if not self.open.vhosts[vhost]:
+            del self.open.vhosts[vhost]
+
+    # ---- links
+    def unlimited(self, client: Client) -> bool:
+        """Whether vhost policy does not concern the client: it is off, or was off when the connection opened."""
+        return client.group is None or not self.policy.enabled
+
+    def rules_of(self, client: Client) -> LinkRules | None:
+        """The rules of a client that is not `unlimited`; None if its vhost or group is no longer configured."""
+        if client.policy is not self.policy:
+            client.policy = self.policy
+            _, group = self._settings_of(client)
+            client.rules = None if group is None else link_rules(self.policy, group, client.user)
+        return client.rules
+
+    def attach(self, client: Client, request: LinkRequest) -> LinkDenied | None:
+        """Decide on a link. An allowed one counts until `detached`."""
+        denied: LinkDenied | None = None
+        if not self.unlimited(client):
+            rules = self.rules_of(client)
+            if rules is None:
+                kind = RECEIVER if request.receiver else SENDER
+                denied = LinkDenied(UNAUTHORIZED, "the vhost or the group is no longer configured", kind)
+            else:
+                denied = decide_link(rules, request, client.senders, client.receivers)
+        if denied is not None:
+            self.counts.links_denied += 1
+            self._denied(client, denied.kind, "links")
+        elif request.receiver:
+            client.receivers += 1
+        else:
+            client.senders += 1
+        return denied
+
+    def detached(self, client: Client, receiver: bool) -> None:
+        """A link that was allowed is gone."""
+        if receiver:
+            client.receivers -= 1
+        else:
+            client.senders -= 1
+
+    def max_message_size(self, client: Client) -> int:
+        """Bytes of a message on a new link of the client; 0: no limit."""
+        if self.unlimited(client):
+            return self.policy.max_message_size
+        return max_message_size(self.policy, Allowed(*self._settings_of(client)))
+
+    # ---- sessions and messages
+    def session_denied(self, client: Client) -> None:
+        """Count a session over maxSessions."""
+        self._denied(client, "sessions")
+
+    def message_too_large(self, client: Client) -> None:
+        """Count a message over maxMessageSize."""
+        self._denied(client, "message_sizes")
+
+    def message_denied(self, client: Client) -> None:
+        """Count a message to an address, or of a user, that is not allowed."""
+        self._denied(client, "messages")
+
+    # ---- private
+    def _settings_of(self, client: Client) -> tuple[Vhost | None, Group | None]:
+        """Vhost and group as they are configured now."""
+        vhost = None if client.vhost is None else self.policy.vhosts.get(client.vhost)
+        if vhost is None or vhost.hostname != client.vhost:  # its name is an alias of another vhost now
+            return None, None
+        return vhost, None if client.group is None else vhost.groups.get(client.group)
+
+    def _counts_of(self, vhost: str) -> VhostCounts:
+        return self.counts.vhosts.setdefault(vhost, VhostCounts())
+
+    def _denied(self, client: Client, *kinds: str) -> None:
+        """Count a denial under these attributes of the vhost's and the group's counts."""
+        self.counts.total_denials += 1
+        if client.vhost is None or client.group is None:
+            return
+        counts = self._counts_of(client.vhost)
+        for denials in (counts.denials, counts.group_denials.setdefault(client.group, Denials())):
+            for kind in kinds:
+                setattr(denials, kind, getattr(denials, kind) + 1)

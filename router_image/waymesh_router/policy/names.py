@@ -22,9 +22,11 @@ NewPatterns = Callable[[], Patterns]
 class AllowedAddresses:
     """The rules of a group for one direction, with one user's name in them. No rule: no address."""
 
-    __slots__ = ("_exact", "_patterns", "_prefixes")
+    __slots__ = ("_exact", "_patterns", "_prefixes", "every")
 
     def __init__(self, rules: Sequence[str], patterns: Sequence[str], user: str, tree: NewPatterns) -> None:
+        self.every = "*" in rules or "#" in patterns
+        """Whether all addresses are allowed."""
         self._exact: set[str] = set()
         prefixes: list[str] = []
         # Whether `*` is a wildcard is decided before the name is put in: a user named `*` gains nothing.

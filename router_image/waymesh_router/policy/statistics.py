@@ -19,10 +19,12 @@ class Denials:
     """Links of every kind, the ones above included."""
     message_sizes: int = 0
     """Messages larger than maxMessageSize."""
+    messages: int = 0
+    """Messages to an address that is not allowed, or with a user-id that is not."""
 
     def total(self) -> int:
         """Links (which hold senders, receivers, dynamic and anonymous ones), sessions and messages."""
-        return self.links + self.sessions + self.message_sizes
+        return self.links + self.sessions + self.message_sizes + self.messages
 
 
 @dataclass(slots=True)

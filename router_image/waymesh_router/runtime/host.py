@@ -151,7 +151,7 @@ class SocketHost:
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
         """Run `work` in a thread, then let `conn` continue with its result; False if too many are waiting."""
         info = self._connections[conn].info
-        host = info.peer.host.rpartition(":")[0]
+        host = info.peer.address
         workers = self.tokens.workers(info.endpoint.attrs) or self._workers
         return workers.submit(host, work, lambda: conn in self._connections, partial(self._resume, conn))
 

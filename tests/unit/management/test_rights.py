@@ -55,6 +55,7 @@ class Desk:
             origin="people",
             peer=SimpleNamespace(host="10.0.0.1:5"),
             settings=SimpleNamespace(client=False),
+            access=None,
         )
         link: Any = SimpleNamespace(connection=connection, kind=kind, annotations=SimpleNamespace(to=to))
         self.service.on_request(data, link)

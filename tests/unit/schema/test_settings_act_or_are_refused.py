@@ -89,7 +89,6 @@ def test_the_attributes_that_are_refused() -> None:
         "router mobileAddrMaxAge",
         "router workerThreads",
         "router debugDumpFile",
-        "listener policyVhost",
         "listener saslPlugin",
         "listener multiTenant",
         "listener websockets",

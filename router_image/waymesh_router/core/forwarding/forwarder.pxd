@@ -30,6 +30,7 @@ cdef class Forwarder:
     cdef to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef keep(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
+    cdef bint denies_user(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef no_address(self, RouterLink lk, Address stand_in, IncomingTransfer transfer)
     cdef incomplete_head(self, RouterLink lk, IncomingTransfer transfer)
     cdef more_head(self, RouterLink lk, IncomingTransfer transfer)

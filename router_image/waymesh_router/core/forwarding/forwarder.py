@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_router.core.attaching import MANAGEMENT_REJECTED, UNAVAILABLE_REJECTED
+from waymesh_router.core.attaching import MANAGEMENT_REJECTED, POLICY_REJECTED, UNAVAILABLE_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations
@@ -90,6 +90,8 @@ class Forwarder:
         annotations: Annotations | None
         if not self.sections.scan(transfer):
             self.incomplete_head(lk, transfer)
+            return
+        if lk.checks_user and self.denies_user(lk, transfer):
             return
         if self.sections.head == self.sections.rest and lk.annotations is not None:
             annotations = lk.annotations
@@ -177,6 +179,17 @@ class Forwarder:
         elif lk.kind == DATA:
             lk.give_back()
 
+    def denies_user(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
+        """Refuse, or keep until more of it is there, a message whose user-id policy does not allow."""
+        if transfer.more and self.sections.find_user_id(transfer) == -2:
+            self.incomplete_head(lk, transfer)
+            return True
+        if not self.message_address.denies(lk, transfer):
+            return False
+        lk.permit.message_denied()
+        self.settlement.refuse(lk, transfer.more, POLICY_REJECTED)
+        return True
+
     def no_address(self, lk: RouterLink, stand_in: Address | None, transfer: IncomingTransfer) -> None:
         """The message has no known address; `stand_in` is the reason, see `MessageAddress`."""
         if stand_in is self.message_address.incomplete:
@@ -185,6 +198,9 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, REJECTED)
         elif stand_in is self.message_address.forbidden:
             self.settlement.refuse(lk, transfer.more, MANAGEMENT_REJECTED)
+        elif stand_in is self.message_address.denied:
+            lk.permit.message_denied()
+            self.settlement.refuse(lk, transfer.more, POLICY_REJECTED)
         elif stand_in is self.message_address.unavailable:
             self.settlement.refuse(lk, transfer.more, UNAVAILABLE_REJECTED)
         else:

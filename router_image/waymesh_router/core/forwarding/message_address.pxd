@@ -17,7 +17,9 @@ cdef class MessageAddress:
     cdef Address unreadable
     cdef Address forbidden
     cdef Address unavailable
+    cdef Address denied
     cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
     cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)
+    cdef bint denies(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef bint forbids(self, RouterLink lk, str text) except -1
     cdef Address address_by_to(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer, Py_ssize_t at)

@@ -14,10 +14,10 @@ from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, same
+    from cython.cimports.waymesh_amqp.wire import Octets, same, skip
     from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
 else:
-    from waymesh_amqp.wire import Octets, same
+    from waymesh_amqp.wire import Octets, same, skip
     from waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.link_routing.relays import Relays
 
 CACHE_LIMIT = 4096
+NULL = cython.declare(cython.int, 0x40)
 
 
 class MessageAddress:
@@ -41,6 +42,7 @@ class MessageAddress:
         self.unreadable = Address("", CLOSEST)  # result: the address of the message is unreadable
         self.forbidden = Address("", CLOSEST)  # result: the sender may not send to this address
         self.unavailable = Address("", CLOSEST)  # result: the address has distribution `unavailable`
+        self.denied = Address("", CLOSEST)  # result: policy does not allow the sender to send to this address
 
     def annotations_of(self, lk: RouterLink, transfer: IncomingTransfer) -> Annotations | None:
         """The annotations of the scanned message; None if they are invalid."""
@@ -68,7 +70,7 @@ class MessageAddress:
     def address_of(self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer) -> Address | None:
         """The address of a scanned message on a link without an address; None if it is not known.
 
-        Returns `incomplete`, `unreadable`, `forbidden` or `unavailable` in the other cases without an address.
+        Returns `incomplete`, `unreadable`, `forbidden`, `denied` or `unavailable` in the cases without an address.
         """
         if annotations.to is None:
             at: cython.Py_ssize_t = self.sections.find_to(transfer)
@@ -77,11 +79,23 @@ class MessageAddress:
             return self.unreadable if at < 0 else self.address_by_to(lk, annotations, transfer, at)
         if lk.checks_management and self.forbids(lk, annotations.to):
             return self.forbidden
+        if lk.checks_targets and not lk.permit.may_send_to(annotations.to):
+            return self.denied
         known: Address | None = annotations.address
         if known is None or known.dead:
             known = self.addresses.lookup(annotations.to, annotations.phase)
             annotations.address = known
         return known
+
+    def denies(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
+        """Whether policy does not allow the user-id of a scanned message. One that cannot be read is not allowed."""
+        at: cython.Py_ssize_t = self.sections.find_user_id(transfer)
+        if at < 0:
+            return at != -1
+        b: Octets = transfer.data
+        if b[at] == NULL:  # most messages have none
+            return False
+        return bytes(b[at : skip(b, at, transfer.end)]) not in lk.permit.user_ids
 
     def forbids(self, lk: RouterLink, text: str) -> bool:
         """Whether an address is that of a management agent that the peer may not send to.
@@ -118,6 +132,8 @@ class MessageAddress:
         found: Address | None
         if lk.checks_management and self.forbids(lk, text):
             found = self.forbidden
+        elif lk.checks_targets and not lk.permit.may_send_to(text):
+            found = self.denied
         else:
             found = self.addresses.lookup(text, annotations.phase)
         if found is None and lk.kind == ENDPOINT:

@@ -11,5 +11,7 @@ cdef class Sections:
     cdef bint scan_all(self, IncomingTransfer transfer, int code) except -1
     cdef int priority(self, IncomingTransfer transfer) except -1
     cpdef Py_ssize_t find_to(self, IncomingTransfer transfer) except -3
+    cpdef Py_ssize_t find_user_id(self, IncomingTransfer transfer) except -3
+    cdef Py_ssize_t find_property(self, IncomingTransfer transfer, int index) except -3
 cdef int section_code(Octets b, Py_ssize_t p, Py_ssize_t end) except -2
 cdef Py_ssize_t value_at(Octets b, Py_ssize_t p) except -1

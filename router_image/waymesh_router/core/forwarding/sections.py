@@ -23,6 +23,8 @@ PROPERTIES = cython.declare(cython.int, 0x73)
 SMALL_CODE = cython.declare(cython.int, 0x53)
 LIST8 = cython.declare(cython.int, 0xC0)
 SHORT_HEADER = cython.declare(cython.Py_ssize_t, 5)
+USER_ID = cython.declare(cython.int, 1)
+TO = cython.declare(cython.int, 2)
 
 
 class Sections:
@@ -93,7 +95,15 @@ class Sections:
         return 4 if v < 0 else (9 if v > 9 else v)
 
     def find_to(self, transfer: IncomingTransfer) -> cython.Py_ssize_t:
-        """Position of the value of properties.to after a scan, -1 if there is none, -2 if more bytes are needed.
+        """Position of the value of properties.to after a scan, -1 if there is none, -2 if more bytes are needed."""
+        return self.find_property(transfer, TO)
+
+    def find_user_id(self, transfer: IncomingTransfer) -> cython.Py_ssize_t:
+        """Position of the value of properties.user-id after a scan, -1 and -2 as in `find_to`."""
+        return self.find_property(transfer, USER_ID)
+
+    def find_property(self, transfer: IncomingTransfer, index: cython.int) -> cython.Py_ssize_t:
+        """Position of the value of a property after a scan, -1 if there is none, -2 if more bytes are needed.
 
         Spec: 3.2.4.
         """
@@ -107,13 +117,16 @@ class Sections:
             return -1
         p = value_at(b, p)
         try:
-            if list_count(b, p, end) < 3:
+            if list_count(b, p, end) <= index:
                 return -1
             end = skip(b, p, end)
         except DecodeError:
             return -2
         try:
-            p = skip(b, skip(b, list_body(b, p), end), end)
+            p = list_body(b, p)
+            while index > 0:
+                index -= 1
+                p = skip(b, p, end)
             skip(b, p, end)
         except DecodeError:
             return -1

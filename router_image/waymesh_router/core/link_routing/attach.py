@@ -190,6 +190,8 @@ class RoutedAttaches:
             self._node_made(upstream, rewriting.made_address(answer))
         if upstream.route is not None and upstream.route.taken:
             no_local.give_back(answer, upstream.route.taken)
+        if lk.max_message_size:
+            answer.max_message_size = min(answer.max_message_size or lk.max_message_size, lk.max_message_size)
         lk.send_attach(answer)
         if lk.attached:
             self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)

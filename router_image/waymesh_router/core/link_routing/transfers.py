@@ -14,6 +14,7 @@ import cython
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
 from waymesh_amqp.types import Raw, decode
+from waymesh_router.core.attaching import POLICY_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_routing import no_local
@@ -82,6 +83,11 @@ class RoutedLinks:
         """A delivery begins: forward it, or queue it until the receiver can take it."""
         if transfer.tag_bytes > MAX_TAG_BYTES:
             self.settlement.refuse(lk, transfer.more, REJECTED)
+            self.pass_credit(out)
+            return
+        if (lk.checks_user or lk.checks_targets) and lk.permit.denies(lk, transfer.payload(), transfer.more):
+            lk.permit.message_denied()
+            self.settlement.refuse(lk, transfer.more, POLICY_REJECTED)
             self.pass_credit(out)
             return
         q: Queued = make_queued(lk, None)

@@ -84,6 +84,8 @@ class Connections:
             self._autolinks.container_closed(conn, error)
             self._link_routes.container_closed(conn)
         conn.waiting.clear()
+        if conn.access is not None:
+            conn.access.closed()
         if error is not None and conn.remote is None and not conn.settings.client:
             self._refusals.report("connection", conn.peer.host, error.condition, error.description or "", conn)
         self._context.telemetry.connection_closed(conn, error)

@@ -1,0 +1,284 @@
+"""Access of clients: the policy decides on each open and attach, and its limits are set on connection and link.
+
+Dispatch book 3.6 "Policy". Connectors and other routers are exempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.limits import MIN_MAX_FRAME
+from waymesh_amqp.performatives import ErrorInfo
+from waymesh_amqp.sasl import ANONYMOUS_USER
+from waymesh_amqp.transfer import whole_transfer
+from waymesh_amqp.types import decode, encode
+from waymesh_router.connection_uniqueness import FAILED, UniqueConnections
+from waymesh_router.core.addresses.keys import bare_address, names_management, own_management
+from waymesh_router.core.addresses.patterns import PatternTree
+from waymesh_router.core.attaching import FALLBACK_CAPABILITY, Refusal
+from waymesh_router.core.forwarding.sections import Sections
+from waymesh_router.core.kinds import WRITE_MANAGEMENT
+from waymesh_router.core.link_routing.rewriting import COORDINATOR, DYNAMIC_ADDRESS
+from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
+from waymesh_router.policy.enforcement import Client, Enforcement
+from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
+from waymesh_router.policy.settings import Policy
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.links.refusals import Refusals
+    from waymesh_router.core.model import RouterConnection, RouterLink
+    from waymesh_router.policy.links import LinkRules
+    from waymesh_router.policy.settings import Group
+
+CONNECTION_DENIED = "connection disallowed by local policy"
+LINK_DENIED = "link disallowed by local policy"
+"""What clients read. The log has more: clients are not told the settings."""
+PUBLIC_REASONS = {
+    (SENDER, LIMIT_EXCEEDED): "too many senders",
+    (RECEIVER, LIMIT_EXCEEDED): "too many receivers",
+    (SENDER, UNAUTHORIZED): "this target is not allowed",
+    (RECEIVER, UNAUTHORIZED): "this source is not allowed",
+    (DYNAMIC, UNAUTHORIZED): "a dynamic source is not allowed",
+    (ANONYMOUS, UNAUTHORIZED): "an anonymous sender is not allowed",
+}
+MAX_CHANNELS = 65536
+MAX_WINDOW = 1 << 24
+"""Maximum incoming window in frames: the engine computes with twice the value."""
+_MOST_FORMS = 8
+_CHARACTERS = 200
+
+Log = Callable[[str, str], None]
+"""level, text"""
+
+
+def no_policy() -> Enforcement:
+    """The policy of a router without `policy` and `vhost` entities: their defaults."""
+    return Enforcement(Policy(PatternTree[str]))
+
+
+class ClientAccess:
+    """Decides on the opens of clients, with the policy and `UniqueConnections`."""
+
+    def __init__(self, enforcement: Enforcement, refusals: Refusals, router_id: str, log: Log) -> None:
+        self._enforcement = enforcement
+        self._refusals = refusals
+        self._router_id = router_id
+        self._sole = UniqueConnections()
+        self._log = log
+
+    def opened(self, conn: RouterConnection) -> None:
+        """A peer's open has arrived, without an answer yet: close the connection of a client that is not allowed."""
+        if conn.role != INTER_ROUTER:
+            self._decide(conn)
+        if not conn.over:
+            self._sole.opened(conn)
+
+    def gone(self, conn: RouterConnection) -> None:
+        """The transport of a connection has ended."""
+        self._sole.gone(conn)
+
+    def _decide(self, conn: RouterConnection) -> None:
+        if conn.remote is None:
+            return
+        request = Request(
+            conn.user or ANONYMOUS_USER, conn.peer.address, conn.policy_vhost or conn.remote.hostname or ""
+        )
+        verdict = self._enforcement.connect(request)
+        about = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"
+        if isinstance(verdict, Denied):
+            self._log("info", f"[C{conn.id}] DENY connection: {about}: {verdict.reason}")
+            self._refusals.report("connection", conn.peer.host, verdict.condition, verdict.reason, conn)
+            conn.settings.properties[FAILED] = True
+            conn.close_with(ErrorInfo(verdict.condition, CONNECTION_DENIED))
+            return
+        client, allowed = verdict
+        group = allowed.group
+        conn.access = _ConnectionAccess(conn, client, self._enforcement, self._router_id, self._log)
+        if allowed.vhost is not None and group is not None:
+            _limit(conn, group)
+            self._log(
+                "info",
+                f"[C{conn.id}] ALLOW connection: {about}: vhost {allowed.vhost.hostname}, group {group.name}",
+            )
+
+
+class _ConnectionAccess:
+    """Of one client connection; implements core's `Access`."""
+
+    def __init__(
+        self, conn: RouterConnection, client: Client, enforcement: Enforcement, router_id: str, log: Log
+    ) -> None:
+        self._conn = conn
+        self._client = client
+        self._enforcement = enforcement
+        self._router_id = router_id
+        self._log = log
+
+    def attach(self, lk: RouterLink, attach: Attach) -> None:
+        client, enforcement = self._client, self._enforcement
+        if not attach.role:
+            lk.max_message_size = enforcement.max_message_size(client)
+        if client.group is None:
+            if lk.max_message_size:
+                lk.permit = _LinkPermit(client, enforcement, None, self._router_id, not attach.role)
+            return
+        request = link_request(attach, self._router_id, self._conn.management == WRITE_MANAGEMENT)
+        denied = enforcement.attach(client, request)
+        if denied is not None:
+            self._log(
+                "info",
+                f"[C{self._conn.id}] DENY {'receiver' if request.receiver else 'sender'} {_short(lk.name)}: "
+                f"user={_short(client.user)} vhost={_short(client.vhost)} group={_short(client.group)} "
+                f"address={_short(', '.join(request.addresses))}: {denied.reason}",
+            )
+            raise Refusal(denied.condition, f"{LINK_DENIED}: {PUBLIC_REASONS[denied.kind, denied.condition]}")
+        rules = None if enforcement.unlimited(client) else enforcement.rules_of(client)
+        lk.permit = _LinkPermit(client, enforcement, rules, self._router_id, not attach.role)
+        if rules is not None and not attach.role:
+            lk.checks_user = not rules.group.allow_user_id_proxy
+            lk.checks_targets = request.anonymous and not (
+                rules.targets.every and rules.group.allow_admin_status_update
+            )
+
+    def closed(self) -> None:
+        client = self._client
+        if self._conn.channels_exceeded and client.limits_sessions:
+            self._log("info", f"[C{self._conn.id}] DENY session: user={_short(client.user)}: maxSessions is reached")
+            self._enforcement.session_denied(client)
+        self._enforcement.closed(client)
+
+    def may_update_admin_status(self) -> bool:
+        return self._allows("allow_admin_status_update")
+
+    def may_create_link_routes(self) -> bool:
+        return self._allows("allow_dynamic_link_routes")
+
+    def _allows(self, setting: str) -> bool:
+        if self._enforcement.unlimited(self._client):
+            return True
+        rules = self._enforcement.rules_of(self._client)
+        return rules is not None and bool(getattr(rules.group, setting))
+
+
+class _LinkPermit:
+    """Of one link that a client attached; implements core's `Permit`."""
+
+    def __init__(
+        self, client: Client, enforcement: Enforcement, rules: LinkRules | None, router_id: str, sender: bool
+    ) -> None:
+        """`sender`: whether the client sends on it."""
+        self._client = client
+        self._enforcement = enforcement
+        self._rules = rules
+        self._router_id = router_id
+        self._sender = sender
+        self.user_ids = _user_ids(client.user) if rules is not None and sender else frozenset()
+
+    def may_send_to(self, text: str) -> bool:
+        if self._rules is None:
+            return True
+        every, group = self._rules.targets.every, self._rules.group
+        forms = forms_of(text)
+        if not every and not (forms and all(map(self._rules.targets.allow, forms))):
+            return False
+        return group.allow_admin_status_update or not _of_other_router(text, self._router_id)
+
+    def denies(self, lk: RouterLink, payload: bytes, more: bool) -> bool:
+        sections = Sections()
+        transfer = whole_transfer(payload, more)
+        if not sections.scan(transfer):
+            return True
+        try:
+            if lk.checks_user:
+                at = sections.find_user_id(transfer)
+                if at == -2 or (at >= 0 and payload[at : decode(payload, at)[1]] not in self.user_ids):
+                    return True
+            if not lk.checks_targets:
+                return False
+            at = sections.find_to(transfer)
+            text = decode(payload, at)[0] if at >= 0 else None
+        except DecodeError:
+            return True
+        return type(text) is not str or not self.may_send_to(text)
+
+    def message_denied(self) -> None:
+        self._enforcement.message_denied(self._client)
+
+    def ended(self, lk: RouterLink) -> None:
+        if lk.max_message_size and lk.transfer_bytes > lk.max_message_size:
+            self._enforcement.message_too_large(self._client)
+        if self._client.group is not None:
+            self._enforcement.detached(self._client, not self._sender)
+
+
+def link_request(attach: Attach, router_id: str, management: bool) -> LinkRequest:
+    """What policy judges of a client's attach. `management`: whether the client may write to management agents."""
+    receiver = bool(attach.role)
+    terminus = attach.source if receiver else attach.target
+    if terminus is None or terminus.kind == "other":
+        return LinkRequest(receiver, unnamed=True)
+    if terminus.kind == "coordinator":
+        return LinkRequest(receiver, (COORDINATOR,))
+    capabilities = {str(capability) for capability in terminus.capabilities or ()}
+    dynamic = bool(terminus.dynamic)
+    text = (terminus.dynamic_node_properties or {}).get(DYNAMIC_ADDRESS) if dynamic else terminus.address
+    forms: tuple[str, ...] = ()
+    if text is not None:
+        forms = forms_of(text) if type(text) is str else ()
+    empty = text is None or text == "" or (type(text) is str and not bare_address(text))
+    return LinkRequest(
+        receiver,
+        () if empty else forms,
+        dynamic,
+        anonymous=empty and not receiver and not dynamic,
+        unnamed=(not forms and not empty) or (empty and (not dynamic if receiver else dynamic)),
+        waypoint=any(name.startswith("qd.waypoint") for name in capabilities),
+        fallback=FALLBACK_CAPABILITY in capabilities,
+        other_management=management and not receiver and type(text) is str and _of_other_router(text, router_id),
+    )
+
+
+def forms_of(text: str) -> tuple[str, ...]:
+    """The address as this router reads it, and as routers on the way do, each of which removes a scheme or a slash.
+
+    Empty if it has too many of them.
+    """
+    forms = [bare_address(text)]
+    while (further := bare_address(forms[-1])) != forms[-1]:
+        if len(forms) == _MOST_FORMS:
+            return ()
+        forms.append(further)
+    return tuple(forms)
+
+
+def _of_other_router(text: str, router_id: str) -> bool:
+    return names_management(text) and not own_management(text, router_id)
+
+
+def _user_ids(user: str) -> frozenset[bytes]:
+    """The encoded values of user-id that are the user's own, or nobody's. Spec: 1.6.19, 3.2.4."""
+    values = (b"", user.encode())
+    long = (b"\xb0" + len(value).to_bytes(4, "big") + value for value in values)
+    return frozenset((encode(None), *map(encode, values), *long))
+
+
+def _limit(conn: RouterConnection, group: Group) -> None:
+    """Put the limits of a group into the open that answers, and into the begins. 0: as the listener has it."""
+    settings = conn.settings
+    if group.max_frame_size:
+        settings.max_frame_size = conn.max_frame = max(group.max_frame_size, MIN_MAX_FRAME)
+    if group.max_sessions:
+        settings.channel_max = min(group.max_sessions, MAX_CHANNELS) - 1
+        theirs = None if conn.remote is None else conn.remote.channel_max
+        conn.channel_max = settings.channel_max if theirs is None else min(settings.channel_max, theirs)
+    if group.max_session_window:
+        settings.window = min(max(group.max_session_window // settings.max_frame_size, 1), MAX_WINDOW)
+
+
+def _short(text: str | None) -> str:
+    """Text of a client for the log."""
+    return repr((text or "")[:_CHARACTERS])

@@ -1,0 +1,45 @@
+"""What policy allows a client: calls from the core to the one who decides."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.model import RouterLink
+
+
+class Access(Protocol):
+    """Of one client connection."""
+
+    def attach(self, lk: RouterLink, attach: Attach) -> None:
+        """Set the permit and the limits of a link that the client attaches. Raises Refusal."""
+
+    def closed(self) -> None:
+        """The connection is gone."""
+
+    def may_update_admin_status(self) -> bool:
+        """Whether the client may change adminStatus of connections and links."""
+
+    def may_create_link_routes(self) -> bool:
+        """Whether the client may create link routes to itself."""
+
+
+class Permit(Protocol):
+    """Of one link that a client attached."""
+
+    user_ids: Set[bytes]
+    """The encoded values of user-id that the link's messages may have."""
+
+    def may_send_to(self, text: str) -> bool:
+        """Whether a message of an anonymous sender may have this address."""
+
+    def denies(self, lk: RouterLink, payload: bytes, more: bool) -> bool:
+        """Whether a delivery on a routed link is not allowed. `payload`: of its first frame."""
+
+    def message_denied(self) -> None:
+        """A message was refused."""
+
+    def ended(self, lk: RouterLink) -> None:
+        """The link is gone."""
