@@ -10,8 +10,8 @@ from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
+from waymesh_router.admission import Admission
 from waymesh_router.boot import configure
-from waymesh_router.connection_uniqueness import UniqueConnections
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
 from waymesh_router.core.addresses.reserved import ReservedAddresses
@@ -103,7 +103,7 @@ class Router:
         self._management = ManagementService(self.agent, lambda: self.core.now, send, log, rights)
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
-        self._sole = UniqueConnections()
+        self.admission = Admission(self.core, host, self.listeners)
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
@@ -153,7 +153,7 @@ class Router:
     def _on_open(self, conn: RouterConnection) -> None:
         """The peer's open has arrived: refuse unwanted clients, take the failover list of a server."""
         if not conn.settings.client:
-            self._sole.opened(conn)
+            self.admission.opened(conn)
             return
         state = self.connectors.get(conn.origin)
         if state is None or conn.remote is None:
@@ -175,7 +175,7 @@ class Router:
         conn.eof(reason)
         if not isinstance(conn, RouterConnection):
             return
-        self._sole.gone(conn)
+        self.admission.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
             state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
@@ -185,6 +185,7 @@ class Router:
         """The parts that need timers, by name."""
         return {
             "draining": self.drain.tick,
+            "memory": self.admission.tick,
             "autolinks": self.core.autolinks.tick,
             "removed connectors": lambda _: self._part_at_rest(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
@@ -273,11 +274,8 @@ class Router:
         self.host.remove_ssl_profile(attrs["name"])
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        self.drain.timeout_s = float(attrs["drainTimeoutSeconds"])
-        if changed.get("draining"):
-            self.drain.start()
-        elif "draining" in changed:
-            self.drain.cancel()
+        self.drain.configure(attrs, changed)
+        self.admission.configure(attrs)
 
     def unsettled_deliveries(self) -> int:
         return self.sampler.clients if much_to_count(self.core, BUDGET) else self.drain.unsettled().clients

@@ -18,6 +18,7 @@ from .model import (
     setting,
 )
 from .password import names_place
+from .table_limits import LISTENER_LIMITS
 
 ROLES = ("normal", "inter-router", "route-container")
 MANAGEMENT = ("none", "read", "write")
@@ -213,23 +214,7 @@ LISTENER = configuration(
         "DNS names, separated by blanks. Only TLS clients whose certificate has one of them (subject alternative name) "
         "are accepted. A leading `*` matches one label. Needs an sslProfile with caCertFile.",
     ),
-    setting(
-        "initialHandshakeTimeoutSeconds",
-        INTEGER,
-        "Close the connection if no open is received within this many seconds; 0: never.",
-        default=15,
-        minimum=0,
-        maximum=MAX_INT,
-    ),
-    setting(
-        "maxLinks",
-        INTEGER,
-        "Maximum number of links of a client connection, over all its sessions; with more it is closed. "
-        "Connections with role inter-router or route-container have no limit.",
-        default=32768,
-        minimum=1,
-        maximum=MAX_INT,
-    ),
+    *LISTENER_LIMITS,
     setting(
         "multiTenant",
         BOOLEAN,

@@ -194,6 +194,7 @@ class Core(Handler):
         lk: RouterLink = link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         self.links.pop(lk.id, None)
+        self.endpoint_links.withheld.pop(lk, None)
         if lk.kind == ROUTED:
             self.routed_attaches.lost(lk, error)
             self.context.telemetry.link_detached(lk)

@@ -76,6 +76,8 @@ class StubRouter:
         self.status = ("CONNECTING", "")
         self.drain_status = "none"
         self.collector = None
+        refused = {"memory": 0, "listener": 0}
+        self.admission = SimpleNamespace(limit=8192, memory_state="normal", withheld=0, refused=refused)
         self.topology_changes = 0
         self.sampler = LinkHealth(self.core)
         self.handler = Handler()

@@ -35,6 +35,8 @@ class EndpointLinks:
 
     def __init__(self, context: Context, addresses: AddressTable, pending: PendingDeliveries) -> None:
         self.turned_away: list[RouterConnection] = []  # connections that opened while the router drains
+        self.withheld: dict[RouterLink, None] = {}  # incoming links without credit for want of memory
+        self._withholding = False
         self._context = context
         self._addresses = addresses
         self._pending = pending
@@ -80,8 +82,12 @@ class EndpointLinks:
         """
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         lk.strip = conn.strip_in
-        lk.capacity = conn.link_capacity
         target = attaching.checked_target(attach.target)
+        if self._withholding and not attaching.for_management(attach):
+            lk.capacity = 0
+            self.withheld[lk] = None
+        else:
+            lk.capacity = conn.link_capacity
         place = attaching.place_of(target, receiver=False)
         text = target.address
         if target.dynamic:
@@ -132,6 +138,18 @@ class EndpointLinks:
         ready = address.direct() if lk.stored else address.reachable()
         if ready and (not self._context.drain_from or address.serves_router()):
             lk.grant()
+
+    def withhold(self, on: bool) -> None:
+        """Give incoming links that attach from now on no credit, or give them all theirs."""
+        self._withholding = on
+        if on:
+            return
+        withheld, self.withheld = self.withheld, {}
+        for lk in withheld:
+            conn: RouterConnection = lk.connection  # type: ignore[assignment]
+            lk.capacity = conn.link_capacity
+            if lk.accepting:
+                lk.grant()
 
     # ---- leaving
     def retire(self, lk: RouterLink) -> None:
