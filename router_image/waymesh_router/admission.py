@@ -107,14 +107,14 @@ class Admission:
             return
         self._log_level(level, used)
         self.level = level
-        self._core.endpoint_links.withhold(level >= HIGH)
+        self._core.endpoint_links.set_memory(level)
 
     def _log_level(self, level: int, used: int | None) -> None:
         figures = f"{(used or 0) // _MIB} MiB of {self.limit // _MIB} MiB (maxMemory)" if self.limit else "no limit"
         effects = {
             NORMAL: "new connections and links are served",
             HIGH: "new links of clients get no credit",
-            FULL: "new client connections are refused, and new links of clients get no credit",
+            FULL: "new connections and links of clients are refused",
         }
         severity = ("notice", "warning", "error")[level]
         self._host.log("SERVER", severity, f"memory is {NAMES[level]}: {figures}; {effects[level]}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 NORMAL, HIGH, FULL = range(3)
-"""HIGH: new links of clients get no credit. FULL: new client connections are refused too."""
+"""HIGH: new links of clients get no credit. FULL: new client connections and links are refused."""
 NAMES = ("normal", "high", "full")
 """The levels as the entity `router` reports them."""
 HIGH_PART = 0.8

@@ -152,10 +152,10 @@ ROUTER = configuration(
     setting(
         "maxMemory",
         INTEGER,
-        "Maximum resident memory of the process, in bytes. From 80 % of it, new links of clients get no credit (links "
-        "to $management do); from all of it, new client connections are refused with amqp:resource-limit-exceeded. "
-        "Each ends when 5 % of it less is used. Connections between routers are exempt. 0: no limit. Absent: 85 % of "
-        "the limit of the control group (container), if it has one.",
+        "Maximum resident memory of the process, in bytes. From 80 % of it, new links of clients get no credit; from "
+        "all of it, new connections and links of clients are refused with amqp:resource-limit-exceeded. Links for "
+        "management are served, and so are connections between routers. Each ends when 5 % of it less is used. 0: no "
+        "limit. Absent: 85 % of the limit of the control group (container), if it has one.",
         minimum=0,
         maximum=MOST_BYTES,
         update=True,
@@ -210,7 +210,7 @@ ROUTER = configuration(
     reported(
         "memoryState",
         ("normal", "high", "full"),
-        "high: new links of clients get no credit; full: new client connections are refused too.",
+        "high: new links of clients get no credit; full: new connections and links of clients are refused.",
     ),
     count("linksAwaitingMemory", "Links of clients that get no credit until memoryState is normal."),
     count("connectionsRefusedMemory", "Connections refused because memoryState was full."),

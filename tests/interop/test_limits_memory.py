@@ -64,6 +64,29 @@ def test_connections_are_refused_while_memory_is_full_and_those_that_exist_are_s
     assert router.log.count("memory is normal") == 1
 
 
+def test_new_links_of_connections_that_exist_are_refused_while_memory_is_full(router: RouterProcess) -> None:
+    with ManagementClient(router.url) as client, RawClient(router.port) as raw:
+        managed = Managed(router, client)
+        raw.open()
+        raw.begin()
+        managed.set(1.3)
+        managed.await_state("full")
+        for receiver in (True, False):
+            source, target = Terminus("source", address=fresh()), Terminus("target", address=fresh())
+            raw.put(Attach("new", 5, role=receiver, source=source, target=target, initial_delivery_count=0))
+            error = raw.expect(Detach).error
+            assert error is not None
+            assert (error.condition, error.description) == (
+                "amqp:resource-limit-exceeded",
+                "the router is short of memory (maxMemory)",
+            )
+            raw.put(Detach(handle=5, closed=True))
+        raw.attach_sender("$management")
+        managed.set(0.3)
+        managed.await_state("normal")
+        raw.attach_sender(fresh(), wait_credit=False)
+
+
 def test_new_links_get_no_credit_while_memory_is_high_and_theirs_afterwards(router: RouterProcess) -> None:
     address = fresh()
     with ManagementClient(router.url) as client:
