@@ -102,6 +102,11 @@ def _http_peers(entity: str, values: Values) -> None:
         raise SchemaError(entity, "authenticatePeer", reason)
 
 
+def _http_connections(entity: str, values: Values) -> None:
+    if values["http"] and values["maxConnections"] is not None:
+        raise SchemaError(entity, "maxConnections", "is not for http: maxOpeningConnections limits its connections")
+
+
 def _files_of_writers(entity: str, values: Values) -> None:
     if values["managementFiles"] and values["management"] != "write":
         raise SchemaError(entity, "managementFiles", "needs management: write")
@@ -135,7 +140,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.address": (_one_address,),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
-    "listener": (_open_container_id, _http_peers, _files_of_writers, _components),
+    "listener": (_open_container_id, _http_peers, _http_connections, _files_of_writers, _components),
     "connector": (_connector_port, _open_container_id, _components),
     "policy": (_policy_dir,),
     "vhostUserGroupSettings": (_source_or_pattern,),

@@ -130,7 +130,7 @@ def test_declared_sizes_and_nesting_are_refused_with_little_work(
         terminus = Terminus("source", address="a")
         raw.send(encode_frame(0, Attach("n", 9, role=True, source=terminus, properties=Raw(value))))
     assert raw.close_error()[0] == "amqp:decode-error"
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 5
     bounded(16)
 
 
@@ -221,7 +221,7 @@ def test_flood_of_flows_and_ranges_of_dispositions_delays_nobody(
         raw.send(encode_frame(0, flow) * 400 + ranges * 100)
     begin = time.monotonic()
     exchange_message(router1.port)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 10
     bounded(16)
 
 
