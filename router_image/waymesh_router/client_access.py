@@ -14,7 +14,7 @@ from waymesh_amqp.performatives import ErrorInfo
 from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import decode, encode
-from waymesh_router.connection_uniqueness import FAILED, UniqueConnections
+from waymesh_router.connection_uniqueness import FAILED
 from waymesh_router.core.addresses.keys import bare_address, names_management, own_management
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import FALLBACK_CAPABILITY, Refusal
@@ -61,25 +61,18 @@ def no_policy() -> Enforcement:
 
 
 class ClientAccess:
-    """Decides on the opens of clients, with the policy and `UniqueConnections`."""
+    """Decides on the opens of clients by the policy."""
 
     def __init__(self, enforcement: Enforcement, refusals: Refusals, router_id: str, log: Log) -> None:
         self._enforcement = enforcement
         self._refusals = refusals
         self._router_id = router_id
-        self._sole = UniqueConnections()
         self._log = log
 
     def opened(self, conn: RouterConnection) -> None:
         """A peer's open has arrived, without an answer yet: close the connection of a client that is not allowed."""
         if conn.role != INTER_ROUTER:
             self._decide(conn)
-        if not conn.over:
-            self._sole.opened(conn)
-
-    def gone(self, conn: RouterConnection) -> None:
-        """The transport of a connection has ended."""
-        self._sole.gone(conn)
 
     def _decide(self, conn: RouterConnection) -> None:
         if conn.remote is None:
