@@ -13,6 +13,7 @@ NOBODY_ADMITTED = (
     "(saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens (tokenProfile) "
     "that saslMechanisms allows"
 )
+PLAIN_NOT_OFFERED = "saslMechanisms: PLAIN is not offered without TLS, unless allowInsecurePlain: yes"
 
 
 class _NoTokens:
@@ -33,24 +34,42 @@ def server_sasl(
     authenticator: Authenticator | None,
     external_user: str | None,
     tokens: TokenChecker | None = None,
+    *,
+    secured: bool,
 ) -> SaslServer:
     """The listener's side of a SASL exchange. With authenticatePeer, ANONYMOUS is not accepted.
 
-    `tokens`: None for a peer without TLS, or without tokenProfile.
+    `secured`: by TLS; without it PLAIN needs allowInsecurePlain. `tokens`: None without TLS, or without tokenProfile.
     """
-    anonymous = not attrs.get("authenticatePeer")
-    mechanisms = [name for name in mechanisms_of(attrs, SERVER_MECHANISMS) if anonymous or name != "ANONYMOUS"]
+    unwanted = set()
+    if attrs.get("authenticatePeer"):
+        unwanted.add("ANONYMOUS")
+    if not (secured or attrs.get("allowInsecurePlain")):
+        unwanted.add("PLAIN")
+    mechanisms = [name for name in mechanisms_of(attrs, SERVER_MECHANISMS) if name not in unwanted]
     return SaslServer(mechanisms, authenticator, external_user, tokens=tokens)
 
 
-def admits_anybody(
+def login_warnings(
+    attrs: Mapping[str, Any], profile: Mapping[str, Any] | None, authenticator: Authenticator | None
+) -> list[str]:
+    """What users of a listener should know. `profile`: the listener's sslProfile, if it has one."""
+    warnings = [] if _admits_anybody(attrs, profile, authenticator) else [NOBODY_ADMITTED]
+    named = "PLAIN" in str(attrs.get("saslMechanisms") or "").split()
+    if named and profile is None and not attrs.get("allowInsecurePlain"):
+        warnings.append(PLAIN_NOT_OFFERED)
+    return warnings
+
+
+def _admits_anybody(
     attrs: Mapping[str, Any], profile: Mapping[str, Any] | None, authenticator: Authenticator | None
 ) -> bool:
-    """Whether any client could authenticate at a listener. `profile`: the listener's sslProfile, if it has one."""
+    """Whether any client could authenticate at a listener."""
     certified = profile is not None and bool(attrs.get("trustedCertsFile") or profile.get("caCertFile"))
     user = "of a certificate" if certified else None
     tokens = _NoTokens() if attrs.get("tokenProfile") else None
-    return bool(attrs.get("http") or server_sasl(attrs, authenticator, user, tokens).offer())
+    sasl = server_sasl(attrs, authenticator, user, tokens, secured=profile is not None)
+    return bool(attrs.get("http") or sasl.offer())
 
 
 def profiles_used(attrs: Mapping[str, Any]) -> list[str]:

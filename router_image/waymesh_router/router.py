@@ -35,11 +35,10 @@ from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
 from waymesh_router.peers import (
-    NOBODY_ADMITTED,
-    admits_anybody,
     check_connector,
     check_listener,
     check_unused,
+    login_warnings,
     mechanisms_of,
     server_sasl,
 )
@@ -129,7 +128,7 @@ class Router:
         attrs = self.listeners[listener_name]
         settings = settings_of(attrs, self.core, self.version)
         tokens = self.host.tokens.checker(attrs) if peer.tls else None
-        settings.sasl = server_sasl(attrs, self.authenticator, peer.external_user, tokens)
+        settings.sasl = server_sasl(attrs, self.authenticator, peer.external_user, tokens, secured=peer.tls)
         settings.offload = self.host.offload
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
         offer = self.core.linkroutes.offer_for(attrs["routeAddress"]) if attrs.get("routeAddress") else None
@@ -228,8 +227,8 @@ class Router:
         self.host.tokens.checker(attrs)  # reports an unknown tokenProfile now
         self.host.listen(attrs)
         profile = self.agent.adapters["sslProfile"].find("name", attrs.get("sslProfile") or "", self.core.now)
-        if not admits_anybody(attrs, profile, self.authenticator):
-            self.host.log("SERVER", "warning", f"listener {attrs['name']}: {NOBODY_ADMITTED}")
+        for text in login_warnings(attrs, profile, self.authenticator):
+            self.host.log("SERVER", "warning", f"listener {attrs['name']}: {text}")
         self.listeners[attrs["name"]] = attrs
         self._events.configured("Listener", attrs)
 

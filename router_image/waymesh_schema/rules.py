@@ -138,6 +138,12 @@ def _ciphers_that_act(entity: str, values: Values) -> None:
         raise SchemaError(entity, "ciphers", "has no effect with protocols: TLSv1.3, whose ciphers cannot be chosen")
 
 
+def _secret_passwords(entity: str, values: Values) -> None:
+    alone = (values["saslMechanisms"] or "").split() == ["PLAIN"]
+    if alone and not (values["sslProfile"] or values["allowInsecurePlain"]):
+        raise SchemaError(entity, "saslMechanisms", "PLAIN needs an sslProfile, or allowInsecurePlain: yes")
+
+
 def _http_connections(entity: str, values: Values) -> None:
     if values["http"] and values["maxConnections"] is not None:
         raise SchemaError(entity, "maxConnections", "is not for http: maxOpeningConnections limits its connections")
@@ -209,6 +215,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _open_container_id,
         _http_peers,
         _http_connections,
+        _secret_passwords,
         token_rules.listener,
         _files_of_writers,
         _components,

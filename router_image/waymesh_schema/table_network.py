@@ -127,6 +127,12 @@ LISTENER = configuration(
         default=False,
     ),
     setting(
+        "allowInsecurePlain",
+        BOOLEAN,
+        "Offer and accept SASL PLAIN on connections without TLS, too, where the password can be read on the way.",
+        default=False,
+    ),
+    setting(
         "tokenProfile",
         STRING,
         "Name of the tokenProfile: TLS clients may log in by the SASL mechanisms OAUTHBEARER and XOAUTH2, and are "

@@ -25,7 +25,7 @@ class Guarded:
         lines = [make_line(user, "secret", "plain") for user in ("alice", "bob")]
         (folder / "mesh.users").write_text("\n".join(lines), encoding="utf-8")
         users = {"saslConfigDir": folder, "saslConfigName": "mesh"}
-        self.router = ThreadedRouter(folder, extra, users, **listener)
+        self.router = ThreadedRouter(folder, extra, users, allowInsecurePlain=True, **listener)
         self.url = self.router.url
         self.enforcement = self.router.router.policy
         self._clients: list[Client] = []

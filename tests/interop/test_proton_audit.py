@@ -81,8 +81,8 @@ class Run:
             self._common("A", ports["clients"])
             + profile
             + broken
-            + section("listener", name="people", port=ports["people"], saslMechanisms="PLAIN", authenticatePeer=True,
-                      messageLoggingComponents="all", **here)
+            + section("listener", name="people", port=ports["people"], saslMechanisms="PLAIN", allowInsecurePlain=True,
+                      authenticatePeer=True, messageLoggingComponents="all", **here)
             + section("listener", name="none", port=ports["none"], management="none", **here)
             + section("listener", name="mesh", port=ports["mesh"], role="inter-router", **here)
             + section("listener", name="pages", port=ports["pages"], http=True, **here)

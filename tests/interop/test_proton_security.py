@@ -55,13 +55,18 @@ def passes(client: Client) -> None:
 # ---- passwords
 @pytest.fixture
 def by_password(start_router: StartRouter, tmp_path: Path) -> Guarded:
+    """Passwords may be sent without TLS."""
+    return with_users(start_router, tmp_path, allowInsecurePlain=True)
+
+
+def with_users(start_router: StartRouter, tmp_path: Path, **listener: bool) -> Guarded:
     """Users: alice with a SCRAM-SHA-256 key, bob in plain text (so that any mechanism can check him)."""
     lines = [make_line("alice", "wonderland", iterations=4096), make_line("bob", "pässword", "plain")]
     (tmp_path / "mesh.users").write_text("\n".join(lines), encoding="utf-8")
     port = free_port()
     router = start_router(
         extra=section("listener", name="guarded", host="127.0.0.1", port=port, authenticatePeer=True,
-                      saslMechanisms="PLAIN SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512")
+                      saslMechanisms="PLAIN SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512", **listener)
     )  # fmt: skip
     router.stop()
     text = router.config_path.read_text(encoding="utf-8")
@@ -92,6 +97,17 @@ def test_wrong_password(by_password: Guarded, mechanism: str, user: str, passwor
     with RawClient(by_password.port) as raw:
         assert raw.login(mechanism, user, password).code == 1
         assert raw.read_to_end() == b""
+
+
+def test_passwords_are_not_sent_without_tls(start_router: StartRouter, tmp_path: Path) -> None:
+    guarded = with_users(start_router, tmp_path)
+    assert "saslMechanisms: PLAIN is not offered without TLS" in guarded.router.log
+    with RawClient(guarded.port) as raw:
+        raw.send(SASL)
+        raw.read(8)
+        assert set(raw.expect(SaslMechanisms).sasl_server_mechanisms) == set(SCRAM)
+        raw.put(SaslInit(mechanism="PLAIN", initial_response="\0bob\0pässword".encode()))
+        assert raw.expect(SaslOutcome).code == 1
 
 
 def test_no_common_mechanism(by_password: Guarded) -> None:

@@ -127,11 +127,12 @@ def test_a_password_in_a_file_is_read_for_each_connection(tmp_path: Path, port: 
     (tmp_path / "broker.users").write_text("router:{plain}secret\n", encoding="utf-8")
     to_broker, broker_port = free_port(), free_port()
     sasl = {"host": "127.0.0.1", "port": to_broker, "saslMechanisms": "PLAIN"}
+    insecure = {"allowInsecurePlain": True}
     name = "k8s/ns/broker/b"
     connector = {**sasl, "name": name, "saslUsername": "router", "saslPassword": f"file:{password}"}
     users = ["router", {"id": "b", "saslConfigDir": str(tmp_path), "saslConfigName": "broker"}]
     plain = ["listener", {"name": "plain", "host": "127.0.0.1", "port": broker_port}]
-    listeners = [plain, ["listener", {**sasl, "name": "sasl", "authenticatePeer": True}]]
+    listeners = [plain, ["listener", {**sasl, "name": "sasl", "authenticatePeer": True, **insecure}]]
     broker = BootedRouter(tmp_path, "broker", ([], [users, *listeners]), [broker_port, to_broker]).start()
     (tmp_path / "a").mkdir()
     router = BootedRouter(tmp_path / "a", "mesh-0", ([["connector", connector]], own(port)), [port]).start()

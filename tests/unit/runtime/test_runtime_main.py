@@ -132,7 +132,8 @@ def test_users_are_read_again_on_sighup(start_router: StartRouter, tmp_path: Pat
     users.write_text("alice:{plain}old\n", encoding="utf-8")
     port = free_port()
     text = section("router", id="A", saslConfigDir=tmp_path, saslConfigName="test")
-    text += section("listener", host="127.0.0.1", port=port, saslMechanisms="PLAIN", authenticatePeer=True)
+    text += section("listener", host="127.0.0.1", port=port, saslMechanisms="PLAIN", allowInsecurePlain=True,
+                    authenticatePeer=True)  # fmt: skip
     router = RouterProcess(tmp_path, "A", text, [port])
     router.start()
     try:

@@ -120,7 +120,8 @@ def test_sampling_is_changed_while_messages_flow(start_router: StartRouter, spoo
 
 def test_what_a_listener_refuses_is_a_denial(tmp_path: Path, spool: Path) -> None:
     closed = free_port()
-    listener = section("listener", host="127.0.0.1", port=closed, saslMechanisms="PLAIN", authenticatePeer=True)
+    listener = section("listener", host="127.0.0.1", port=closed, saslMechanisms="PLAIN", allowInsecurePlain=True,
+                    authenticatePeer=True)  # fmt: skip
     users = tmp_path / "test.users"
     users.write_text("alice:{plain}secret\n", encoding="utf-8")
     text = section("router", id="A", saslConfigDir=tmp_path, saslConfigName="test") + telemetry(spool) + listener

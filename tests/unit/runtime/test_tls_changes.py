@@ -244,7 +244,8 @@ def test_users_of_a_volume_change(tmp_path: Path) -> None:
     volume.put(waymesh_users=b"alice:{plain}old\n")
     port = free_port()
     text = section("router", id="A", saslConfigDir=volume.folder, saslConfigName="waymesh")
-    text += section("listener", host="127.0.0.1", port=port, saslMechanisms="PLAIN", authenticatePeer=True)
+    text += section("listener", host="127.0.0.1", port=port, saslMechanisms="PLAIN", allowInsecurePlain=True,
+                    authenticatePeer=True)  # fmt: skip
     router = RouterProcess(tmp_path, "A", text, [port]).start()
     try:
         volume.put(waymesh_users=b"alice:{plain}new\n")

@@ -19,7 +19,8 @@ def test_a_router_starts_with_a_bad_user_and_lets_the_others_in(tmp_path: Path) 
     bad = make_line("eve", "secret").replace("4096,", "99,")
     (tmp_path / "waymesh.users").write_bytes(f"alice:{{plain}}pass\n{bad}\nbob\n".encode() + b"carl:{plain}\xff\n")
     text = section("router", id="A", saslConfigDir=tmp_path, saslConfigName="waymesh")
-    text += section("listener", host="127.0.0.1", port=amqp, saslMechanisms="PLAIN", authenticatePeer=True)
+    text += section("listener", host="127.0.0.1", port=amqp, saslMechanisms="PLAIN", allowInsecurePlain=True,
+                    authenticatePeer=True)  # fmt: skip
     text += section("listener", name="http", host="127.0.0.1", port=http, http=True)
     router = RouterProcess(tmp_path, "A", text, [amqp, http]).start()
     try:

@@ -107,7 +107,8 @@ def serving(folder: Path, users: str) -> Iterator[tuple[Running, int, threading.
     sasl = {"saslMechanisms": "SCRAM-SHA-256", "saslUsername": "stored", "saslPassword": "pass:secret"}
     text = section("router", id="A", saslConfigDir=folder, saslConfigName="waymesh")
     text += section(
-        "listener", host="127.0.0.1", port=port, authenticatePeer=True, saslMechanisms="PLAIN SCRAM-SHA-256"
+        "listener", host="127.0.0.1", port=port, authenticatePeer=True, allowInsecurePlain=True,
+        saslMechanisms="PLAIN SCRAM-SHA-256"
     )
     text += section("connector", name="self", host="127.0.0.1", port=port, role="route-container", **sasl)
     running = Running(parse_conf(text, "test.conf"))
