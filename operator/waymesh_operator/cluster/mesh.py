@@ -13,6 +13,7 @@ from typing import Any
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.builders import NO_OPTIONS, OPEN, ListenerOptions, Security, router_entity
 from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, Entity
+from waymesh_operator.router_entities.policies import is_default
 
 FULL_UP_TO = 6
 
@@ -127,8 +128,9 @@ def own_seed(router: DesiredRouter, settings: Mapping[str, Any]) -> str:
 
 
 def render(entities: Iterable[Entity]) -> str:
-    """Entities as text, without log modules that have the default level."""
-    told = [e for e in entities if e.type != LOG or e.attributes["enable"] != "default"]
+    """Entities as text, without log modules that have the default level, and without a policy that has all defaults:
+    routers of older images refuse any."""
+    told = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
     return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in told) + "\n]\n"
 
 

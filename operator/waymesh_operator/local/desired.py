@@ -20,6 +20,7 @@ from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
     ListenerOptions,
+    Security,
     connector_entity,
     listener_entity,
     log_entities,
@@ -28,6 +29,7 @@ from waymesh_operator.router_entities.builders import (
 from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
+from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
 from waymesh_operator.router_entities.verdicts import judge
 
 
@@ -74,14 +76,16 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
     )
     own = (
         *(
-            listener_entity(router.ref, item.part, (item.host, item.port), item.role, OPEN, item.offer)
+            listener_entity(router.ref, item.part, (item.host, item.port), item.role, item.security, item.offer)
             for item in listeners
         ),
         *(connector_entity(router.ref, item.peer, (item.host, item.port)) for item in connectors),
         *found.only_on(ordinal),
     )
     logs = log_entities(router.log_level, dict(router.log_levels))
-    shared = (*logs, telemetry_entity(router.telemetry, str(router.ref), context.telemetry), *found.shared)
+    telemetry = telemetry_entity(router.telemetry, str(router.ref), context.telemetry)
+    managers = (management_vhost(router.ref),) if router.policy.enabled else ()
+    shared = (*logs, policy_entity(router.policy), *managers, telemetry, *found.shared)
     return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
 
 
@@ -89,6 +93,7 @@ def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
         offer = ListenerOptions(listener.route_address, listener.open_capabilities)
         yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name], offer=offer)
-    yield DesiredListener(OPERATORS, place.bind, place.management_port)
+    managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN
+    yield DesiredListener(OPERATORS, place.bind, place.management_port, security=managed)
     if router.role == "interior":
         yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .names import ADDRESS, CONNECTOR, LISTENER, Entity
+from .names import ADDRESS, CONNECTOR, LISTENER, VHOST, Entity
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,8 @@ def describe_entity(entity: Entity) -> str:
         return f"address {short_name(entity)} ({kind} {attributes.get(kind)}, {attributes.get('distribution')})"
     if entity.type in (LISTENER, CONNECTOR):
         return f"{entity.type} {short_name(entity)} ({attributes.get('host')}:{attributes.get('port')})"
+    if entity.type == VHOST:
+        return f"vhost {short_name(entity)} ({attributes.get('hostname')})"
     return f"{entity.type} {short_name(entity)}"
 
 
