@@ -12,7 +12,7 @@ from typing import Any
 
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.builders import NO_OPTIONS, OPEN, ListenerOptions, Security, router_entity
-from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, Entity
+from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, USERS_NAME, Entity
 from waymesh_operator.router_entities.policies import is_default
 
 FULL_UP_TO = 6
@@ -107,9 +107,11 @@ SHARED_FILE = "shared.json.gz"
 
 
 @functools.lru_cache(maxsize=1024)
-def seed_text(router: DesiredRouter) -> str:
-    """The whole configuration of one router in one text."""
-    return render((router_entity(router.id, router.mode), *router.entities))
+def seed_text(router: DesiredRouter, credentials: str) -> str:
+    """The whole configuration of one router in one text. `credentials` is the folder with the user file."""
+    base = router_entity(router.id, router.mode)
+    settings = {"saslConfigDir": credentials, "saslConfigName": USERS_NAME}
+    return render((Entity(ROUTER, base.name, {**base.attributes, **settings}), *router.entities))
 
 
 def shared_seed(entities: Iterable[Entity]) -> bytes:

@@ -75,6 +75,18 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
     """The verdict on the Router itself."""
     if stalled:
         return Verdict(accepted=False, reason="Stalled", message=stalled)
+    users = judge_users(router, secrets)
+    if not users.good:
+        return users
+    for listener in router.listeners:
+        verdict = judge_listener(listener, secrets)
+        if not verdict.good:
+            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}")
+    return judge_telemetry(router, secrets, claims)
+
+
+def judge_users(router: Router, secrets: Secrets) -> Verdict:
+    """Whether the Secret with the users of the listeners exists, and all of them can log in."""
     for name in sorted({listener.users for listener in router.listeners} - {""}):
         data = secrets.get(name)
         if data is None:
@@ -86,11 +98,7 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
             more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
             message = f"Secret {name}: these users cannot log in: {', '.join(told)}{more}"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
-    for listener in router.listeners:
-        verdict = judge_listener(listener, secrets)
-        if not verdict.good:
-            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}")
-    return judge_telemetry(router, secrets, claims)
+    return GOOD
 
 
 def judge_listener(listener: Listener, secrets: Secrets) -> Verdict:
