@@ -25,9 +25,11 @@ AMQP, AMQPS, MESH_PORT, OPERATORS_PORT, LOCAL = "5672", "5671", "55671", "55672"
 class Pods:
     """Both routers of the mesh as processes: pods have an address of their own, these have ports of their own."""
 
-    def __init__(self, folder: Path, tls: MeshTls) -> None:
+    def __init__(self, folder: Path, tls: MeshTls, mechanisms: str = "") -> None:
+        """`mechanisms`: what listeners for users offer instead of SCRAM."""
         self.folder = folder
         self.tls = tls
+        self.mechanisms = mechanisms
         self.ports = [
             {port: str(free_port()) for port in (AMQP, AMQPS, MESH_PORT, OPERATORS_PORT, LOCAL, "9090")} for _ in "ab"
         ]
@@ -57,6 +59,8 @@ class Pods:
         for path in ("/etc/waymesh", "/var/lib/waymesh"):
             text = text.replace(path, f"{self.folder}{path}")
         told: dict[str, Any] = json.loads(text)
+        if self.mechanisms and "SCRAM" in str(told.get("saslMechanisms")):
+            told["saslMechanisms"] = self.mechanisms
         if told.get("role") == "inter-router" and told["host"]:
             peer = int(told["host"].partition(".")[0].removeprefix("mesh-"))
             told |= {"host": "localhost", "port": self.ports[peer][MESH_PORT]}

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from proton import symbol
 from proton.reactor import LinkOption
 
 from tests.kit.clients import Client
@@ -41,7 +42,7 @@ def desire(resources: Resources) -> DesiredState:
 
 
 def boot(folder: Path, resources: Resources) -> Iterator[Pods]:
-    made = Pods(folder, TLS)
+    made = Pods(folder, TLS, "PLAIN")  # this proton knows no SCRAM
     try:
         made.boot(desire(resources))
         with made.operator(0) as operator:
@@ -68,7 +69,8 @@ def connect(pods: Pods, user: str, vhost: str | None, ordinal: int = 0, *, wait:
         f"amqp://127.0.0.1:{pods.ports[ordinal][AMQP]}",
         user=user,
         password=PASSWORDS[user],
-        allowed_mechs="SCRAM-SHA-256",
+        allowed_mechs="PLAIN",
+        allow_insecure_mechs=True,
         wait=wait,
         **options,
     )
@@ -90,7 +92,7 @@ class Capability(LinkOption):  # type: ignore[misc]
 
     def apply(self, link: object) -> None:
         terminus = link.source if link.is_receiver else link.target  # type: ignore[attr-defined]
-        terminus.capabilities.put_object(self._name)
+        terminus.capabilities.put_object(symbol(self._name))
 
 
 def apply(pods: Pods, ordinal: int, desired: DesiredState) -> None:
@@ -201,3 +203,15 @@ def test_enforcement_begins_and_ends_on_running_routers_without_locking_the_oper
         assert denied(pods, "acme-app", "acme.example", ordinal)
         apply(pods, ordinal, desire(replace(RESOURCES, router=EXEMPT)))
         connect(pods, "globex-app", "acme.example", ordinal).close()
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_the_operator_gets_in_when_the_limits_let_no_client_in(unrestricted: Pods, enabled: bool) -> None:
+    pods = unrestricted
+    closed = replace(RESOURCES.router, policy=Policy(enabled, max_connections=0, max_message_size=10))
+    apply(pods, 0, desire(replace(RESOURCES, router=closed)))
+    client = connect(pods, "acme-app", "acme.example", wait=False)
+    assert "amqp:resource-limit-exceeded" in str(client.wait_ended())
+    client.close()
+    apply(pods, 0, desire(RESOURCES))
+    connect(pods, "acme-app", "acme.example").close()

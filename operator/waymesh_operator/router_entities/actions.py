@@ -34,8 +34,13 @@ class UpdateEntity:
 
     def describe(self) -> str:
         """The action in words."""
-        changes = ", ".join(f"{name} {old} → {new}" for name, (old, new) in self.changes.items())
+        changes = ", ".join(_change(name, *values) for name, values in self.changes.items())
         return f"{self.router_id}: update {self.entity.type} {short_name(self.entity)}: {changes}"
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    """A changed attribute; a map, as the groups of a vhost, would be too long."""
+    return name if isinstance(new, Mapping) else f"{name} {old} → {new}"
 
 
 @dataclass(frozen=True)

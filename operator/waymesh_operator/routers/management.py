@@ -91,7 +91,7 @@ def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
     return Entity(kind, name, row)
 
 
-_DENIALS = ("sessionDenied", "linksDenied", "maxMessageSizeDenied")
+_DENIALS = ("sessionDenied", "linksDenied", "maxMessageSizeDenied", "messagesDenied")
 
 
 def read_vhosts(client: LiveClient) -> VhostCounts:
