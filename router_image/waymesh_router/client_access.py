@@ -78,7 +78,10 @@ class ClientAccess:
         if conn.remote is None:
             return
         request = Request(
-            conn.user or ANONYMOUS_USER, conn.peer.address, conn.policy_vhost or conn.remote.hostname or ""
+            conn.user or ANONYMOUS_USER,
+            conn.peer.address,
+            conn.policy_vhost or conn.remote.hostname or "",
+            manages=conn.for_managers,
         )
         verdict = self._enforcement.connect(request)
         about = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"

@@ -83,6 +83,7 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     conn.strip_out = strip in ("out", "both")
     conn.management = _MANAGEMENT[attrs.get("management")]
     conn.policy_vhost = attrs.get("policyVhost") or ""
+    conn.for_managers = attrs.get("management") == "write"
     conn.management_files = bool(attrs.get("managementFiles"))
     core.connection_table.add(conn)
     return conn

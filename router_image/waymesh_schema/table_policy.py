@@ -12,10 +12,20 @@ POLICY = configuration(
     "Limits of the whole router, and whether vhost policies are enforced. They concern connections of clients, not "
     "those between routers nor those that the router opens.",
     setting(
-        "maxConnections", INTEGER, "Maximum client connections; always enforced.", default=65535, minimum=0, update=True
+        "maxConnections",
+        INTEGER,
+        "Maximum client connections; always enforced. Those of listeners with management: write are exempt.",
+        default=65535,
+        minimum=0,
+        update=True,
     ),
     setting(
-        "maxMessageSize", INTEGER, "Maximum bytes of client messages; 0: no limit.", default=0, minimum=0, update=True
+        "maxMessageSize",
+        INTEGER,
+        "Maximum bytes of client messages; 0: no limit. Listeners with management: write are exempt.",
+        default=0,
+        minimum=0,
+        update=True,
     ),
     setting(
         "enableVhostPolicy",

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 
 from waymesh_client.channel import Tls
 from waymesh_client.errors import ConnectionFailed, ManagementError
-from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LOG, ROUTER, TELEMETRY
+from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LOG, POLICY, ROUTER, TELEMETRY
 from waymesh_operator.tls.certificates import issued_by, split_pem
 from waymesh_operator.tls.rollover import TlsView
 from waymesh_schema.loglevels import LOG_MODULES
@@ -30,6 +30,7 @@ class FakeRouter:
         self.rows: dict[str, dict[str, Row]] = {
             ROUTER: {f"router/{name}": {"name": f"router/{name}", "id": name, "mode": "interior"}},
             TELEMETRY: {"telemetry/own": {"name": "telemetry/own"}},
+            POLICY: {"policy/own": {"name": "policy/own"}},
             LOG: {f"log/{module}": {"module": module, "enable": "default"} for module in LOG_MODULES},
         }
         self.unsettled = 0
@@ -43,8 +44,8 @@ class FakeRouter:
                 self.router.update(attributes)
             elif kind == LOG:
                 self.rows[LOG][f"log/{attributes['module']}"].update(attributes)
-            elif kind == TELEMETRY:
-                self.rows[TELEMETRY]["telemetry/own"].update(attributes)
+            elif kind in (TELEMETRY, POLICY):
+                self.rows[kind][f"{kind}/own"].update(attributes)
             elif kind not in self.mesh.unknown_types:
                 self.rows.setdefault(kind, {})[attributes["name"]] = {**self.mesh.state_of(kind), **attributes}
 

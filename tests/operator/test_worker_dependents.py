@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.router_entities.names import AUTOLINK
+from waymesh_operator.router_entities.names import AUTOLINK, POLICY, VHOST
 
 pytestmark = pytest.mark.engine_independent
 
@@ -144,5 +144,53 @@ def test_worker_sees_a_link_come_without_waiting_for_a_resync() -> None:
         lab.later(3)
         await lab.turn()
         assert lab.condition("Ready", "AutoLink", "in")[0] == "True"
+
+    run(story)
+
+
+def test_worker_programs_vhost_policies_and_tells_what_they_denied() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2, policy={"enabled": True})
+        group = {"name": "apps", "users": ["app"], "remoteHosts": ["*"], "sources": ["a", "b*"]}
+        lab.add("VhostPolicy", "acme", hostname="acme.example", aliases=["a.example"], groups=[group])
+        await lab.settle()
+        for name in ("mesh-0", "mesh-1"):
+            assert lab.live(name).rows[POLICY]["policy/own"]["enableVhostPolicy"] is True
+            row = lab.live(name).rows[VHOST]["k8s/ns/VhostPolicy/acme"]
+            assert (row["hostname"], row["aliases"]) == ("acme.example", "a.example")
+            assert row["groups"]["apps"]["sources"] == "a,b*"
+            lab.live(name).rows["vhostStats"] = {"": {"hostname": "acme.example", "connectionsDenied": 2}}
+            lab.live(name).rows["vhostUserGroupStats"] = {
+                "": {"hostname": "acme.example", "groupName": "apps", "linksDenied": 3, "sessionDenied": 1}
+            }
+        lab.later(60)
+        await lab.settle()
+        status = lab.status("VhostPolicy", "acme")
+        assert (status["active"], status["denied"]) == ("2/2", 2 * (2 + 3 + 1))
+        assert status["groups"] == [{"name": "apps", "denied": 8}]
+        assert lab.condition("Ready", "VhostPolicy", "acme")[0] == "True"
+        lab.kube.edit("VhostPolicy", NAMESPACE, "acme", lambda body: body["spec"].update(maxConnections=7))
+        await lab.settle()
+        assert lab.live("mesh-1").rows[VHOST]["k8s/ns/VhostPolicy/acme"]["maxConnections"] == 7
+        lab.kube.remove("VhostPolicy", NAMESPACE, "acme")
+        await lab.settle()
+        assert lab.live("mesh-0").names(VHOST) == ["k8s/ns/Router/mesh/management"]
+        lab.kube.edit("Router", NAMESPACE, "mesh", lambda body: body["spec"].pop("policy"))
+        await lab.settle()
+        assert lab.live("mesh-0").names(VHOST) == []
+        assert lab.live("mesh-0").rows[POLICY]["policy/own"]["enableVhostPolicy"] is False
+
+    run(story)
+
+
+def test_worker_leaves_routers_that_know_no_policy_alone() -> None:
+    async def story(lab: Lab) -> None:
+        lab.mesh.unknown_types = {POLICY, VHOST}
+        lab.router(1)
+        await lab.settle()
+        assert lab.condition("Ready")[0] == "True"
+        lab.add("VhostPolicy", "acme", hostname="acme.example")
+        await lab.settle()
+        assert "not implemented" in lab.status("VhostPolicy", "acme")["lastError"]
 
     run(story)

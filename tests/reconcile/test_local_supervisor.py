@@ -271,8 +271,29 @@ def test_bad_manifests_stop_the_start(tmp_path: Path) -> None:
 
 def test_listeners_that_need_certificates_are_refused_clearly(tmp_path: Path) -> None:
     text = manifest() + "  listeners:\n  - {name: amqps, port: 5671, tls: true}\n"
-    with pytest.raises(ManifestError, match="local mode supports only listeners without TLS and authentication"):
+    with pytest.raises(ManifestError, match="local mode supports only listeners without TLS, with auth none or scram"):
         Stage(tmp_path, text)
+
+
+USERS = """  listeners:
+  - {name: amqp, port: 5672, auth: scram, users: {secretRef: {name: users}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: users}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (USERS.replace("{name: users}\n", "{name: others}\n"), "Secret users with the users of the listeners does not"),
+        (USERS + "stringData: {bob: ''}\n", r"Secret users: these users cannot log in: bob \(not a single line"),
+    ],
+)
+def test_users_who_could_not_log_in_are_told_at_once(tmp_path: Path, text: str, error: str) -> None:
+    with pytest.raises(ManifestError, match=f"spec.listeners: {error}"):
+        Stage(tmp_path, manifest() + text)
 
 
 def test_a_paused_mesh_is_left_alone(stage: Stage) -> None:

@@ -29,10 +29,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
      what a Router owns, reads pods, and neither runs commands in them nor touches roles. */}}
 {{- define "waymesh.rules" -}}
 - apiGroups: [waymesh.io]
-  resources: [routers, brokers, autolinks, linkroutes, addresses]
+  resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies]
   verbs: [get, list, watch]
 - apiGroups: [waymesh.io]
-  resources: [routers/status, brokers/status, autolinks/status, linkroutes/status, addresses/status]
+  resources:
+  - routers/status
+  - brokers/status
+  - autolinks/status
+  - linkroutes/status
+  - addresses/status
+  - vhostpolicies/status
   verbs: [patch]
 - apiGroups: [apps]
   resources: [statefulsets]

@@ -31,6 +31,7 @@ from waymesh_operator.router_entities.names import (
     entity_name,
 )
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
+from waymesh_operator.router_entities.policies import LOOPBACK, MANAGEMENT_VHOST, management_vhost, policy_entity
 from waymesh_operator.router_entities.verdicts import (
     Verdict,
     Verdicts,
@@ -39,7 +40,7 @@ from waymesh_operator.router_entities.verdicts import (
     judge_router,
     judge_telemetry,
 )
-from waymesh_operator.tls.rollover import TlsRequest
+from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
@@ -106,9 +107,11 @@ def _listener_entities(router: Router) -> list[Entity]:
     ref = router.ref
     entities = [entity for item in router.listeners for entity in _client_listener(ref, item)]
     names = TlsRequest(ref.name, ref.namespace)
-    operator, routers = replace(MUTUAL, peers=names.operator_names), replace(MUTUAL, peers=names.router_names)
+    vhost = MANAGEMENT_VHOST if router.policy.enabled else ""
+    operator = replace(MUTUAL, peers=names.operator_names, vhost=vhost)
+    routers = replace(MUTUAL, peers=names.router_names)
     entities.append(listener_entity(ref, OPERATORS, ("", MANAGEMENT_PORT), "normal", operator))
-    entities.append(listener_entity(ref, POD, ("127.0.0.1", LOCAL_PORT), "normal"))
+    entities.append(listener_entity(ref, POD, (LOOPBACK, LOCAL_PORT), "normal", Security(vhost=vhost)))
     entities.append(http_entity(ref, HTTP_PORT))
     if router.role == "interior":
         entities.append(listener_entity(ref, "mesh", ("", MESH_PORT), "inter-router", routers))
@@ -130,8 +133,12 @@ def _client_listener(ref: Ref, item: Listener) -> Iterable[Entity]:
 
 
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
-    """Log and telemetry entities. Telemetry is left unchanged while something that the export needs is missing."""
+    """Log, policy and telemetry entities. Telemetry is left unchanged while something that it needs is missing."""
     yield from log_entities(router.log_level, dict(router.log_levels))
+    yield policy_entity(router.policy)
+    if router.policy.enabled:
+        other = router.tls.issuer_ref is not None
+        yield management_vhost(router.ref, f"CN={OPERATOR}", any_certificate=other)
     if judge_telemetry(router, context.secrets, context.claims).good:
         yield telemetry_entity(router.telemetry, str(router.ref), TELEMETRY_FOLDER)
 

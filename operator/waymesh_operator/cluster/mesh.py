@@ -12,7 +12,8 @@ from typing import Any
 
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.builders import NO_OPTIONS, OPEN, ListenerOptions, Security, router_entity
-from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, Entity
+from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, USERS_NAME, Entity
+from waymesh_operator.router_entities.policies import is_default
 
 FULL_UP_TO = 6
 
@@ -106,9 +107,11 @@ SHARED_FILE = "shared.json.gz"
 
 
 @functools.lru_cache(maxsize=1024)
-def seed_text(router: DesiredRouter) -> str:
-    """The whole configuration of one router in one text."""
-    return render((router_entity(router.id, router.mode), *router.entities))
+def seed_text(router: DesiredRouter, credentials: str) -> str:
+    """The whole configuration of one router in one text. `credentials` is the folder with the user file."""
+    base = router_entity(router.id, router.mode)
+    settings = {"saslConfigDir": credentials, "saslConfigName": USERS_NAME}
+    return render((Entity(ROUTER, base.name, {**base.attributes, **settings}), *router.entities))
 
 
 def shared_seed(entities: Iterable[Entity]) -> bytes:
@@ -127,8 +130,9 @@ def own_seed(router: DesiredRouter, settings: Mapping[str, Any]) -> str:
 
 
 def render(entities: Iterable[Entity]) -> str:
-    """Entities as text, without log modules that have the default level."""
-    told = [e for e in entities if e.type != LOG or e.attributes["enable"] != "default"]
+    """Entities as text, without log modules that have the default level, and without a policy that has all defaults:
+    routers of older images refuse any."""
+    told = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
     return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in told) + "\n]\n"
 
 

@@ -42,6 +42,7 @@ RESOURCES = tuple(
         ("AutoLink", "autolinks"),
         ("LinkRoute", "linkroutes"),
         ("Broker", "brokers"),
+        ("VhostPolicy", "vhostpolicies"),
     )
 )
 """The resources that users write."""

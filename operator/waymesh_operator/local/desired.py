@@ -20,14 +20,16 @@ from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
     ListenerOptions,
+    Security,
     connector_entity,
     listener_entity,
     log_entities,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import SecretData
+from waymesh_operator.router_entities.credentials import SecretData, users_file
 from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
+from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
 from waymesh_operator.router_entities.verdicts import judge
 
 
@@ -60,9 +62,11 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     found = place_entities(resources, context.secrets, verdicts, context.credentials)
     routers = tuple(_desired_router(router, ordinal, context, found) for ordinal in range(router.size))
     mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
-    seeds = {one.id: seed_text(one) for one in routers}
+    seeds = {one.id: seed_text(one, context.credentials) for one in routers}
     state = DesiredState(mesh, (), verdicts, size=router.size, placements=found.placements(router), seeds=seeds)
-    return DesiredLocal(state, credential_files(resources, context.secrets, verdicts))
+    files = credential_files(resources, context.secrets, verdicts)
+    users = next((item.users for item in router.listeners if item.users), "")
+    return DesiredLocal(state, files | (users_file(context.secrets.get(users, {}))[0] if users else {}))
 
 
 def _desired_router(router: Router, ordinal: int, context: LocalContext, found: EntityPlacement) -> DesiredRouter:
@@ -74,21 +78,25 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
     )
     own = (
         *(
-            listener_entity(router.ref, item.part, (item.host, item.port), item.role, OPEN, item.offer)
+            listener_entity(router.ref, item.part, (item.host, item.port), item.role, item.security, item.offer)
             for item in listeners
         ),
         *(connector_entity(router.ref, item.peer, (item.host, item.port)) for item in connectors),
         *found.only_on(ordinal),
     )
     logs = log_entities(router.log_level, dict(router.log_levels))
-    shared = (*logs, telemetry_entity(router.telemetry, str(router.ref), context.telemetry), *found.shared)
+    telemetry = telemetry_entity(router.telemetry, str(router.ref), context.telemetry)
+    managers = (management_vhost(router.ref),) if router.policy.enabled else ()
+    shared = (*logs, policy_entity(router.policy), *managers, telemetry, *found.shared)
     return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
 
 
 def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
         offer = ListenerOptions(listener.route_address, listener.open_capabilities)
-        yield DesiredListener(f"listener/{listener.name}", place.bind, place.ports[listener.name], offer=offer)
-    yield DesiredListener(OPERATORS, place.bind, place.management_port)
+        port, security = place.ports[listener.name], Security(auth=listener.auth)
+        yield DesiredListener(f"listener/{listener.name}", place.bind, port, security=security, offer=offer)
+    managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN
+    yield DesiredListener(OPERATORS, place.bind, place.management_port, security=managed)
     if router.role == "interior":
         yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")

@@ -10,7 +10,12 @@ from typing import Any
 from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
-from waymesh_operator.cluster.status.dependents import autolink_status, broker_status, linkroute_status
+from waymesh_operator.cluster.status.dependents import (
+    autolink_status,
+    broker_status,
+    linkroute_status,
+    vhost_policy_status,
+)
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources
 from waymesh_operator.resources.router import Ref
 
@@ -33,12 +38,13 @@ _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "Broker": broker_status,
     "AutoLink": autolink_status,
     "LinkRoute": linkroute_status,
+    "VhostPolicy": vhost_policy_status,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceView:
-    """A Broker, AutoLink or LinkRoute: the worst state on any router, the share of routers (2/3), the error."""
+    """A Broker, AutoLink, LinkRoute or VhostPolicy: worst state on any router, share of routers (2/3), error."""
 
     kind: str
     resource: Dependent

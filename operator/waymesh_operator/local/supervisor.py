@@ -16,8 +16,9 @@ from waymesh_operator.errors import LiveError, LocalError, ManifestError, Proble
 from waymesh_operator.resources.crds import Crd, load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.manifests import Document, manifest_files, read_files
-from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.router import Ref, ref_of
 from waymesh_operator.resources.validation import Checked, check
+from waymesh_operator.router_entities.verdicts import judge_users
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
@@ -50,6 +51,8 @@ class ManifestFiles:
         except ManifestError as error:
             problems.extend(error.problems)
         problems.extend(_local_problems(documents))
+        if checked is not None:
+            problems.extend(_user_problems(documents, checked))
         if problems or checked is None:
             raise ManifestError(problems)
         self.checked = checked
@@ -69,18 +72,28 @@ def _stamp(file: Path) -> tuple[str, int, int, int]:
 
 
 def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    """Settings that local mode does not support: listeners that need certificates or users."""
+    """Settings that local mode does not support: listeners that need certificates."""
     for document in documents:
         data = document.data if isinstance(document.data, dict) and document.data.get("kind") == "Router" else {}
         spec = data.get("spec")
         listeners = spec.get("listeners") if isinstance(spec, dict) else None
         for i, listener in enumerate(listeners if isinstance(listeners, list) else ()):
-            for name, plain in (("tls", False), ("auth", "none")):
-                if isinstance(listener, dict) and listener.get(name, plain) not in (plain, None):
+            for name, known in (("tls", (False, None)), ("auth", ("none", "scram", None))):
+                if isinstance(listener, dict) and listener.get(name) not in known:
                     line = document.line(("spec", "listeners", i, name))
                     subject = f"Router/{(data.get('metadata') or {}).get('name')}"
-                    message = "local mode supports only listeners without TLS and authentication"
+                    message = "local mode supports only listeners without TLS, with auth none or scram"
                     yield Problem(document.file, line, subject, f"spec.listeners[{i}].{name}", message)
+
+
+def _user_problems(documents: Iterable[Document], checked: Checked) -> Iterator[Problem]:
+    """Users of listeners who could not log in: their Secret must be in the manifests."""
+    found = {router.ref: judge_users(router, checked.secrets_of(router.ref.namespace)) for router in checked.routers}
+    for document in documents:
+        data = document.data
+        if isinstance(data, dict) and data.get("kind") == "Router" and not found[ref_of(data)].good:
+            line = document.line(("spec", "listeners"))
+            yield Problem(document.file, line, f"Router/{ref_of(data)}", "spec.listeners", found[ref_of(data)].message)
 
 
 BUSY_S, STEADY_S = 0.05, 0.1

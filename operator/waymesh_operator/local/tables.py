@@ -15,6 +15,7 @@ from rich.text import Text
 from waymesh_operator.cluster.actions import Action, CreateRouter
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_operator.router_entities.actions import describe_entity
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
@@ -106,8 +107,8 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
 
 
 def resource_table(ref: Ref, views: Iterable[ResourceView]) -> Table:
-    """Brokers, AutoLinks and LinkRoutes of a mesh: on how many routers each is active, and the error on the others."""
-    table = _table(f"Brokers and links of {ref}")
+    """Brokers, links and VhostPolicies of a mesh: on how many routers each is active, and the error on the others."""
+    table = _table(f"Brokers, links and policies of {ref}")
     for heading in ("Kind", "Name", "What", "Dir", "Active", "State", "Last error"):
         table.add_column(heading, overflow="fold")
     for view in views:
@@ -127,6 +128,8 @@ def _what(view: ResourceView) -> tuple[str, str]:
         return resource.match, resource.direction
     if isinstance(resource, Broker):
         return " ".join(f"{host}:{port}" for host, port in resource.endpoints), ""
+    if isinstance(resource, VhostPolicy):
+        return " ".join(resource.names), ""
     return resource.match, ""
 
 

@@ -27,8 +27,8 @@ _ADDRESS = (
     "prefix", "pattern", "distribution", "waypoint", "ingressPhase", "egressPhase", "priority", "enableFallback",
 )  # fmt: skip
 _NO_COUNTERPART = {
-    "policy": "no resource has policies; create it by management, or run the file with waymesh-router",
-    "vhost": "no resource has policies; create it by management, or run the file with waymesh-router",
+    "policy": "is not translated: set spec.policy of the Router",
+    "vhost": "is not translated: create a VhostPolicy",
     "authServicePlugin": "external SASL services are not supported; use users of listeners",
     "router.config.exchange": "no resource has exchanges; create it by management, or run the file with waymesh-router",
     "router.config.binding": "no resource has bindings; create it by management, or run the file with waymesh-router",

@@ -1,4 +1,4 @@
-"""The resources that refer to a Router (Address, Broker, AutoLink, LinkRoute): fields, parsing, and conflicts."""
+"""The resources that refer to a Router (Address, Broker, AutoLink, LinkRoute …): fields, parsing, and conflicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from .router import Manifest, Ref, Router, _metadata, ref_of
+from .router import Manifest, Ref, Router, _local, _metadata, ref_of
+from .vhost_policy import VhostPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class LinkRoute:
         return ("in", "out") if self.direction == "both" else (self.direction,)
 
 
-Dependent = Address | Broker | AutoLink | LinkRoute
+Dependent = Address | Broker | AutoLink | LinkRoute | VhostPolicy
 """A resource that refers to a Router."""
 
 
@@ -134,6 +135,7 @@ class Resources:
     brokers: tuple[Broker, ...] = ()
     autolinks: tuple[AutoLink, ...] = ()
     linkroutes: tuple[LinkRoute, ...] = ()
+    vhost_policies: tuple[VhostPolicy, ...] = ()
 
     @property
     def dependents(self) -> tuple[tuple[str, Dependent], ...]:
@@ -143,6 +145,7 @@ class Resources:
             *(("Broker", item) for item in self.brokers),
             *(("AutoLink", item) for item in self.autolinks),
             *(("LinkRoute", item) for item in self.linkroutes),
+            *(("VhostPolicy", item) for item in self.vhost_policies),
         )
 
 
@@ -223,12 +226,7 @@ def parse_linkroute(manifest: Manifest) -> LinkRoute:
     )
 
 
-def _local(manifest: Manifest, name: str) -> Ref:
-    """A reference to a resource in the same namespace."""
-    return Ref(ref_of(manifest).namespace, manifest["spec"][name]["name"])
-
-
-_R = TypeVar("_R", Address, AutoLink, LinkRoute)
+_R = TypeVar("_R", Address, AutoLink, LinkRoute, VhostPolicy)
 
 
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
@@ -250,6 +248,11 @@ def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
 def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]:
     """LinkRoutes whose match an older one has in one of their directions: loser → winner."""
     return _losers(linkroutes, lambda r: [(r.router, r.prefix is None, r.match, way) for way in r.directions])
+
+
+def vhost_policy_conflicts(policies: Iterable[VhostPolicy]) -> dict[Ref, VhostPolicy]:
+    """VhostPolicies with a host name or alias of an older one of the same Router: loser → winner."""
+    return _losers(policies, lambda p: [(p.router, name) for name in p.names])
 
 
 def _losers(resources: Iterable[_R], keys: Callable[[_R], list[Hashable]]) -> dict[Ref, _R]:

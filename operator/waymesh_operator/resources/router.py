@@ -98,6 +98,19 @@ class Telemetry:
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """Limits of each router for clients, and whether VhostPolicies are enforced."""
+
+    enabled: bool = False
+    # Empty: none.
+    default_vhost: str = "$default"
+    max_connections: int = 65535
+    # Bytes; 0: no limit.
+    max_message_size: int = 0
+    hostname_patterns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Router:
     """A set of routers with the same configuration."""
 
@@ -115,6 +128,7 @@ class Router:
     tls: RouterTls = RouterTls()
     pod: Pod = field(default_factory=Pod)
     telemetry: Telemetry = Telemetry()
+    policy: Policy = Policy()
     uid: str = ""
     generation: int = 0
     created: str = ""
@@ -152,6 +166,7 @@ def parse_router(manifest: Manifest) -> Router:
         tls=_router_tls(spec["tls"]),
         pod=_pod(spec.get("pod", {})),
         telemetry=_telemetry(spec["telemetry"]) if "telemetry" in spec else Telemetry(),
+        policy=_policy(spec["policy"]) if "policy" in spec else Policy(),
         **_metadata(manifest),
     )
 
@@ -164,6 +179,21 @@ def _metadata(manifest: Manifest) -> dict[str, Any]:
         "generation": metadata.get("generation") or 0,
         "created": metadata.get("creationTimestamp") or "",
     }
+
+
+def _local(manifest: Manifest, name: str) -> Ref:
+    """A reference to a resource in the same namespace."""
+    return Ref(ref_of(manifest).namespace, manifest["spec"][name]["name"])
+
+
+def _policy(spec: Mapping[str, Any]) -> Policy:
+    return Policy(
+        enabled=spec["enabled"],
+        default_vhost=spec["defaultVhost"],
+        max_connections=spec["maxConnections"],
+        max_message_size=spec["maxMessageSize"],
+        hostname_patterns=spec["hostnamePatterns"],
+    )
 
 
 def _listener(item: Mapping[str, Any]) -> Listener:

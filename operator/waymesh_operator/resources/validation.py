@@ -24,10 +24,12 @@ from .dependents import (
     parse_autolink,
     parse_broker,
     parse_linkroute,
+    vhost_policy_conflicts,
 )
 from .manifests import Document, Path_, show_path
 from .router import Ref, Router, parse_router, ref_of
 from .schema import findings, rule_findings, with_defaults, without_nulls
+from .vhost_policy import VhostPolicy, parse_vhost_policy
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _ROUTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
@@ -44,6 +46,7 @@ _METADATA: Mapping[str, Any] = {
 }
 _ANYTHING: Mapping[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 Identity = tuple[str, Ref]
+_Claiming = Address | AutoLink | LinkRoute | VhostPolicy
 _R = TypeVar("_R")
 _D = TypeVar("_D", bound=Dependent)
 
@@ -138,14 +141,18 @@ class _Checker:
         brokers = self._parsed("Broker", parse_broker)
         autolinks = self._parsed("AutoLink", parse_autolink)
         linkroutes = self._parsed("LinkRoute", parse_linkroute)
+        policies = self._parsed("VhostPolicy", parse_vhost_policy)
         self._check_references()
         self._report_conflicts("Address", conflicts(addresses))
         self._report_conflicts("AutoLink", autolink_conflicts(autolinks))
         self._report_conflicts("LinkRoute", linkroute_conflicts(linkroutes))
+        self._report_conflicts("VhostPolicy", vhost_policy_conflicts(policies))
         if self._problems:
             raise ManifestError(self._problems)
         meshes = {
-            r.ref: Resources(r, _at(r, addresses), _at(r, brokers), _at(r, autolinks), _at(r, linkroutes))
+            r.ref: Resources(
+                r, _at(r, addresses), _at(r, brokers), _at(r, autolinks), _at(r, linkroutes), _at(r, policies)
+            )
             for r in routers
         }
         manifests = {identity: full for identity, (_, full) in self._found.items()}
@@ -162,11 +169,10 @@ class _Checker:
         whole = {identity: full for identity, (_, full) in self._found.items() if identity not in self._broken}
         return [parse(full) for (found, _), full in whole.items() if found == kind]
 
-    def _report_conflicts(self, kind: str, lost: Mapping[Ref, Address | AutoLink | LinkRoute]) -> None:
+    def _report_conflicts(self, kind: str, lost: Mapping[Ref, _Claiming]) -> None:
         for loser, winner in lost.items():
-            document, _ = self._found[kind, loser]
-            name = "address" if isinstance(winner, AutoLink) else "prefix" if winner.prefix is not None else "pattern"
-            taken = winner.address if isinstance(winner, AutoLink) else winner.match
+            document, full = self._found[kind, loser]
+            name, taken = _claimed(winner, full["spec"])
             message = f"{taken} is already used by {kind}/{winner.ref}"
             self._report(document, f"{kind}/{loser}", [(("spec", name), message)])
 
@@ -217,6 +223,17 @@ class _Checker:
     def _report(self, document: Document, subject: str, wrong: Iterable[tuple[Path_, str]]) -> None:
         for path, message in wrong:
             self._problems.append(Problem(document.file, document.line(path), subject, show_path(path), message))
+
+
+def _claimed(winner: _Claiming, loser: Mapping[str, Any]) -> tuple[str, str]:
+    """The field by which the spec of a loser conflicts, and its value."""
+    if isinstance(winner, AutoLink):
+        return "address", winner.address
+    if not isinstance(winner, VhostPolicy):
+        return "prefix" if winner.prefix is not None else "pattern", winner.match
+    if loser["hostname"] in winner.names:
+        return "hostname", loser["hostname"]
+    return "aliases", next(name for name in loser["aliases"] if name in winner.names)
 
 
 def _at(router: Router, resources: Iterable[_D]) -> tuple[_D, ...]:

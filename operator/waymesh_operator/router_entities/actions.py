@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .names import ADDRESS, CONNECTOR, LISTENER, Entity
+from .names import ADDRESS, CONNECTOR, LISTENER, VHOST, Entity
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,13 @@ class UpdateEntity:
 
     def describe(self) -> str:
         """The action in words."""
-        changes = ", ".join(f"{name} {old} → {new}" for name, (old, new) in self.changes.items())
+        changes = ", ".join(_change(name, *values) for name, values in self.changes.items())
         return f"{self.router_id}: update {self.entity.type} {short_name(self.entity)}: {changes}"
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    """A changed attribute; a map, as the groups of a vhost, would be too long."""
+    return name if isinstance(new, Mapping) else f"{name} {old} → {new}"
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,8 @@ def describe_entity(entity: Entity) -> str:
         return f"address {short_name(entity)} ({kind} {attributes.get(kind)}, {attributes.get('distribution')})"
     if entity.type in (LISTENER, CONNECTOR):
         return f"{entity.type} {short_name(entity)} ({attributes.get('host')}:{attributes.get('port')})"
+    if entity.type == VHOST:
+        return f"vhost {short_name(entity)} ({attributes.get('hostname')})"
     return f"{entity.type} {short_name(entity)}"
 
 

@@ -53,6 +53,8 @@ class Security:
     peers: tuple[str, ...] = ()
     # Name of the sslProfile, with TLS.
     profile: str = MESH_PROFILE
+    # The vhost of all connections; empty: each peer names it.
+    vhost: str = ""
 
 
 _MESH_FILES = {
@@ -98,6 +100,7 @@ def listener_entity(
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
         "peerNames": " ".join(security.peers) or None,
+        "policyVhost": security.vhost or None,
         "management": "write" if part in (OPERATORS, POD) else "none",
         "managementFiles": part == OPERATORS,
     }

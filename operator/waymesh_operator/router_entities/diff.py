@@ -17,11 +17,13 @@ from .names import (
     LISTENER,
     MANAGED_TYPES,
     QUIESCING,
+    VHOST,
     Entity,
     free_name,
     keeps_name,
     quiesces,
 )
+from .policies import same_groups
 
 
 def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
@@ -33,6 +35,8 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
     changed = {}
     for name, value in wanted.attributes.items():
         if value == live.attributes.get(name) or name in SECRETS or (name in LATER and name not in live.attributes):
+            continue
+        if wanted.type == VHOST and name == "groups" and same_groups(live.attributes.get(name), value):
             continue
         attribute = table[name]
         is_, should = (
@@ -66,6 +70,8 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
     if entity.type == ADDRESS:
         kind = "prefix" if attributes.get("prefix") is not None else "pattern"
         return (entity.type, kind, str(attributes.get(kind)))
+    if entity.type == VHOST:
+        return (entity.type, str(attributes.get("hostname")))
     if entity.type == LISTENER:
         return (entity.type, str(attributes.get("port")))
     if entity.type == LINKROUTE:

@@ -23,10 +23,10 @@ QUIESCING = "quiescing"
 """Attribute of an autolink that is being quiesced: the router removes it when no delivery is under way."""
 ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
 AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
-TELEMETRY = "telemetry"
-MANAGED_TYPES = (SSL_PROFILE, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, ROUTER)
+TELEMETRY, POLICY, VHOST = "telemetry", "policy", "vhost"
+MANAGED_TYPES = (SSL_PROFILE, VHOST, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, POLICY, ROUTER)
 """Types whose live entities are compared with the desired ones, in the order of creation."""
-STANDING_TYPES = (LOG, TELEMETRY, ROUTER)
+STANDING_TYPES = (LOG, TELEMETRY, POLICY, ROUTER)
 """Types whose entities every router has from its start, with names that it chooses."""
 MESH_PROFILE = "mesh"
 CREDENTIALS, CERTIFICATES = "/etc/waymesh/credentials", "/etc/waymesh/tls"
@@ -56,7 +56,7 @@ class Entity:
     @property
     def key(self) -> tuple[str, str]:
         """Identifies the entity across replacements. Of some types a router has exactly one, whatever its name."""
-        return self.type, "" if self.type in (ROUTER, TELEMETRY) else self.base_name
+        return self.type, "" if self.type in (ROUTER, TELEMETRY, POLICY) else self.base_name
 
     @property
     def owned(self) -> bool:

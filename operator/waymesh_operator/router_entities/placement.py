@@ -13,6 +13,7 @@ from waymesh_operator.resources.router import Router, router_id
 from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities
 from .credentials import SecretData, broker_files
 from .names import CREDENTIALS, Entity
+from .policies import vhost_entity
 from .verdicts import Verdicts
 
 
@@ -48,6 +49,7 @@ def place_entities(
     """Place the entities of all good resources. `credentials` is the folder with the `credential_files`."""
     router = resources.router
     shared = [address_entity(address) for address in _good("Address", resources.addresses, verdicts)]
+    shared += [vhost_entity(policy) for policy in _good("VhostPolicy", resources.vhost_policies, verdicts)]
     placed: list[tuple[Entity, frozenset[int]]] = []
     known: list[tuple[Entity, frozenset[int]]] = []
 

@@ -14,8 +14,10 @@ from waymesh_operator.resources.dependents import (
     autolink_conflicts,
     conflicts,
     linkroute_conflicts,
+    vhost_policy_conflicts,
 )
 from waymesh_operator.resources.router import Listener, Ref, Router
+from waymesh_operator.resources.vhost_policy import VhostPolicy
 
 from .credentials import SecretData, listener_keys, users_file
 
@@ -64,7 +66,7 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
         verdicts[kind, ref] = Verdict(conflicted=True, reason="Conflicted", message=message)
     for kind, resource in resources.dependents:
         if (kind, resource.ref) not in verdicts:
-            broker_ref = None if isinstance(resource, Address | Broker) else resource.broker
+            broker_ref = None if isinstance(resource, Address | Broker | VhostPolicy) else resource.broker
             verdicts[kind, resource.ref] = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
     return verdicts
 
@@ -73,6 +75,18 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
     """The verdict on the Router itself."""
     if stalled:
         return Verdict(accepted=False, reason="Stalled", message=stalled)
+    users = judge_users(router, secrets)
+    if not users.good:
+        return users
+    for listener in router.listeners:
+        verdict = judge_listener(listener, secrets)
+        if not verdict.good:
+            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}")
+    return judge_telemetry(router, secrets, claims)
+
+
+def judge_users(router: Router, secrets: Secrets) -> Verdict:
+    """Whether the Secret with the users of the listeners exists, and all of them can log in."""
     for name in sorted({listener.users for listener in router.listeners} - {""}):
         data = secrets.get(name)
         if data is None:
@@ -84,11 +98,7 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
             more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
             message = f"Secret {name}: these users cannot log in: {', '.join(told)}{more}"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
-    for listener in router.listeners:
-        verdict = judge_listener(listener, secrets)
-        if not verdict.good:
-            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}")
-    return judge_telemetry(router, secrets, claims)
+    return GOOD
 
 
 def judge_listener(listener: Listener, secrets: Secrets) -> Verdict:
@@ -151,15 +161,18 @@ def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verd
     return GOOD
 
 
-def _conflicts(resources: Resources) -> list[tuple[str, Ref, Address | AutoLink | LinkRoute]]:
+def _conflicts(resources: Resources) -> list[tuple[str, Ref, Address | AutoLink | LinkRoute | VhostPolicy]]:
     return [
         *(("Address", ref, winner) for ref, winner in conflicts(resources.addresses).items()),
         *(("AutoLink", ref, winner) for ref, winner in autolink_conflicts(resources.autolinks).items()),
         *(("LinkRoute", ref, winner) for ref, winner in linkroute_conflicts(resources.linkroutes).items()),
+        *(("VhostPolicy", ref, winner) for ref, winner in vhost_policy_conflicts(resources.vhost_policies).items()),
     ]
 
 
-def _what(resource: Address | AutoLink | LinkRoute) -> str:
+def _what(resource: Address | AutoLink | LinkRoute | VhostPolicy) -> str:
+    if isinstance(resource, VhostPolicy):
+        return f"one of its host names: {', '.join(resource.names)}"
     if isinstance(resource, AutoLink):
         return f"{resource.direction} {resource.address}"
     kind = "prefix" if resource.prefix is not None else "pattern"

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, RouterAction, UndrainRouter
-from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, ROUTER, Entity, of_broker
+from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, ROUTER, VHOST, Entity, of_broker
 from waymesh_operator.tls.rollover import TlsView
 
 from .client import Reach
-from .management import apply_entity, read_consumers, read_entities, read_known, set_draining
-from .observed import RouterFacts
+from .management import apply_entity, read_consumers, read_entities, read_known, read_vhosts, set_draining
+from .observed import RouterFacts, VhostCounts
 from .pods import PodView
 
 ENTITIES_S = 30.0
@@ -37,6 +37,7 @@ class Reading:
     facts: RouterFacts = field(default_factory=RouterFacts)
     drain: str = "none"
     consumers: Mapping[str, int] = field(default_factory=dict)
+    vhosts: VhostCounts = field(default_factory=VhostCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class LiveRouter:
         self._facts = RouterFacts()
         self._drain = "none"
         self._consumers: Mapping[str, int] = {}
+        self._vhosts = VhostCounts()
         self._entities_at = self._states_at = self._facts_at = self._tls_at = float("-inf")
         self._busy = threading.Lock()
         self._ended = False
@@ -101,6 +103,8 @@ class LiveRouter:
             if self._entities is None or now - self._entities_at >= ENTITIES_S:
                 self._entities = {(e.type, e.name): e for e in read_entities(self._client)}
                 self._consumers = read_consumers(self._client) if addresses else {}
+                there = any(entity.type == VHOST for entity in self._entities.values())
+                self._vhosts = read_vhosts(self._client) if there else VhostCounts()
                 self._entities_at = self._states_at = now
             elif now - self._states_at >= STATES_S:
                 self._read_states(now)
@@ -112,7 +116,7 @@ class LiveRouter:
             raise
         if now - self._tls_at >= TLS_S:
             self.look_at_tls(None, now)
-        return Reading(tuple(self._entities.values()), self._facts, self._drain, self._consumers)
+        return Reading(tuple(self._entities.values()), self._facts, self._drain, self._consumers, self._vhosts)
 
     def carry_out(self, actions: Iterable[RouterAction]) -> list[Outcome]:
         """Apply actions one by one; a refused one does not stop the others. Raises LiveError if there is no answer."""

@@ -18,6 +18,7 @@ from waymesh_operator.router_entities.actions import (
 from waymesh_operator.router_entities.names import LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
 
 from .client import LiveClient
+from .observed import VhostCounts
 
 NOT_FOUND, NOT_IMPLEMENTED = 404, 501
 
@@ -88,6 +89,21 @@ def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
     # A log module is called by its name alone in some versions, by type and name in others.
     name = f"log/{row.get('module')}" if kind == LOG else str(row.get("name") or row.get("identity"))
     return Entity(kind, name, row)
+
+
+_DENIALS = ("sessionDenied", "linksDenied", "maxMessageSizeDenied", "messagesDenied")
+
+
+def read_vhosts(client: LiveClient) -> VhostCounts:
+    """What a router counts for its vhosts. Raises LiveError."""
+    found = VhostCounts()
+    for row in _query(client, "vhostStats", ("hostname", "connectionsCurrent", "connectionsDenied")):
+        found.connections[str(row.get("hostname"))] += int(row.get("connectionsCurrent") or 0)
+        found.refused[str(row.get("hostname"))] += int(row.get("connectionsDenied") or 0)
+    for row in _query(client, "vhostUserGroupStats", ("hostname", "groupName", *_DENIALS)):
+        key = str(row.get("hostname")), str(row.get("groupName"))
+        found.denied[key] += sum(int(row.get(name) or 0) for name in _DENIALS)
+    return found
 
 
 MOBILE = "M"

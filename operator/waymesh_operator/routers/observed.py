@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -57,6 +58,21 @@ class RouterFacts:
     ready: bool = False
     # When the certificate that it presents expires.
     certificate_not_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VhostCounts:
+    """What routers count: open and refused connections by host name of the vhost, other refusals also by group."""
+
+    connections: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    denied: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, other: VhostCounts) -> None:
+        """Add those of another router."""
+        self.connections.update(other.connections)
+        self.refused.update(other.refused)
+        self.denied.update(other.denied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ cdef class RouterConnection(Connection):
     cdef public double last_delivery_at
     cdef public bint no_local
     cdef public str policy_vhost
+    cdef public bint for_managers
     cdef public object access
     cdef RouterLink data_link(self, int priority)
 

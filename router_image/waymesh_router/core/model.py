@@ -54,6 +54,7 @@ class RouterConnection(Connection):
         self.last_delivery_at = 0.0
         self.no_local = False
         self.policy_vhost = ""  # policyVhost of its listener
+        self.for_managers = False  # its listener has management: write
         self.access: Any = None  # Access or None: what policy allows this client, see access.py
         Connection.__init__(self, settings, handler, now)
 

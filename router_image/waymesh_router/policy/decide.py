@@ -15,11 +15,16 @@ LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A client connection at its open. `user`: authenticated name; `host`: numeric address; `hostname`: of the open."""
+    """A client connection at its open. `user`: authenticated name; `host`: numeric address; `hostname`: of the open.
+
+    `manages`: its listener has `management: write`. The limits of the router do not concern it, so that the router can
+    be managed when clients have taken all connections.
+    """
 
     user: str
     host: str
     hostname: str
+    manages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ def group_of(vhost: Vhost, user: str) -> Group | None:
 
 def decide_connection(policy: Policy, request: Request, now_open: OpenConnections) -> Allowed | Denied:
     """Whether the connection may be opened; `now_open` does not count it."""
-    if now_open.total >= policy.max_connections:
+    if now_open.total >= policy.max_connections and not request.manages:
         return Denied(LIMIT_EXCEEDED, f"the router's maxConnections {policy.max_connections} is reached")
     if not policy.enabled:
         return Allowed(None, None)
@@ -91,12 +96,12 @@ def _over_limit(vhost: Vhost, group: Group, request: Request, now_open: OpenConn
     return None
 
 
-def max_message_size(policy: Policy, allowed: Allowed) -> int:
-    """Bytes: that of the group, else of the vhost, else of the router. 0: no limit."""
+def max_message_size(policy: Policy, allowed: Allowed, manages: bool = False) -> int:
+    """Bytes: that of the group, else of the vhost, else of the router. 0: no limit. `manages`: see Request."""
     for level in (allowed.group, allowed.vhost):
         if level is not None and level.max_message_size is not None:
             return level.max_message_size
-    return policy.max_message_size
+    return 0 if manages else policy.max_message_size
 
 
 def sources_of(policy: Policy, group: Group, user: str) -> AllowedAddresses:

@@ -26,6 +26,8 @@ class Client:
     host: str
     vhost: str | None
     group: str | None
+    manages: bool = False
+    """See `Request.manages`."""
     limits_sessions: bool = False
     """Whether the number of sessions is the group's and not the listener's."""
     senders: int = 0
@@ -66,7 +68,8 @@ class Enforcement:
             request.host,
             None if vhost is None else vhost.hostname,
             None if group is None else group.name,
-            group is not None and bool(group.max_sessions),
+            manages=request.manages,
+            limits_sessions=group is not None and bool(group.max_sessions),
         )
         self.open.total += 1
         if client.vhost is not None:
@@ -135,9 +138,8 @@ class Enforcement:
 
     def max_message_size(self, client: Client) -> int:
         """Bytes of a message on a new link of the client; 0: no limit."""
-        if self.unlimited(client):
-            return self.policy.max_message_size
-        return max_message_size(self.policy, Allowed(*self._settings_of(client)))
+        allowed = Allowed(None, None) if self.unlimited(client) else Allowed(*self._settings_of(client))
+        return max_message_size(self.policy, allowed, client.manages)
 
     # ---- sessions and messages
     def session_denied(self, client: Client) -> None:

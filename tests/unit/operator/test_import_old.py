@@ -166,8 +166,8 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
     wanted = (
         "router: mode: edge routers have no counterpart",
         "router: saslConfigDir: a Cyrus SASL database is not read",
-        "policy: no resource has policies",
-        "vhost: no resource has policies",
+        "policy: is not translated",
+        "vhost: is not translated",
         "router.config.exchange: no resource has exchanges",
         "router.config.binding: no resource has bindings",
         "tcpListener: TCP adaptors are not supported",

@@ -15,7 +15,7 @@ from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Symbol
 from waymesh_router.client_access import forms_of, link_request
 from waymesh_router.core.addresses.patterns import PatternTree
-from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Request
+from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.links import (
     ANONYMOUS,
@@ -266,3 +266,14 @@ def limited(connections: int, links: int) -> Policy:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_who_manages_is_exempt_from_the_limits_of_the_router_but_not_from_its_vhosts() -> None:
+    full = parse_policy({"maxConnections": 0, "maxMessageSize": 5}, [], PatternTree[str], lambda _: [])
+    enforcement = Enforcement(full)
+    assert isinstance(enforcement.connect(Request("u", "10.0.0.1", "h")), Denied)
+    answer = enforcement.connect(Request("u", "10.0.0.1", "h", manages=True))
+    assert not isinstance(answer, Denied)
+    assert enforcement.max_message_size(answer[0]) == 0
+    enforcement.replace(parse_policy({"enableVhostPolicy": True}, [], PatternTree[str], lambda _: []))
+    assert isinstance(enforcement.connect(Request("u", "10.0.0.1", "h", manages=True)), Denied)

@@ -173,7 +173,7 @@ def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("crd", sorted(path.name for path in (REPO / "crds").glob("*.yaml")))
 def test_each_field_of_a_resource_is_read_by_the_operator(crd: str) -> None:
     document = yaml.safe_load((REPO / "crds" / crd).read_text(encoding="utf-8"))
-    parsed_in = "router.py" if crd == "router.yaml" else "dependents.py"
+    parsed_in = {"router.yaml": "router.py", "vhostpolicy.yaml": "vhost_policy.py"}.get(crd, "dependents.py")
     parser = (REPO / "operator/waymesh_operator/resources" / parsed_in).read_text(encoding="utf-8")
     for version in document["spec"]["versions"]:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]

@@ -17,6 +17,7 @@ from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.router_entities.verdicts import Verdict
+from waymesh_operator.routers.observed import VhostCounts
 from waymesh_operator.tls.rollover import MeshTls
 
 _WORDS = {True: "True", False: "False", None: "Unknown"}
@@ -80,6 +81,7 @@ class MeshSnapshot:
     pending: tuple[Action, ...] = ()
     # The result of `consumers_by_address`.
     consumers: Mapping[Ref, int] = field(default_factory=dict)
+    vhosts: VhostCounts = field(default_factory=VhostCounts)
     drift: Drift = field(default_factory=Drift)
     # Number of repairs since the Router was created.
     repaired: int = 0

@@ -9,10 +9,12 @@ from typing import Any
 
 from waymesh_operator.cluster.mesh import DesiredRouter
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
+from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_operator.router_entities.builders import address_entity, autolink_entities, linkroute_entities
-from waymesh_operator.router_entities.names import CONNECTOR, QUIESCING, Entity, broker_name
+from waymesh_operator.router_entities.names import CONNECTOR, POLICY, QUIESCING, VHOST, Entity, broker_name
+from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
-from waymesh_operator.routers.observed import RouterState
+from waymesh_operator.routers.observed import RouterState, VhostCounts
 
 from .conditions import Condition, MeshSnapshot, rendered
 
@@ -46,7 +48,7 @@ class Row:
 def address_status(
     address: Address, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
-    """`.status` of an Address. `seen` is None if the Router that it refers to does not exist (in all four)."""
+    """`.status` of an Address. `seen` is None if the Router that it refers to does not exist (in all five)."""
     rows = _rows("Address", address, [address_entity(address)], seen)
     told = {"match": address.match, "consumers": seen.consumers.get(address.ref, 0) if seen else 0}
     return _status(_Case("Address", address, seen, rows), before, now) | told
@@ -76,6 +78,23 @@ def broker_status(
     """`.status` of a Broker."""
     rows = _rows("Broker", broker, [Entity(CONNECTOR, broker_name(broker.ref))], seen)
     return _status(_Case("Broker", broker, seen, rows), before, now) | {"connected": _share(rows)} | _state(rows)
+
+
+def vhost_policy_status(
+    policy: VhostPolicy, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """`.status` of a VhostPolicy."""
+    rows = _rows("VhostPolicy", policy, [vhost_entity(policy)], seen)
+    counts = seen.vhosts if seen else VhostCounts()
+    groups = [{"name": group.name, "denied": counts.denied[policy.hostname, group.name]} for group in policy.groups]
+    denied = sum(number for (hostname, _), number in counts.denied.items() if hostname == policy.hostname)
+    told = {
+        "active": _share(rows),
+        "connections": counts.connections[policy.hostname],
+        "denied": counts.refused[policy.hostname] + denied,
+        "groups": groups,
+    }
+    return _status(_Case("VhostPolicy", policy, seen, rows), before, now) | told | _state(rows)
 
 
 def _count(entity: Entity, seen: MeshSnapshot) -> int:
@@ -116,7 +135,17 @@ def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
         return Row(router.id, MISSING, "not on the router yet")
     # Beside one that is on its way out there may be its replacement.
     chosen = min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
+    if chosen.type == VHOST:
+        return _enforced(router.id, seen)
     return _inactive(_told(router.id, chosen), chosen, seen)
+
+
+def _enforced(router_id: str, seen: MeshSnapshot) -> Row:
+    """A vhost has no state of its own: it is active if the router enforces the vhost policies."""
+    policies = seen.live[router_id].get((POLICY, ""), ())
+    if any(entity.attributes.get("enableVhostPolicy") for entity in policies):
+        return Row(router_id, "active")
+    return Row(router_id, "inactive", "not enforced: set policy.enabled of the Router")
 
 
 def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:

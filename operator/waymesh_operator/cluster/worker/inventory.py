@@ -27,6 +27,7 @@ from waymesh_operator.resources.dependents import (
     parse_linkroute,
 )
 from waymesh_operator.resources.router import Ref, Router, parse_router
+from waymesh_operator.resources.vhost_policy import VhostPolicy, parse_vhost_policy
 
 DELETED = "DELETED"
 _OURS = frozenset(kind.kind for kind in RESOURCES)
@@ -156,6 +157,7 @@ _PARSERS: Mapping[str, Callable[[Object], Any]] = {
     "Broker": parse_broker,
     "AutoLink": parse_autolink,
     "LinkRoute": parse_linkroute,
+    "VhostPolicy": parse_vhost_policy,
 }
 
 
@@ -182,7 +184,10 @@ class Parser:
         brokers: list[Broker] = found["Broker"]
         autolinks: list[AutoLink] = found["AutoLink"]
         linkroutes: list[LinkRoute] = found["LinkRoute"]
-        return Resources(router, tuple(addresses), tuple(brokers), tuple(autolinks), tuple(linkroutes))
+        policies: list[VhostPolicy] = found["VhostPolicy"]
+        return Resources(
+            router, tuple(addresses), tuple(brokers), tuple(autolinks), tuple(linkroutes), tuple(policies)
+        )
 
 
 def _parse(body: Object) -> Any:

@@ -176,6 +176,7 @@ class MeshWorker:
             errors=tuple(result.errors),
             pending=tuple(action for action in this_pass.actions if action not in result.taken),
             consumers=consumers_by_address(resources.addresses, this_pass.live.consumers),
+            vhosts=this_pass.live.vhosts,
             drift=this_pass.drift,
             repaired=self._repaired or 0,
             tls=this_pass.context.tls,

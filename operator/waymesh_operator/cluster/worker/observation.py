@@ -14,7 +14,14 @@ from waymesh_operator.errors import KubeError, LiveError
 from waymesh_operator.kube.api import CLAIM, EVENT, SECRET
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.live_router import LiveRouter, Reading
-from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState, Trouble
+from waymesh_operator.routers.observed import (
+    ObservedMesh,
+    ObservedRouter,
+    RouterFacts,
+    RouterState,
+    Trouble,
+    VhostCounts,
+)
 from waymesh_operator.routers.pods import PodView, event_trouble, pod_view
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
@@ -27,11 +34,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LiveMesh:
-    """The observed routers: the mesh, drainStatus of those that answer, consumers by mobile address."""
+    """The observed routers: the mesh, drainStatus of those that answer, consumers by mobile address, and counts."""
 
     mesh: ObservedMesh
     draining: Mapping[str, str] = field(default_factory=dict)
     consumers: Mapping[str, int] = field(default_factory=dict)
+    vhosts: VhostCounts = field(default_factory=VhostCounts)
 
 
 class Routers:
@@ -52,10 +60,13 @@ class Routers:
         answers = await asyncio.gather(*(self._ask(router, addresses) for router in self.live.values()))
         readings = {name: reading for name, reading in zip(self.live, answers) if reading is not None}
         consumers: Counter[str] = Counter()
+        vhosts = VhostCounts()
         for reading in readings.values():
             consumers.update(reading.consumers)
+            vhosts.add(reading.vhosts)
         routers = {name: self._observed(pod, readings.get(name)) for name, pod in self.pods.items()}
-        return LiveMesh(ObservedMesh(routers), {name: reading.drain for name, reading in readings.items()}, consumers)
+        draining = {name: reading.drain for name, reading in readings.items()}
+        return LiveMesh(ObservedMesh(routers), draining, consumers, vhosts)
 
     async def tls_views(self, tls: MeshTls) -> dict[str, TlsView]:
         """What each router presents in a handshake; an empty view for an unreachable one."""

@@ -10,7 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
-from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
+from waymesh_operator.cluster.status.dependents import (
+    address_status,
+    autolink_status,
+    broker_status,
+    linkroute_status,
+    vhost_policy_status,
+)
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import kind_of
@@ -23,7 +29,7 @@ from .inventory import Key, Object
 AT_ONCE = 16
 """Concurrent requests: behind thousands of them the Lease would not be renewed in time."""
 COUNTS_S = 10.0
-FLEETING = frozenset({"unsettled", "consumers", "links", "lastTransitionTime"})
+FLEETING = frozenset({"unsettled", "consumers", "links", "connections", "denied", "lastTransitionTime"})
 """Fields that change with every message or client; if only these have changed, a status is written less often."""
 GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled"})
 TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged"})
@@ -38,6 +44,7 @@ _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "Broker": broker_status,
     "AutoLink": autolink_status,
     "LinkRoute": linkroute_status,
+    "VhostPolicy": vhost_policy_status,
 }
 Wanted = tuple[Key, dict[str, Any]]
 

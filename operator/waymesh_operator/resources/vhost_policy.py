@@ -1,0 +1,85 @@
+"""The VhostPolicy resource as a typed value: which users may connect to a virtual host, and what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .router import Manifest, Ref, _local, _metadata, ref_of
+
+_NUMBERS = (
+    "maxConnectionsPerUser", "maxConnectionsPerHost", "maxMessageSize", "maxFrameSize", "maxSessionWindow",
+    "maxSessions", "maxSenders", "maxReceivers",
+)  # fmt: skip
+_RIGHTS = (
+    "allowDynamicSource", "allowAnonymousSender", "allowUserIdProxy", "allowWaypointLinks", "allowDynamicLinkRoutes",
+    "allowAdminStatusUpdate", "allowFallbackLinks",
+)  # fmt: skip
+_LISTS = {
+    "users": "users",
+    "remoteHosts": "remoteHosts",
+    "sources": "sources",
+    "targets": "targets",
+    "sourcePatterns": "sourcePattern",
+    "targetPatterns": "targetPattern",
+}
+"""Lists of a group: the name of the field, and that of the router's setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserGroup:
+    """A group of users: its settings by the names that the router has for them; None: not set."""
+
+    name: str
+    settings: tuple[tuple[str, str | int | bool | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VhostPolicy:
+    """The policy of one virtual host."""
+
+    ref: Ref
+    router: Ref
+    hostname: str
+    aliases: tuple[str, ...] = ()
+    max_connections: int = 65535
+    max_connections_per_user: int = 65535
+    max_connections_per_host: int = 65535
+    # Bytes; 0: no limit; None: that of the Router.
+    max_message_size: int | None = None
+    allow_unknown_user: bool = False
+    groups: tuple[UserGroup, ...] = ()
+    # Creation time as the API server writes it, "" outside a cluster. Of two with a common host name the oldest wins.
+    created: str = ""
+    uid: str = ""
+    generation: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The host name and the aliases."""
+        return (self.hostname, *self.aliases)
+
+
+def parse_vhost_policy(manifest: Manifest) -> VhostPolicy:
+    """The VhostPolicy of a validated manifest; its Router is in the same namespace."""
+    spec = manifest["spec"]
+    return VhostPolicy(
+        ref=ref_of(manifest),
+        router=_local(manifest, "routerRef"),
+        hostname=spec["hostname"],
+        aliases=tuple(sorted(spec.get("aliases", ()))),
+        max_connections=spec["maxConnections"],
+        max_connections_per_user=spec["maxConnectionsPerUser"],
+        max_connections_per_host=spec["maxConnectionsPerHost"],
+        max_message_size=spec.get("maxMessageSize"),
+        allow_unknown_user=spec["allowUnknownUser"],
+        groups=tuple(_group(item) for item in spec["groups"]),
+        **_metadata(manifest),
+    )
+
+
+def _group(item: Mapping[str, Any]) -> UserGroup:
+    plain = {name: item.get(name) for name in (*_NUMBERS, *_RIGHTS)}
+    lists = {setting: ",".join(item[name]) if name in item else None for name, setting in _LISTS.items()}
+    return UserGroup(item["name"], tuple({**plain, **lists}.items()))

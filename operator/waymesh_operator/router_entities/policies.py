@@ -1,0 +1,95 @@
+"""The entities of access policy: the policy of a router, the vhosts of VhostPolicies, and that of the management."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from waymesh_operator.resources.router import Policy, Ref
+from waymesh_operator.resources.vhost_policy import VhostPolicy
+from waymesh_schema.entities import entity_type
+from waymesh_schema.errors import SchemaError
+from waymesh_schema.validate import validate_create
+
+from .names import OPERATORS, POLICY, VHOST, Entity, entity_name
+
+MANAGEMENT_VHOST = "$management"
+"""Name of the vhost of the management listeners. No VhostPolicy can have it."""
+LOOPBACK = "127.0.0.1"
+ANONYMOUS = "anonymous"
+"""The user name that a router has for clients that do not authenticate."""
+_MANAGERS: Mapping[str, Any] = {
+    "allowDynamicSource": True,
+    "targetPattern": "$management,_topo/*/*/$management",
+    "allowDynamicLinkRoutes": False,
+}
+"""Requests to any router of the mesh, and their answers at an address that the router gives."""
+
+
+def policy_entity(policy: Policy) -> Entity:
+    """The policy of a router. It sets every attribute: one that is removed from the manifest is reset live."""
+    return Entity(
+        POLICY,
+        POLICY,
+        {
+            "maxConnections": policy.max_connections,
+            "maxMessageSize": policy.max_message_size,
+            "enableVhostPolicy": policy.enabled,
+            "enableVhostNamePatterns": policy.hostname_patterns,
+            "defaultVhost": policy.default_vhost,
+        },
+    )
+
+
+def is_default(entity: Entity) -> bool:
+    """Whether a router has the same without the entity. Only for the `policy` entity."""
+    table = entity_type(POLICY).attributes
+    return entity.type == POLICY and all(table[name].default == value for name, value in entity.attributes.items())
+
+
+def vhost_entity(policy: VhostPolicy) -> Entity:
+    """The vhost of a VhostPolicy. It sets every attribute that can be updated, as an UPDATE replaces all groups."""
+    return Entity(
+        VHOST,
+        entity_name(policy.ref, "VhostPolicy"),
+        {
+            "hostname": policy.hostname,
+            "aliases": ",".join(policy.aliases) or None,
+            "maxConnections": policy.max_connections,
+            "maxConnectionsPerUser": policy.max_connections_per_user,
+            "maxConnectionsPerHost": policy.max_connections_per_host,
+            "maxMessageSize": policy.max_message_size,
+            "allowUnknownUser": policy.allow_unknown_user,
+            "groups": {
+                group.name: {name: value for name, value in group.settings if value is not None}
+                for group in policy.groups
+            },
+        },
+    )
+
+
+def management_vhost(ref: Ref, operator: str | None = None, *, any_certificate: bool = False) -> Entity:
+    """The vhost of the management listeners: the operator may manage the router, and who may connect on loopback.
+
+    `operator`: the user of its certificate, None in local mode. `any_certificate`: an issuer of the user's own may have
+    written another subject into it; the listener takes only certificates with the operator's DNS name in any case.
+    """
+    groups: dict[str, Any] = {"local": {**_MANAGERS, "users": ANONYMOUS, "remoteHosts": LOOPBACK}}
+    if operator is not None:
+        name = "$default" if any_certificate else "operator"
+        groups[name] = {**_MANAGERS, "users": operator, "remoteHosts": "*"}
+    attributes = {"hostname": MANAGEMENT_VHOST, "allowUnknownUser": any_certificate, "groups": groups}
+    return Entity(VHOST, entity_name(ref, "Router", OPERATORS), attributes)
+
+
+def same_groups(live: Any, wanted: Any) -> bool:
+    """Whether two values of `groups` mean the same: absent settings have their defaults, null is absent."""
+    return bool(_full(live) == _full(wanted))
+
+
+def _full(groups: Any) -> Any:
+    """The groups with all settings, as a router has them; as they are if they have what the schema does not know."""
+    try:
+        return validate_create(entity_type(VHOST), {"hostname": "x", "groups": groups or {}})["groups"]
+    except SchemaError:
+        return groups
