@@ -60,7 +60,7 @@ cdef class Connection(OutputBuffer):
     cpdef send_open(self)
     cpdef close(self, str condition=*, str description=*)
     cdef answer_close(self)
-    cdef fail(self, str condition, str description)
+    cpdef fail(self, str condition, str description)
     cdef finish(self)
     cdef over_now(self)
     cdef lose_links(self)

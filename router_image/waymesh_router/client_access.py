@@ -14,7 +14,7 @@ from waymesh_amqp.performatives import ErrorInfo
 from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import decode, encode
-from waymesh_router.connection_uniqueness import FAILED, UniqueConnections
+from waymesh_router.connection_uniqueness import FAILED
 from waymesh_router.core.addresses.keys import bare_address, names_management, own_management
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import FALLBACK_CAPABILITY, Refusal
@@ -62,13 +62,12 @@ def no_policy() -> Enforcement:
 
 
 class ClientAccess:
-    """Decides on the opens of clients: their address space, the policy, `UniqueConnections`."""
+    """Decides on the opens of clients: by their vhost at a listener with `multiTenant`, then by the policy."""
 
     def __init__(self, enforcement: Enforcement, refusals: Refusals, router_id: str, log: Log) -> None:
         self._enforcement = enforcement
         self._refusals = refusals
         self._router_id = router_id
-        self._sole = UniqueConnections()
         self._log = log
 
     def opened(self, conn: RouterConnection) -> None:
@@ -77,12 +76,6 @@ class ClientAccess:
             self._enter_space(conn)
         if conn.role != INTER_ROUTER and not conn.over:
             self._decide(conn)
-        if not conn.over:
-            self._sole.opened(conn)
-
-    def gone(self, conn: RouterConnection) -> None:
-        """The transport of a connection has ended."""
-        self._sole.gone(conn)
 
     def _enter_space(self, conn: RouterConnection) -> None:
         """Give a client the address space of its vhost; close its connection if the vhost cannot have one."""

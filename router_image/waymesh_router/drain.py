@@ -8,7 +8,8 @@ reconnect elsewhere, and announces to the mesh that no path uses it. Source: doc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import MOBILE
@@ -65,6 +66,14 @@ class Drain:
                 link.withdraw()
         if self._mesh is not None:
             self._mesh.stand_aside()
+
+    def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """The entity `router` has these attributes now; `changed`: what is new of them."""
+        self.timeout_s = float(attrs["drainTimeoutSeconds"])
+        if changed.get("draining"):
+            self.start()
+        elif "draining" in changed:
+            self.cancel()
 
     def cancel(self) -> None:
         """Return to normal service. Clients whose connections were closed reconnect by themselves."""

@@ -76,6 +76,9 @@ class Host(Protocol):
     def retry(self) -> None:
         """The mesh has changed: waiting connectors retry now."""
 
+    def opened(self, conn: Connection) -> None:
+        """The open of a peer at a listener has arrived: the connection no longer counts as opening."""
+
     def segments_in(self, conn: Connection) -> int:
         """TCP data segments received so far, including those behind a lost one; 0 if unknown."""
 

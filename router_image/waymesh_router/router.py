@@ -9,6 +9,7 @@ from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
+from waymesh_router.admission import Admission
 from waymesh_router.boot import configure
 from waymesh_router.client_access import ClientAccess, no_policy
 from waymesh_router.connector_state import ConnectorState
@@ -100,6 +101,7 @@ class Router:
         self.policy = no_policy()
         self._access = ClientAccess(self.policy, self.core.refusals, router_id, partial(host.log, "POLICY"))
         self._token_expiry = TokenExpiry(host)
+        self.admission = Admission(self.core, host, self.listeners)
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
@@ -151,6 +153,7 @@ class Router:
         """The peer's open has arrived: refuse unwanted clients, take the failover list of a server."""
         if not conn.settings.client:
             self._access.opened(conn)
+            self.admission.opened(conn)
             self._token_expiry.opened(conn)
             return
         state = self.connectors.get(conn.origin)
@@ -173,7 +176,7 @@ class Router:
         conn.eof(reason)
         if not isinstance(conn, RouterConnection):
             return
-        self._access.gone(conn)
+        self.admission.gone(conn)
         self._token_expiry.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
@@ -185,6 +188,7 @@ class Router:
         return {
             "draining": self.drain.tick,
             "tokens": self._token_expiry.tick,
+            "memory": self.admission.tick,
             "autolinks": self.core.autolinks.tick,
             "removed connectors": lambda _: self._part_at_rest(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
@@ -278,11 +282,8 @@ class Router:
         self.host.tokens.remove(attrs["name"])
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        self.drain.timeout_s = float(attrs["drainTimeoutSeconds"])
-        if changed.get("draining"):
-            self.drain.start()
-        elif "draining" in changed:
-            self.drain.cancel()
+        self.drain.configure(attrs, changed)
+        self.admission.configure(attrs)
 
     def unsettled_deliveries(self) -> int:
         return self.sampler.clients if much_to_count(self.core, BUDGET) else self.drain.unsettled().clients

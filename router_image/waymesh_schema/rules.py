@@ -139,6 +139,11 @@ def _ciphers_that_act(entity: str, values: Values) -> None:
         raise SchemaError(entity, "ciphers", "has no effect with protocols: TLSv1.3, whose ciphers cannot be chosen")
 
 
+def _http_connections(entity: str, values: Values) -> None:
+    if values["http"] and values["maxConnections"] is not None:
+        raise SchemaError(entity, "maxConnections", "is not for http: maxOpeningConnections limits its connections")
+
+
 def _files_of_writers(entity: str, values: Values) -> None:
     if values["managementFiles"] and values["management"] in ("none", "read"):
         raise SchemaError(entity, "managementFiles", "needs management: write")
@@ -224,6 +229,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "listener": (
         _open_container_id,
         _http_peers,
+        _http_connections,
         token_rules.listener,
         _files_of_writers,
         _tenants,

@@ -17,6 +17,7 @@ from .model import (
 )
 from .password import names_place
 from .table_authentication import NO_PLUGINS
+from .table_limits import LISTENER_LIMITS
 
 ROLES = ("normal", "inter-router", "route-container")
 MANAGEMENT = ("none", "read", "write")
@@ -175,23 +176,7 @@ LISTENER = configuration(
         "certificate, authorities and all else. A leading `*` matches one label; an exact name goes first. Clients "
         "that ask for another host or for none get that of sslProfile, which is needed.",
     ),
-    setting(
-        "initialHandshakeTimeoutSeconds",
-        INTEGER,
-        "Close the connection if no open is received within this many seconds; 0: never.",
-        default=15,
-        minimum=0,
-        maximum=MAX_INT,
-    ),
-    setting(
-        "maxLinks",
-        INTEGER,
-        "Maximum number of links of a client connection, over all its sessions; with more it is closed. "
-        "Connections with role inter-router or route-container have no limit.",
-        default=32768,
-        minimum=1,
-        maximum=MAX_INT,
-    ),
+    *LISTENER_LIMITS,
     setting(
         "multiTenant",
         BOOLEAN,

@@ -149,6 +149,17 @@ ROUTER = configuration(
         minimum=0,
         maximum=MOST_BYTES,
     ),
+    setting(
+        "maxMemory",
+        INTEGER,
+        "Maximum resident memory of the process, in bytes. From 80 % of it, new links of clients get no credit; from "
+        "all of it, new connections and links of clients are refused with amqp:resource-limit-exceeded. Links for "
+        "management are served, and so are connections between routers. Each ends when 5 % of it less is used. 0: no "
+        "limit. Absent: 85 % of the limit of the control group (container), if it has one.",
+        minimum=0,
+        maximum=MOST_BYTES,
+        update=True,
+    ),
     setting("metadata", STRING, "Free text, shown by tools; the router does not use it."),
     changeable(
         "draining",
@@ -195,6 +206,15 @@ ROUTER = configuration(
     count("linksHeld", "Links whose sessions are held because too many of their bytes wait."),
     count("uptimeSeconds", "Seconds since the router started."),
     count("memoryUsage", "Bytes of resident memory of the process; null if unknown."),
+    count("memoryLimit", "Bytes of resident memory that maxMemory or its default allows; 0: no limit."),
+    reported(
+        "memoryState",
+        ("normal", "high", "full"),
+        "high: new links of clients get no credit; full: new connections and links of clients are refused.",
+    ),
+    count("linksAwaitingMemory", "Links of clients that get no credit until memoryState is normal."),
+    count("connectionsRefusedMemory", "Connections refused because memoryState was full."),
+    count("connectionsRefusedListener", "Connections refused because of maxConnections of their listener."),
     operations=("UPDATE",),
     singleton=True,
 )

@@ -181,6 +181,8 @@ class Core(Handler):
         if (kind == ENDPOINT) == between_routers:
             place = "an inter-router connection" if kind == ENDPOINT else f"a connection of role {conn.role}"
             raise Refusal(NOT_ALLOWED, f"this link is not allowed on {place}")
+        if not between_routers and not attaching.for_management(attach):
+            self.endpoint_links.refuse_for_memory()
         if kind != ENDPOINT:
             self.mesh_links.accept(conn, lk, attach, kind)
         elif self.context.drain_from and not attaching.for_management(attach):
@@ -200,6 +202,7 @@ class Core(Handler):
         self.links.pop(lk.id, None)
         if lk.permit is not None:
             lk.permit.ended(lk)
+        self.endpoint_links.withheld.pop(lk, None)
         if lk.kind == ROUTED:
             self.routed_attaches.lost(lk, error)
             self.context.telemetry.link_detached(lk)

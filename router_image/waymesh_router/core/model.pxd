@@ -37,6 +37,7 @@ cdef class RouterConnection(Connection):
     cdef public long long deliveries_in
     cdef public long long kept
     cdef public bint full
+    cdef public long long heads
     cdef public double last_delivery_at
     cdef public bint no_local
     cdef public str policy_vhost
@@ -89,6 +90,7 @@ cdef class RouterLink(Link):
     cdef public long long released
     cdef public long long modified
     cdef public double zero_credit_since
+    cdef drop_head(self)
     cpdef Py_ssize_t undelivered(self) except -1
 
 @cython.final

@@ -52,6 +52,7 @@ class RouterConnection(Connection):
         self.deliveries_in = 0
         self.kept = 0  # bytes of waiting deliveries that arrived on it
         self.full = False  # `kept` is over its limit, see budget.py
+        self.heads = 0  # bytes of `RouterLink.head` of all its links
         self.last_delivery_at = 0.0
         self.no_local = False
         self.policy_vhost = ""  # policyVhost of its listener
@@ -116,6 +117,13 @@ class RouterLink(Link):
         self.released = 0
         self.modified = 0
         self.zero_credit_since = 0.0
+
+    def drop_head(self) -> None:
+        """Forget the incomplete sections that are kept."""
+        conn: RouterConnection = self.connection  # type: ignore[assignment]
+        if self.head is not None:
+            conn.heads -= len(self.head)
+            self.head = None
 
     def undelivered(self) -> cython.Py_ssize_t:
         """Deliveries that wait for credit of this link alone."""

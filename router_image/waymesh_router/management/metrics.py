@@ -29,6 +29,8 @@ _STATISTICS = {
     "waymesh_links_held": "linksHeld",
     "waymesh_uptime_seconds": "uptimeSeconds",
     "waymesh_memory_bytes": "memoryUsage",
+    "waymesh_memory_limit_bytes": "memoryLimit",
+    "waymesh_links_awaiting_memory": "linksAwaitingMemory",
     "qdr_presettled_deliveries_total": "presettledDeliveries",
     "qdr_dropped_presettled_deliveries_total": "droppedPresettledDeliveries",
     "qdr_accepted_deliveries_total": "acceptedDeliveries",
@@ -70,6 +72,8 @@ def metrics_page(view: RouterView, now: float) -> str:
     _family(lines, "waymesh_topology_changes_total", {"": view.topology_changes})
     denied = {_labels({"kind": kind}): count for kind, count in view.core.denied.items()}
     _family(lines, "waymesh_policy_denied_total", denied)
+    refused = {_labels({"limit": limit}): count for limit, count in view.admission.refused.items()}
+    _family(lines, "waymesh_connections_refused_total", refused)
     ends = {_labels({"profile": profile}): int(end) for profile, end in view.certificate_ends().items()}
     _family(lines, "waymesh_tls_certificate_not_after_seconds", ends)
     _family(lines, "waymesh_users_refused", {"": view.users_refused()})

@@ -56,4 +56,9 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "linksHeld": len(core.budget.braked),
         "uptimeSeconds": int(now - core.started_at),
         "memoryUsage": view.memory_usage(),
+        "memoryLimit": view.admission.limit,
+        "memoryState": view.admission.memory_state,
+        "linksAwaitingMemory": view.admission.withheld,
+        "connectionsRefusedMemory": view.admission.refused["memory"],
+        "connectionsRefusedListener": view.admission.refused["listener"],
     }

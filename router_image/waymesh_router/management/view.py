@@ -81,6 +81,21 @@ class RecordsView(Protocol):
         """All reasons for dropping a record."""
 
 
+class AdmissionView(Protocol):
+    """Limits of connections and memory. `limit`: bytes, 0 for none; `refused`: connections by `memory`, `listener`."""
+
+    limit: int
+    refused: dict[str, int]
+
+    @property
+    def memory_state(self) -> str:
+        """`memoryState` of the entity `router`."""
+
+    @property
+    def withheld(self) -> int:
+        """Number of links that wait for credit because memory is short."""
+
+
 class RouterView(Protocol):
     """A router. The methods that change it raise OSError, ValueError or KeyError; the text goes into the reply."""
 
@@ -113,6 +128,10 @@ class RouterView(Protocol):
     @property
     def host_name(self) -> str:
         """Name of the machine."""
+
+    @property
+    def admission(self) -> AdmissionView:
+        """Limits of connections and memory."""
 
     @property
     def drain_status(self) -> str:

@@ -204,7 +204,7 @@ class RoutingEngine:
     def _on_ra(self, ra: Ra, now: float, out: list[Effect]) -> None:
         node = self._meet(ra, now, out)
         node.last_seen = now
-        node.ra_ls_seq, node.ra_mobile_seq = ra.ls_seq, ra.mobile_seq
+        node.announce(ra.ls_seq, ra.mobile_seq, now)
         self._compare(node.id, Kind.LSR, ra.ls_seq == node.ls_seq, now)
         self._compare(node.id, Kind.MAR, ra.mobile_seq == node.mobile_seq, now)
 
@@ -221,8 +221,7 @@ class RoutingEngine:
         node = self._meet(lsu, now, out)
         if lsu.empty_mobile_seq is not None and lsu.empty_mobile_seq > node.mobile_seq:
             self._on_mau(Mau(node.id, lsu.empty_mobile_seq, {}, {}, []), now, out)
-        # A lower sequence is new only if a later RA confirms it: the router restarted within one second of its clock.
-        if lsu.ls_seq > node.ls_seq or (lsu.ls_seq < node.ls_seq and lsu.ls_seq == node.ra_ls_seq):
+        if node.is_news(lsu.ls_seq, now):
             node.last_seen = now
             self._topology_moves(now)
             self._doubt_one_sided(node, lsu.peers, now)
@@ -232,7 +231,8 @@ class RoutingEngine:
                 node.ra_ls_seq = lsu.ls_seq
             if node.ra_mobile_seq is None:
                 self._requests.want(node.id, Kind.MAR, now)
-        self._requests.answered(node.id, Kind.LSR, now, node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq)
+        complete = lsu.ls_seq >= node.ls_seq and (node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq)
+        self._requests.answered(node.id, Kind.LSR, now, complete)
 
     def _doubt_one_sided(self, node: Node, peers: Mapping[str, int], now: float) -> None:
         """Ask the other ends of links whose change this router announced, while their own link states contradict it."""

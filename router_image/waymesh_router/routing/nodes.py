@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+
+# Messages that others have overtaken arrive within this time.
+OVERTAKEN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Node:
         "instance",
         "last_seen",
         "link_id",
+        "lower_since",
         "ls_seq",
         "mobile_seq",
         "mobiles",
@@ -66,6 +71,8 @@ class Node:
         # Sequences in its last RA; None: not announced.
         self.ra_ls_seq: int | None = None
         self.ra_mobile_seq: int | None = None
+        # Since when its RAs have had a lower sequence of its link state than the known one; inf: they have not.
+        self.lower_since = math.inf
         # What the core knows of it.
         self.up = False
         self.index = 0
@@ -74,9 +81,26 @@ class Node:
         self.next_hop: str | None = None
         self.origins: Set[str] = frozenset()
 
+    def announce(self, ls_seq: int, mobile_seq: int, now: float) -> None:
+        """Take the sequences of an RA."""
+        self.ra_ls_seq, self.ra_mobile_seq = ls_seq, mobile_seq
+        self.lower_since = min(self.lower_since, now) if ls_seq < self.ls_seq else math.inf
+
+    def is_news(self, ls_seq: int, now: float) -> bool:
+        """Whether a link state with this sequence replaces the known one.
+
+        A lower sequence only does if the RAs have had it for some time: the router restarted within one second of its
+        clock. Right after a change, a former RA and a former LSU can arrive late, over a longer path.
+        """
+        if ls_seq >= self.ls_seq:
+            self.lower_since = math.inf
+            return ls_seq > self.ls_seq
+        return ls_seq == self.ra_ls_seq and now - self.lower_since >= OVERTAKEN_S
+
     def forget(self) -> None:
         """Drop its announced state, because it restarted."""
         self.ls_seq = 0
+        self.lower_since = math.inf
         self.peers = {}
         self.mobile_seq = 0
         self.mobiles = {}

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-import ssl
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waymesh_amqp.errors import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
+from waymesh_amqp.states import START
 from waymesh_router.core.hang_up import hang_up
 from waymesh_router.host import Peer
-from waymesh_router.pages import INTERNAL_ERROR, Page, page
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all, go_on_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
 from waymesh_router.runtime.host_names import numeric_addresses
-from waymesh_router.runtime.http_io import HttpConnection
-from waymesh_router.runtime.linger import Linger
+from waymesh_router.runtime.http_server import HttpServer
+from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
 from waymesh_router.runtime.memory import resident_bytes
 from waymesh_router.runtime.profiles import Profiles
 from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import password_of
+from waymesh_router.runtime.tls_identity import peer_of
 from waymesh_router.runtime.tls_io import TlsConnectionIO
 from waymesh_router.runtime.tokens import TokenProfiles
 from waymesh_router.runtime.tracing import Tracing
@@ -40,8 +41,6 @@ CLOSE_S = 2.0
 """Time for a peer to answer a close before its transport is closed."""
 PUBLISH_S = 5.0
 """Time for a slow disk to store the last records when the process ends."""
-FORCED = "amqp:connection:forced"
-"""Spec: 2.8.16."""
 
 Endpoint = Listener | Connector
 Opener = Callable[[str, Peer], "Connection"]
@@ -55,6 +54,7 @@ class SocketHost:
         self.loop = loop
         self.log, self.logs = log.write, log.enabled
         self.numeric_addresses = numeric_addresses
+        self._server_log = partial(log.write, "SERVER")
         self.incarnation = Incarnation()
         self.host_name = socket.gethostname()
         self.errors = 0  # internal errors; each one is logged with its traceback
@@ -68,16 +68,16 @@ class SocketHost:
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
-        self._http: set[HttpConnection] = set()
+        self._http = HttpServer(self)
         self._buffer = ReceiveBuffer()
         self._workers = Workers(loop)
         self._tracing = Tracing(log, loop)
         self._stopping = False
-        self._lingering = 0
+        self._lingering = Lingering(loop)
 
     def attach(self, router: Router) -> None:
         """Set the router; to be called before the loop runs."""
-        self._router = router
+        self._router = self._http.router = router
         self._log.on_serious = router.logged
 
     # ---- requests of the router (Host)
@@ -100,7 +100,7 @@ class SocketHost:
         """Start a listener. Raises HostError (an OSError) if its port or certificate is unusable."""
         tls = self._profiles.of_listener(attrs)
         http = bool(attrs.get("http"))
-        accepted = self._http_accepted if http else self.accepted
+        accepted = self._http.accepted if http else self.accepted
         listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
         self._listeners[listener.name] = listener
         role = "http" if http else attrs.get("role") or "normal"
@@ -108,9 +108,8 @@ class SocketHost:
 
     def unlisten(self, name: str) -> None:
         """Stop a listener. As in Dispatch, connections that it accepted stay open."""
-        listener = self._listeners.pop(name, None)
-        if listener is not None:
-            listener.close()
+        if name in self._listeners:
+            self._listeners.pop(name).close()
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Keep a connection up. Raises HostError (an OSError) for invalid attributes."""
@@ -125,6 +124,12 @@ class SocketHost:
         if connector is not None:
             connector.close()
             self._close_later(connector, f"connector {name} was deleted")
+
+    def opened(self, conn: Connection) -> None:
+        """The open of a peer at a listener has arrived: the connection no longer counts as opening."""
+        io = self._connections.get(conn)
+        if io is not None:
+            self._leave_opening(io)
 
     def segments_in(self, conn: Connection) -> int:
         """TCP data segments received from the peer so far, including out-of-order ones; 0 if unknown."""
@@ -214,11 +219,11 @@ class SocketHost:
 
     def accepted(self, listener: Listener, sock: socket.socket, peer: str, user: str | None) -> None:
         """A client's transport is ready for AMQP; `user`: of its certificate."""
-        self._adopt(listener, sock, _peer(sock, peer, user), self._router.accepted)
+        self._adopt(listener, sock, peer_of(sock, peer, user), self._router.accepted)
 
     def connected(self, connector: Connector, sock: socket.socket, peer: str, user: str | None) -> None:
         """A connector's transport is ready for AMQP; `user`: of the peer's certificate."""
-        self._adopt(connector, sock, _peer(sock, peer, user), self._router.connected)
+        self._adopt(connector, sock, peer_of(sock, peer, user), self._router.connected)
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt of a connector failed; it retries by itself."""
@@ -237,12 +242,8 @@ class SocketHost:
         """Both sides have sent everything. Closing with unread input would make the kernel reset the connection, and
         the peer would lose the last bytes (most often an error), so the peer's end is awaited for a while."""
         self._release(io)
-        self._lingering += 1
-        Linger(self.loop, io.sock, self._lingered)
+        self._lingering.close(io.sock)
         self._report_lost(io, "closed")
-
-    def _lingered(self) -> None:
-        self._lingering -= 1
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         """An internal error on this connection: close it; others are not affected."""
@@ -268,7 +269,7 @@ class SocketHost:
             self.internal_error("in the router's timers", error)
             deadline = now + FAILED_TURN_S
         flush_all(self._router.dirty, self._connections)
-        if self._stopping and not (self._connections or self._lingering):
+        if self._stopping and not (self._connections or self._lingering.count):
             self.loop.stop()
         return now if self._buffer.ready else deadline
 
@@ -287,8 +288,7 @@ class SocketHost:
             listener.close()
         for connector in self._connectors.values():
             connector.close()
-        for http in list(self._http):
-            http.close()
+        self._http.close()
         for io in list(self._connections.values()):
             self._close(io, reason)
         self.loop.call_later(CLOSE_S, self.loop.stop)
@@ -304,18 +304,6 @@ class SocketHost:
         else:
             io.resume(answer)
 
-    def _http_accepted(self, listener: Listener, sock: socket.socket, peer: str, _user: str | None) -> None:
-        """A transport is ready for HTTP."""
-        pages = partial(self._page, listener.attrs)
-        self._http.add(HttpConnection(self.loop, sock, pages, self._http.discard))
-
-    def _page(self, attrs: Mapping[str, Any], path: str) -> Page:
-        try:
-            return page(self._router, attrs, path, self.loop.now())
-        except Exception as error:  # noqa: BLE001 - the connection edge
-            self.internal_error(f"over the page {path}", error)
-            return Page(INTERNAL_ERROR, "internal error\n")
-
     def _start(self, connector: Connector) -> None:
         if self._connectors.get(connector.name) is connector and not self._stopping:
             connector.start()
@@ -325,21 +313,19 @@ class SocketHost:
         try:
             conn = open_(endpoint.name, peer)
         except HostError as error:
-            sock.close()
             self.log("SERVER", "error", f"connection with {peer.host} refused: {error}")
             if isinstance(endpoint, Connector):
                 self._router.connect_failed(endpoint.name, str(error))
-                endpoint.lost()
+            self._give_up(endpoint, sock)
             return
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.internal_error(f"with the new connection of {peer.host}", error)
-            sock.close()
-            if isinstance(endpoint, Connector):
-                endpoint.lost()
+            self._give_up(endpoint, sock)
             return
-        kind = ConnectionIO if not peer.tls else TlsConnectionIO
-        io = kind(self, sock, conn, self._buffer)
+        io = (TlsConnectionIO if peer.tls else ConnectionIO)(self, sock, conn, self._buffer)
         io.info = _Info(endpoint, peer)
+        if isinstance(endpoint, Listener):
+            endpoint.opening.passed_on(io.fd, partial(self._end_opening, io))
         self._connections[conn] = io
         self._tracing.apply(io)
         if endpoint.attrs.get("role") == "inter-router":
@@ -347,8 +333,29 @@ class SocketHost:
         self.loop.register(io.fd, io, EPOLLIN)
         io.flush()
 
+    def _give_up(self, endpoint: Endpoint, sock: socket.socket) -> None:
+        """Close a transport that gets no connection."""
+        if isinstance(endpoint, Listener):
+            endpoint.opening.remove(sock.fileno())
+        sock.close()
+        if isinstance(endpoint, Connector):
+            endpoint.lost()
+
+    def _leave_opening(self, io: ConnectionIO) -> None:
+        if isinstance(io.info.endpoint, Listener):
+            io.info.endpoint.opening.remove(io.fd)
+
+    def _end_opening(self, io: ConnectionIO, reason: str) -> None:
+        """End a connection whose open has not arrived: with a close where AMQP frames can be sent already."""
+        io.conn.fail(RESOURCE_LIMIT_EXCEEDED, reason)
+        if io.conn.state != START:
+            io.flush()
+        if io.open:
+            self.ended(io, reason)
+
     def _release(self, io: ConnectionIO) -> None:
         io.open = False
+        self._leave_opening(io)
         self._connections.pop(io.conn, None)
         self._tracing.forget(io)
         self.loop.unregister(io.fd)
@@ -374,21 +381,11 @@ class SocketHost:
     def _close(self, io: ConnectionIO, reason: str) -> None:
         endpoint = io.info.endpoint
         if isinstance(endpoint, Connector) or endpoint.attrs.get("role") == "inter-router":
-            io.conn.close(FORCED, reason)
+            io.conn.close(CONNECTION_FORCED, reason)
         else:
             hang_up(io.conn, reason)
         io.flush()
         self.loop.call_later(CLOSE_S, lambda: self.ended(io, reason) if io.open else None)
-
-    def _server_log(self, level: str, text: str) -> None:
-        self.log("SERVER", level, text)
-
-
-def _peer(sock: socket.socket, host: str, user: str | None) -> Peer:
-    if not isinstance(sock, ssl.SSLSocket):
-        return Peer(host=host, tls=False, tls_proto=None, tls_cipher=None, tls_ssf=0, external_user=None)
-    cipher, protocol, bits = sock.cipher() or ("", "", 0)
-    return Peer(host=host, tls=True, tls_proto=protocol, tls_cipher=cipher, tls_ssf=bits, external_user=user)
 
 
 @dataclasses.dataclass(slots=True)

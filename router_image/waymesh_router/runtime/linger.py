@@ -13,6 +13,29 @@ LINGER_S = 2.0
 """How long a closed connection's socket waits for the peer to read the last bytes and to close its end."""
 
 
+MOST = 1000
+"""With this many sockets that wait, a further one is closed at once: peers that never close must not use up all."""
+
+
+class Lingering:
+    """The closed connections of a host. `count`: how many sockets wait."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.count = 0
+        self._loop = loop
+
+    def close(self, sock: socket.socket) -> None:
+        """Close a socket after its last write, when its peer has had time to read."""
+        if self.count >= MOST:
+            sock.close()
+            return
+        self.count += 1
+        Linger(self._loop, sock, self._ended)
+
+    def _ended(self) -> None:
+        self.count -= 1
+
+
 class Linger:
     """A socket after its last write: its end is sent, its input discarded until the peer closes or the time is up."""
 

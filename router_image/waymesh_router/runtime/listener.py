@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 from waymesh_router.runtime.addresses import open_listening, peer_text
 from waymesh_router.runtime.endpoint_tls import ListenerTls
 from waymesh_router.runtime.loop import Loop, Timer
+from waymesh_router.runtime.opening import Opening
 from waymesh_router.runtime.peer_names import refused_name
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import FirstBytes, FirstMessage, Handshake
@@ -19,6 +21,7 @@ from waymesh_router.transports import handshake_timeout_s
 ACCEPTS_PER_TURN = 64
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY_ACCEPT_S = 1.0
+MOST_OPENING = 1000
 
 Log = Callable[[str, str], None]
 """level, text"""
@@ -45,10 +48,15 @@ class Listener:
         self._loop = loop
         self._accepted = accepted
         self._log = log
+        most = int(attrs.get("maxOpeningConnections") or MOST_OPENING)
+        self.opening = Opening(most, lambda level, text: log(level, f"{self}: {text}"))
         self._sockets = open_listening(f"listener {self.name}", attrs)
-        self._handshakes: dict[int, tuple[socket.socket, Timer]] = {}
+        self._handshakes: dict[int, tuple[socket.socket, Timer | None]] = {}
         self._pause: Timer | None = None
         self._register()
+
+    def __str__(self) -> str:
+        return f"listener {self.name}"
 
     @property
     def ports(self) -> list[int]:
@@ -68,7 +76,7 @@ class Listener:
             self._loop.unregister(sock.fileno())
             sock.close()
         for fd in list(self._handshakes):
-            self._forget(fd).close()
+            self._drop(fd)
 
     def on_event(self, mask: int) -> None:
         """Clients wait to be accepted, on any of the sockets."""
@@ -111,14 +119,18 @@ class Listener:
     def _start(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        fd = sock.fileno()
+        host = peer.rpartition(":")[0]
         if self.tls is None:
+            self.opening.add(fd, host, lambda _: None)
             self._accepted(self, sock, peer, None)
             return
-        fd = sock.fileno()
         limit = handshake_timeout_s(self.attrs)
-        timer = self._loop.call_later(limit, lambda: self._fail(fd, peer, "TLS: the handshake took too long"))
+        timer = None
+        if limit < math.inf:  # a cancelled timer stays in the heap of the loop until it would have been due
+            timer = self._loop.call_later(limit, lambda: self._fail(fd, peer, "TLS: the handshake took too long"))
         self._handshakes[fd] = (sock, timer)
-
+        self.opening.add(fd, host, lambda _: self._drop(fd))
         first = FirstBytes(sock, lambda tls: self._decided(fd, peer, tls), lambda reason: self._fail(fd, peer, reason))
         self._loop.register(fd, first, FirstBytes.MASK)
 
@@ -163,6 +175,7 @@ class Listener:
         fd = sock.fileno()
         if fd in self._handshakes:
             sock = self._forget(fd)
+        self.opening.remove(fd)
         sock.close()
 
     def _secured(self, fd: int, peer: str, sock: ssl.SSLSocket, profile: TlsProfile) -> None:
@@ -177,12 +190,18 @@ class Listener:
     def _fail(self, fd: int, peer: str, reason: str) -> None:
         if fd not in self._handshakes:  # already passed on, or failed
             return
-        self._forget(fd).close()
+        self._drop(fd)
         self._log("error", f"listener {self.name}: connection from {peer} failed: {reason}")
+
+    def _drop(self, fd: int) -> None:
+        """End a handshake in progress."""
+        self.opening.remove(fd)
+        self._forget(fd).close()
 
     def _forget(self, fd: int) -> socket.socket:
         """Remove a socket from the handshakes: unregistered, its timer cancelled, still open."""
         sock, timer = self._handshakes.pop(fd)
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
         self._loop.unregister(fd)
         return sock

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,21 +16,30 @@ LOOK_S = 1.0
 
 def memory_limit(files: tuple[Path, ...] = LIMIT_FILES) -> int:
     """Bytes that the process may use: the limit of its control group, at most the memory of the machine."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = control_group_limit(files)
+    return _machine() if limit is None else limit
+
+
+def control_group_limit(files: tuple[Path, ...] = LIMIT_FILES) -> int | None:
+    """Bytes that the control group of the process may use; None without a limit below the memory of the machine."""
     for file in files:
         try:
             text = file.read_text().strip()
         except OSError:
             continue
         if text.isdigit():  # "max": no limit
-            return min(machine, int(text))
-    return machine
+            return int(text) if int(text) < _machine() else None
+    return None
 
 
 def resident_bytes() -> int:
     """Memory of the process (resident set)."""
     with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _machine() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Trimmer:

@@ -152,6 +152,7 @@ class TlsProfile:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if use.server else ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = use.check_hostname
         context.verify_mode = use.verify
+        context.options |= ssl.OP_NO_RENEGOTIATION  # each costs the router more than the client
         self._limit_protocols(context)
         self._limit_ciphers(context)
         self._load_certificate(context)

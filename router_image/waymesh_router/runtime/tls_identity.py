@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from waymesh_router.host import Peer
 from waymesh_router.runtime.errors import ProfileError
 
 Subject = Sequence[Sequence[tuple[str, str]]]
@@ -29,6 +31,14 @@ SHORT_NAMES = {
 }
 SUBJECT_CODES = {"c": "C", "s": "ST", "l": "L", "o": "O", "u": "OU", "n": "CN"}
 DIGEST_CODES = {"1": "sha1", "2": "sha256", "5": "sha512"}
+
+
+def peer_of(sock: socket.socket, host: str, user: str | None) -> Peer:
+    """The peer of a transport that is ready; `user`: of its certificate."""
+    if not isinstance(sock, ssl.SSLSocket):
+        return Peer(host)
+    cipher, protocol, bits = sock.cipher() or ("", "", 0)
+    return Peer(host=host, tls=True, tls_proto=protocol, tls_cipher=cipher, tls_ssf=bits, external_user=user)
 
 
 def check_uid_format(profile: str, text: str) -> None:

@@ -255,6 +255,9 @@ class SimRouter(Station):
         self._retries[attrs["name"]] = Retries(self.world.rng.random, self.world.now)
         self.world.after(0.0, self._dial, self._life, attrs["name"])
 
+    def opened(self, conn: Connection) -> None:
+        """Nothing limits how many are opening."""
+
     def segments_in(self, conn: Connection) -> int:
         return int(self.segments(self.world.now))
 

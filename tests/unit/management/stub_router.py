@@ -82,6 +82,8 @@ class StubRouter:
         self.drain_status = "none"
         self.collector = None
         self.policy = Enforcement(Policy(PatternTree))
+        refused = {"memory": 0, "listener": 0}
+        self.admission = SimpleNamespace(limit=8192, memory_state="normal", withheld=0, refused=refused)
         self.topology_changes = 0
         self.sampler = LinkHealth(self.core)
         self.handler = Handler()

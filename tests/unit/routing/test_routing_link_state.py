@@ -180,7 +180,7 @@ def test_another_instance_is_a_restart() -> None:
     assert list(router.nodes["C"].link_state) == ["B"]
 
 
-def test_a_restart_within_one_second_is_believed_when_the_router_says_so() -> None:
+def test_a_restart_within_one_second_is_believed_when_the_router_says_so_for_a_second() -> None:
     router = with_neighbour("B")
     router.on_control(1, "LSU", lsu("B", 2, A=1, C=4), 1.0)
     router.on_control(1, "LSU", lsu("C", 6, B=4), 1.01)
@@ -188,7 +188,25 @@ def test_a_restart_within_one_second_is_believed_when_the_router_says_so() -> No
     assert list(router.nodes["C"].link_state) == ["B"]
     assert ("C", "LSR") in sent(router.on_control(1, "RA", ra("C", 1), 1.1))
     router.on_control(1, "LSU", lsu("C", 1, D=1), 1.2)
+    assert list(router.nodes["C"].link_state) == ["B"]
+    assert ("C", "LSR") in sent(run(router, 2.1)), "until an answer is believed"
+    router.on_control(1, "LSU", lsu("C", 1, D=1), 2.15)
     assert list(router.nodes["C"].link_state) == ["D"]
+    assert ("C", "LSR") not in sent(run(router, 3.5))
+
+
+def test_former_messages_that_arrive_late_are_no_restart() -> None:
+    """Over a longer path, an RA and an LSU can arrive after their successors."""
+    router = with_neighbour("B")
+    router.on_control(1, "LSU", lsu("B", 2, A=1, C=4), 1.0)
+    router.on_control(1, "LSU", lsu("C", 6, B=4), 1.01)
+    router.on_control(1, "RA", ra("C", 6), 1.02)
+    router.on_control(1, "RA", ra("C", 5), 1.03)
+    effects = router.on_control(1, "LSU", lsu("C", 5, B=4, D=1), 1.04)
+    assert list(router.nodes["C"].link_state) == ["B"]
+    assert not [effect for effect in of(SendTo, effects) if effect.opcode == "LSU"]
+    router.on_control(1, "LSU", lsu("C", 6, B=4), 1.05)
+    assert ("C", "LSR") not in sent(run(router, 3.5)), "its answer has confirmed what is known"
 
 
 def test_an_old_link_state_expires() -> None:

@@ -30,6 +30,18 @@ class NoWorld:
     def log(self, module: str, level: str, text: str) -> None:
         """Says nothing."""
 
+    def recent_log(self, limit: int) -> list[Any]:
+        """There is no log."""
+        return []
+
+    def numeric_addresses(self, name: str) -> list[str]:
+        """Knows no name."""
+        return []
+
+    def certificate_ends(self) -> dict[str, float]:
+        """There are no certificates."""
+        return {}
+
 
 @pytest.mark.parametrize(("extra", "expected"), [("", "broker-0"), (', "openHostname": "vhost"', "vhost")])
 def test_a_connector_asks_for_its_host_or_for_the_name_it_is_given(extra: str, expected: str) -> None:

@@ -191,6 +191,7 @@ def test_a_password_does_not_show_in_the_error() -> None:
         ("log", {"module": "ROUTER", "enable": "loud"}, "enable: 'loud' is not a log level"),
         ("log", {"module": "ROUTER", "enable": "info,none"}, "enable: 'none' is not a log level"),
         ("log", {"module": "ROUTER", "enable": ""}, "enable: '' is not a log level"),
+        ("listener", {"http": True, "maxConnections": 5}, "maxConnections: is not for http"),
     ],
 )
 def test_refusals_across_attributes(entity: str, attributes: dict[str, Any], reason: str) -> None:

@@ -10,7 +10,7 @@ from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.forwarding.sections cimport Sections
-from waymesh_router.core.model cimport Address, RouterLink
+from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
@@ -32,5 +32,6 @@ cdef class Forwarder:
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
     cdef bint denies_user(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef no_address(self, RouterLink lk, Address stand_in, IncomingTransfer transfer)
+    cdef check_heads(self, RouterLink lk, RouterConnection conn, IncomingTransfer transfer)
     cdef incomplete_head(self, RouterLink lk, IncomingTransfer transfer)
     cdef more_head(self, RouterLink lk, IncomingTransfer transfer)

@@ -27,7 +27,7 @@ from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
-from waymesh_router.core.model import Address, RouterLink
+from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import REJECTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 MAX_HEAD_BYTES = 1 << 20
 """Header and annotations must end within this many bytes."""
+MAX_HEADS_BYTES = cython.declare(cython.longlong, 8 << 20)
+"""The same for all deliveries that arrive on a connection of a client or container at one time."""
 
 
 class Forwarder:
@@ -213,17 +215,28 @@ class Forwarder:
     def incomplete_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """The frame ends within the sections that are needed: keep it until the next one arrives."""
         size: cython.Py_ssize_t = transfer.end - transfer.start
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if not transfer.more or size > MAX_HEAD_BYTES:
             self.settlement.refuse(lk, transfer.more, REJECTED)
         else:
             lk.head = bytearray(transfer.payload())
             lk.head_due = size * 2
+            conn.heads += size
+            self.check_heads(lk, conn, transfer)
+
+    def check_heads(self, lk: RouterLink, conn: RouterConnection, transfer: IncomingTransfer) -> None:
+        """Reject a delivery with which too many bytes of incomplete heads are kept."""
+        if conn.heads > MAX_HEADS_BYTES and conn.role != "inter-router":
+            self.settlement.refuse(lk, transfer.more, REJECTED)
 
     def more_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """Append to an incomplete head. It is scanned again only after it has doubled, which keeps the work linear."""
         head: bytearray = lk.head
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
         head += transfer.payload()
+        conn.heads += transfer.end - transfer.start
         if transfer.more and len(head) < lk.head_due:
+            self.check_heads(lk, conn, transfer)
             return
-        lk.head = None
+        lk.drop_head()
         self.first_frame(lk, whole_transfer(bytes(head), transfer.more))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND
+from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching, tenants
 from waymesh_router.core.addresses.keys import (
@@ -20,6 +20,7 @@ from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
 from waymesh_router.core.kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
+from waymesh_router.memory_watermark import FULL, NORMAL
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -35,6 +36,8 @@ class EndpointLinks:
 
     def __init__(self, context: Context, addresses: AddressTable, pending: PendingDeliveries) -> None:
         self.turned_away: list[RouterConnection] = []  # connections that opened while the router drains
+        self.withheld: dict[RouterLink, None] = {}  # incoming links without credit for want of memory
+        self._memory = NORMAL
         self._context = context
         self._addresses = addresses
         self._pending = pending
@@ -80,8 +83,12 @@ class EndpointLinks:
         """
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         lk.strip = conn.strip_in
-        lk.capacity = conn.link_capacity
         target = attaching.checked_target(attach.target)
+        if self._memory != NORMAL and not attaching.for_management(attach):
+            lk.capacity = 0
+            self.withheld[lk] = None
+        else:
+            lk.capacity = conn.link_capacity
         place = attaching.place_of(target, receiver=False)
         text = target.address
         if target.dynamic:
@@ -135,6 +142,26 @@ class EndpointLinks:
         ready = address.direct() if lk.stored else address.reachable()
         if ready and (not self._context.drain_from or address.serves_router()):
             lk.grant()
+
+    def refuse_for_memory(self) -> None:
+        """Refuse a link that a client attaches while memory is full: links cost memory, even without credit.
+
+        Raises Refusal.
+        """
+        if self._memory == FULL:
+            raise Refusal(RESOURCE_LIMIT_EXCEEDED, "the router is short of memory (maxMemory)")
+
+    def set_memory(self, level: int) -> None:
+        """Memory has this level now, see memory_watermark.py: from NORMAL on, all links get their credit."""
+        self._memory = level
+        if level != NORMAL:
+            return
+        withheld, self.withheld = self.withheld, {}
+        for lk in withheld:
+            conn: RouterConnection = lk.connection  # type: ignore[assignment]
+            lk.capacity = conn.link_capacity
+            if lk.accepting:
+                lk.grant()
 
     # ---- leaving
     def retire(self, lk: RouterLink) -> None:

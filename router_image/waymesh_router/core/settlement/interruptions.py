@@ -43,7 +43,7 @@ class Interruptions:
     def on_abort(self, lk: RouterLink) -> None:
         """The sender aborted the delivery: abort it toward its consumers as well. It is settled. Spec: 2.7.5."""
         self.drop_arriving(lk)
-        lk.head = None
+        lk.drop_head()
         lk.discard = False
         if lk.partner is None:
             lk.give_back()
@@ -148,6 +148,7 @@ class Interruptions:
         """An incoming link is gone: abort its incomplete delivery; complete ones continue without a sender."""
         d: Delivery
         self.drop_arriving(lk)
+        lk.drop_head()
         for e in lk.session.unsettled_in.of(lk) if lk.unsettled else ():
             d = e
             if d.link is lk:

@@ -68,7 +68,7 @@ class Settlement:
 
     def refuse(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
         """Do not forward the delivery that begins: report the outcome now, ignore its remaining frames."""
-        lk.head = None
+        lk.drop_head()
         sample: Sample | None = self.sampling.current
         if sample is not None:
             sample.outcome = DROPPED if lk.transfer_settled else OUTCOME_NAMES[outcome_code(state)]

@@ -1,0 +1,122 @@
+"""Whether a client that has sent its open may stay: limits of its listener, memory of the process, uniqueness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
+from waymesh_router.connection_uniqueness import FAILED, UniqueConnections
+from waymesh_router.core.core import Core
+from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.core.model import RouterConnection
+from waymesh_router.host import Host
+from waymesh_router.memory_watermark import FULL, HIGH, NAMES, NORMAL, level_of
+
+LOOK_S = 1.0
+"""Interval at which the memory of the process is looked at."""
+MEMORY, LISTENER = "memory", "listener"
+_MIB = 1 << 20
+
+
+class Admission:
+    """Refuses connections beyond a limit. `refused`: how many, by limit: maxMemory, or maxConnections of a listener.
+
+    `level`: the memory level, see memory_watermark.py. `limit`: the limit in bytes, 0 for none.
+    """
+
+    def __init__(self, core: Core, host: Host, listeners: Mapping[str, Mapping[str, Any]]) -> None:
+        self.refused = dict.fromkeys((MEMORY, LISTENER), 0)
+        self.level = NORMAL
+        self.limit = 0
+        self.default = 0
+        """The limit where `maxMemory` is not set, in bytes."""
+        self._core = core
+        self._host = host
+        self._listeners = listeners
+        self._sole = UniqueConnections()
+        self._open: dict[str, set[RouterConnection]] = {}
+        self._at_limit: set[str] = set()  # listeners whose limit was logged
+        self._next_look = 0.0
+
+    @property
+    def memory_state(self) -> str:
+        """`memoryState` of the entity `router`."""
+        return NAMES[self.level]
+
+    @property
+    def withheld(self) -> int:
+        """Number of links that wait for credit because memory is short."""
+        return len(self._core.endpoint_links.withheld)
+
+    # ---- connections
+    def opened(self, conn: RouterConnection) -> None:
+        """The open of a peer at a listener has arrived, and is not answered yet: close the connection if it is one too
+        many. Policy may have closed it already."""
+        self._host.opened(conn)
+        if conn.over:
+            return
+        reason = self._reason(conn)
+        if reason:
+            conn.settings.properties[FAILED] = True
+            self._core.refusals.report("connection", conn.peer.host, RESOURCE_LIMIT_EXCEEDED, reason, conn)
+            conn.fail(RESOURCE_LIMIT_EXCEEDED, reason)
+            return
+        self._open.setdefault(conn.origin, set()).add(conn)
+        self._sole.opened(conn)
+
+    def gone(self, conn: RouterConnection) -> None:
+        """A transport has ended."""
+        self._sole.gone(conn)
+        there = self._open.get(conn.origin)
+        if there is None or conn not in there:
+            return
+        there.discard(conn)
+        self._at_limit.discard(conn.origin)
+        if not there:
+            del self._open[conn.origin]
+
+    def _reason(self, conn: RouterConnection) -> str:
+        """Why the connection is one too many; "" if it is not."""
+        if self.level == FULL and conn.role != INTER_ROUTER:
+            self.refused[MEMORY] += 1
+            return "the router is short of memory (maxMemory)"
+        most = self._listeners.get(conn.origin, {}).get("maxConnections")
+        if most is None or len(self._open.get(conn.origin, ())) < most:
+            return ""
+        self.refused[LISTENER] += 1
+        if conn.origin not in self._at_limit:
+            self._at_limit.add(conn.origin)
+            text = f"listener {conn.origin}: {most} connections are open (maxConnections); refusing more"
+            self._host.log("SERVER", "warning", text)
+        return f"listener {conn.origin} has {most} connections (maxConnections)"
+
+    # ---- memory
+    def configure(self, attrs: Mapping[str, Any]) -> None:
+        """Apply `maxMemory` of the entity `router`, at the next tick."""
+        configured = attrs.get("maxMemory")
+        self.limit = self.default if configured is None else int(configured)
+        self._next_look = 0.0
+
+    def tick(self, now: float) -> None:
+        """Look at the memory of the process; to be called several times a second."""
+        if now < self._next_look:
+            return
+        self._next_look = now + LOOK_S
+        used = self._host.memory_usage() if self.limit else None
+        level = level_of(used, self.limit, self.level)
+        if level == self.level:
+            return
+        self._log_level(level, used)
+        self.level = level
+        self._core.endpoint_links.set_memory(level)
+
+    def _log_level(self, level: int, used: int | None) -> None:
+        figures = f"{(used or 0) // _MIB} MiB of {self.limit // _MIB} MiB (maxMemory)" if self.limit else "no limit"
+        effects = {
+            NORMAL: "new connections and links are served",
+            HIGH: "new links of clients get no credit",
+            FULL: "new connections and links of clients are refused",
+        }
+        severity = ("notice", "warning", "error")[level]
+        self._host.log("SERVER", severity, f"memory is {NAMES[level]}: {figures}; {effects[level]}")

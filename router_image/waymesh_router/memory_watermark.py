@@ -1,0 +1,29 @@
+"""Levels of memory use: what a router refuses so that the messages it already has can leave. Pure."""
+
+from __future__ import annotations
+
+NORMAL, HIGH, FULL = range(3)
+"""HIGH: new links of clients get no credit. FULL: new client connections and links are refused."""
+NAMES = ("normal", "high", "full")
+"""The levels as the entity `router` reports them."""
+HIGH_PART = 0.8
+"""Part of the limit at which use is HIGH."""
+RETURN_PART = 0.05
+"""A level ends this part of the limit below its start, so that it does not come and go with each look."""
+CONTROL_GROUP_PART = 0.85
+"""The default limit, as part of that of the control group: the kernel kills a process that reaches the latter."""
+
+
+def default_limit(control_group: int | None) -> int:
+    """`maxMemory` where it is not configured; `control_group`: the limit of the control group, None without one."""
+    return 0 if control_group is None else int(control_group * CONTROL_GROUP_PART)
+
+
+def level_of(used: int | None, limit: int, before: int) -> int:
+    """The level after `before`. `used` and `limit` in bytes; without a limit (0), or if unknown, NORMAL."""
+    if used is None or limit <= 0:
+        return NORMAL
+    for level, part in ((FULL, 1.0), (HIGH, HIGH_PART)):
+        if used >= limit * (part - (RETURN_PART if before >= level else 0)):
+            return level
+    return NORMAL

@@ -1,0 +1,44 @@
+"""Attributes of listeners that limit what their peers may use."""
+
+from __future__ import annotations
+
+from .model import INTEGER, setting
+
+MAX_INT = 2**31 - 1
+
+LISTENER_LIMITS = (
+    setting(
+        "initialHandshakeTimeoutSeconds",
+        INTEGER,
+        "Close the connection if no open is received within this many seconds; 0: never.",
+        default=15,
+        minimum=0,
+        maximum=MAX_INT,
+    ),
+    setting(
+        "maxLinks",
+        INTEGER,
+        "Maximum number of links of a client connection, over all its sessions; with more it is closed. "
+        "Connections with role inter-router or route-container have no limit.",
+        default=32768,
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    setting(
+        "maxConnections",
+        INTEGER,
+        "Maximum number of open connections that the listener accepted; a further one is closed with "
+        "amqp:resource-limit-exceeded. Absent: no limit. Not for http.",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    setting(
+        "maxOpeningConnections",
+        INTEGER,
+        "Maximum number of connections whose open (with http: whose request) has not arrived yet. With one more, the "
+        "oldest one from the host that has most of them is ended.",
+        default=1000,
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+)
