@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 
 from waymesh_router.buffers import buffer_limits
 from waymesh_router.management.errors import ManagementError
+from waymesh_router.memory_watermark import default_limit
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import Daemon, raise_descriptor_limit
 from waymesh_router.runtime.errors import HostError
@@ -24,7 +25,7 @@ from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
 from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.memory import LOOK_S, Trimmer, memory_limit
+from waymesh_router.runtime.memory import LOOK_S, Trimmer, control_group_limit, memory_limit
 from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
 from waymesh_router.runtime.profiles import without_unusable
 from waymesh_router.runtime.tls import file_stamp
@@ -107,12 +108,14 @@ class Running:
         self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")
         self.log.keep(self._router_attrs["logBufferLines"])
         self.log.set_time(self._router_attrs["timestampsInUTC"], self._router_attrs["timestampFormat"])
-        rng = random.Random()
+        rng = random.SystemRandom()  # temporary addresses must not be guessed from others
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()  # seconds since the epoch: peers recognize a restart by the boot time
         entries, unusable = without_unusable(entries)
         self.router = Router(entries, self.host, now, rng, VERSION, int(now))
         self.router.core.budget.set_limits(*buffer_limits(self.router.attrs, memory_limit()))
+        self.router.admission.default = default_limit(control_group_limit())
+        self.router.admission.configure(self.router.attrs)
         self._users_seen = self._users_stamp()  # before the file is read: later changes are noticed
         self.router.authenticator = read_users(self._router_attrs, self._report_user)
         self._prepare_users()
