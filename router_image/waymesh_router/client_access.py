@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.performatives import ErrorInfo
 from waymesh_amqp.sasl import ANONYMOUS_USER
@@ -26,6 +26,7 @@ from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, R
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
 from waymesh_router.policy.settings import Policy
+from waymesh_schema.tenant_names import unfit
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -61,7 +62,7 @@ def no_policy() -> Enforcement:
 
 
 class ClientAccess:
-    """Decides on the opens of clients by the policy."""
+    """Decides on the opens of clients: by their vhost at a listener with `multiTenant`, then by the policy."""
 
     def __init__(self, enforcement: Enforcement, refusals: Refusals, router_id: str, log: Log) -> None:
         self._enforcement = enforcement
@@ -71,8 +72,22 @@ class ClientAccess:
 
     def opened(self, conn: RouterConnection) -> None:
         """A peer's open has arrived, without an answer yet: close the connection of a client that is not allowed."""
-        if conn.role != INTER_ROUTER:
+        if conn.multi_tenant:
+            self._enter_space(conn)
+        if conn.role != INTER_ROUTER and not conn.over:
             self._decide(conn)
+
+    def _enter_space(self, conn: RouterConnection) -> None:
+        """Give a client the address space of its vhost; close its connection if the vhost cannot have one."""
+        name = conn.policy_vhost or (conn.remote.hostname if conn.remote is not None else "") or ""
+        reason = unfit(name)
+        if reason is None:
+            conn.tenant = name
+            return
+        self._log("info", f"[C{conn.id}] DENY connection: host={conn.peer.address} vhost={_short(name)}: {reason}")
+        self._refusals.report("connection", conn.peer.host, NOT_ALLOWED, reason, conn)
+        conn.settings.properties[FAILED] = True
+        conn.close_with(ErrorInfo(NOT_ALLOWED, f"no address space: {reason}"))
 
     def _decide(self, conn: RouterConnection) -> None:
         if conn.remote is None:

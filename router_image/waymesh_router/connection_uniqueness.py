@@ -23,28 +23,28 @@ _REPLACED = {Symbol("sole-connection-enforcement"): True}
 
 
 class UniqueConnections:
-    """Connections of clients that request uniqueness, by container-id."""
+    """Connections of clients that request uniqueness, by tenant and container-id."""
 
     def __init__(self) -> None:
-        self._by_container: dict[str, RouterConnection] = {}
+        self._by_container: dict[tuple[str, str], RouterConnection] = {}
 
     def opened(self, conn: RouterConnection) -> None:
         """A client's open has arrived, without an answer yet: if it requests uniqueness, close it or the older one."""
         remote = conn.remote
         if remote is None or CAPABILITY not in conn.settings.offered_capabilities or not _asked(remote):
             return
-        before = self._by_container.get(remote.container_id)
+        before = self._by_container.get((conn.tenant, remote.container_id))
         if before is not None and not before.over:
             if _policy(remote) != CLOSE_EXISTING:
                 conn.settings.properties[FAILED] = True
                 conn.close_with(ErrorInfo(INVALID_FIELD, "the container already has a connection", _TAKEN))
                 return
             before.close_with(ErrorInfo(RESOURCE_LOCKED, "the container has a newer connection", _REPLACED))
-        self._by_container[remote.container_id] = conn
+        self._by_container[conn.tenant, remote.container_id] = conn
 
     def gone(self, conn: RouterConnection) -> None:
         """The transport has ended."""
-        container = "" if conn.remote is None else conn.remote.container_id
+        container = (conn.tenant, "" if conn.remote is None else conn.remote.container_id)
         if self._by_container.get(container) is conn:
             del self._by_container[container]
 

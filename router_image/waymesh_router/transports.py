@@ -81,9 +81,10 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     strip = attrs.get("stripAnnotations") or "both"
     conn.strip_in = strip in ("in", "both")
     conn.strip_out = strip in ("out", "both")
-    conn.management = _MANAGEMENT[attrs.get("management")]
     conn.policy_vhost = attrs.get("policyVhost") or ""
     conn.for_managers = attrs.get("management") == "write"
+    conn.multi_tenant = bool(attrs.get("multiTenant"))
+    conn.management = NO_MANAGEMENT if conn.multi_tenant else _MANAGEMENT[attrs.get("management")]
     conn.management_files = bool(attrs.get("managementFiles"))
     core.connection_table.add(conn)
     return conn

@@ -12,6 +12,7 @@ from .convert import names
 from .errors import SchemaError
 from .loglevels import parse_levels
 from .table_router import STANDARD_OUTPUTS
+from .tenant_names import unfit
 
 Values = dict[str, Any]
 MAX_ID_BYTES = 127
@@ -154,6 +155,26 @@ def _files_of_writers(entity: str, values: Values) -> None:
         raise SchemaError(entity, "managementFiles", "needs management: write")
 
 
+def _tenants(entity: str, values: Values) -> None:
+    """What would let a client leave the address space of its vhost is refused."""
+    if not values["multiTenant"]:
+        return
+    refused = {
+        "http": values["http"],
+        "role": values["role"] != "normal",
+        "management": values["management"] in ("read", "write"),
+        "routeAddress": values["routeAddress"],
+        "stripAnnotations": values["stripAnnotations"] in ("out", "no"),
+    }
+    for attribute, given in refused.items():
+        if given:
+            reason = f"cannot be {values[attribute]!r} with multiTenant: clients could leave the space of their vhost"
+            raise SchemaError(entity, attribute, reason)
+    vhost = values["policyVhost"]
+    if vhost and (unfit_for := unfit(vhost)):
+        raise SchemaError(entity, "policyVhost", f"cannot be {vhost!r} with multiTenant: {unfit_for}")
+
+
 def _connector_port(entity: str, values: Values) -> None:
     if values["port"] == "0":
         raise SchemaError(entity, "port", "0 is for listeners only")
@@ -218,6 +239,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _secret_passwords,
         token_rules.listener,
         _files_of_writers,
+        _tenants,
         _components,
         _profiles_by_host,
     ),

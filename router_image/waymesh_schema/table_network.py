@@ -186,9 +186,9 @@ LISTENER = configuration(
     setting(
         "multiTenant",
         BOOLEAN,
-        "Each virtual host has its own address space.",
+        "Each vhost has its own address space: what a client calls x is VHOST/x in the mesh. The vhost is policyVhost, "
+        "else the host name in the client's open. For role normal, without management, routeAddress, unstripped input.",
         default=False,
-        only_default="multi-tenancy is not supported; run a mesh for each tenant",
     ),
     setting("failoverUrls", STRING, "Alternative URLs, separated by commas, that clients get in the open.",
             deprecated_name="failoverList"),

@@ -57,7 +57,7 @@ CONNECTION = operational(
     reported("sslProto", STRING, "TLS version."),
     reported("sslCipher", STRING, "TLS cipher."),
     reported("sslSsf", INTEGER, "Strength of the cipher in bits."),
-    reported("tenant", STRING, "Tenant of the connection; null: there are no multi-tenant listeners."),
+    reported("tenant", STRING, "At a listener with multiTenant, the vhost and a slash, with which addresses begin."),
     reported("properties", MAP, "Properties of the peer's open."),
     reported("active", BOOLEAN, "On an edge router: whether this uplink is in use; null elsewhere."),
     count("uptimeSeconds", "Seconds since the connection was opened."),

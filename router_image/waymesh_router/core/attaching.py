@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from waymesh_amqp.errors import (
     INVALID_FIELD,
+    NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
@@ -34,6 +35,10 @@ UNAVAILABLE_REJECTED: bytes = encode(
 """Outcome of a message to an address with distribution `unavailable`."""
 MANAGEMENT_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)))
 """Outcome of a message to a management agent, from a connection that may not send any."""
+OUTSIDE_REJECTED: bytes = encode(
+    rejected(ErrorInfo(NOT_ALLOWED, "the address of the message is not in the address space of the vhost"))
+)
+"""Outcome of a tenant's message to an address of routers."""
 UNSETTLED_MULTICAST_REJECTED: bytes = encode(
     rejected(ErrorInfo("qd:forbidden", "Deliveries to a multicast address must be pre-settled"))
 )
@@ -45,6 +50,8 @@ DRAINING = "router is draining"
 _MAX_COST = 0x7FFFFFFF
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15
+TEMPORARY_NODE = "temp."
+"""How the part of a temporary address behind the router's id begins."""
 
 
 class Refusal(AmqpError):
@@ -209,7 +216,7 @@ def checked_target(target: Terminus | None) -> Terminus:
 
 def temporary_address(router_id: str, rng: Rng) -> str:
     """An unguessable address text for a dynamic source. Dispatch book "Dynamic Reply-To"."""
-    return f"_topo/0/{router_id}/temp.{_random_text(rng)}"
+    return f"_topo/0/{router_id}/{TEMPORARY_NODE}{_random_text(rng)}"
 
 
 def created_address(rng: Rng) -> str:

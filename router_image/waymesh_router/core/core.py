@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.states import ATTACHED
-from waymesh_router.core import attaching
+from waymesh_router.core import attaching, tenants
 from waymesh_router.core.addresses.remote_routers import RemoteRouters
 from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.attaching import Refusal, Rng
@@ -173,6 +173,8 @@ class Core(Handler):
             attaching.check_management(attach, conn.management)
         if conn.access is not None:
             conn.access.attach(lk, attach)
+        if conn.multi_tenant:
+            attach = tenants.attach_in_space(conn.tenant, attach)
         if kind == ENDPOINT and between_routers and conn.control_in is not None:
             self.routed_attaches.pass_on(conn, lk, attach)
             return

@@ -19,6 +19,8 @@ cdef class RouterConnection(Connection):
     cdef public str origin
     cdef public str route_address
     cdef public int management
+    cdef public bint multi_tenant
+    cdef public str tenant
     cdef public bint management_files
     cdef public object peer
     cdef public int cost
@@ -54,6 +56,8 @@ cdef class RouterLink(Link):
     cdef public bint checks_targets
     cdef public bint checks_user
     cdef public object permit
+    cdef public bint of_tenant
+    cdef public tuple spaced
     cdef public bint strip
     cdef public object annotations
     cdef public bytes seen_section

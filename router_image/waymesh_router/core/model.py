@@ -34,6 +34,8 @@ class RouterConnection(Connection):
         self.origin = ""  # name of its listener or connector
         self.route_address = ""  # routing address for a client's attaches without an address; "" for none
         self.management = NO_MANAGEMENT  # the management requests that the peer may send
+        self.multi_tenant = False  # its addresses are those of a tenant
+        self.tenant = ""  # the name of the tenant, known since the open
         self.management_files = False  # and these may name files of the router's machine
         self.peer: Any = None
         self.cost = 1
@@ -81,6 +83,8 @@ class RouterLink(Link):
         self.checks_targets = False  # anonymous sender that policy allows to send to some addresses only
         self.checks_user = False  # policy allows messages with the client's own user-id only
         self.permit: Any = None  # Permit or None: what policy allowed a client's link, see access.py
+        self.of_tenant = False  # anonymous sender in the address space of a tenant
+        self.spaced: Any = None  # the annotations for the address space, see message_address.py
         self.strip = True  # remove router annotations, in the direction of the link
         self.annotations: Annotations | None = None  # incoming: for messages without annotations
         self.seen_section = b""

@@ -73,6 +73,7 @@ def _connections(view: RouterView) -> EntityAdapter:
         sslProto=lambda c: c.peer.tls_proto,
         sslCipher=lambda c: c.peer.tls_cipher,
         sslSsf=lambda c: c.peer.tls_ssf,
+        tenant=lambda c: f"{c.tenant}/" if c.tenant else None,
         properties=lambda c: (c.remote.properties if c.remote is not None else None) or {},
     )
     columns["uptimeSeconds"] = lambda c, now: int(now - c.opened_at)

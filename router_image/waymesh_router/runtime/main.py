@@ -108,7 +108,7 @@ class Running:
         self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")
         self.log.keep(self._router_attrs["logBufferLines"])
         self.log.set_time(self._router_attrs["timestampsInUTC"], self._router_attrs["timestampFormat"])
-        rng = random.Random()
+        rng = random.SystemRandom()  # temporary addresses must not be guessed from others
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()  # seconds since the epoch: peers recognize a restart by the boot time
         entries, unusable = without_unusable(entries)

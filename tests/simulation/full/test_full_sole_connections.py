@@ -14,6 +14,8 @@ from waymesh_router.connection_uniqueness import CAPABILITY, CLOSE_EXISTING, FAI
 
 PORT = 31000
 OFFERING = f"listener {{\nname: jms\nhost: 0.0.0.0\nport: {PORT}\nopenCapabilities: {CAPABILITY}\n}}\n"
+TENANTS = PORT + 1
+OFFERING += OFFERING.replace("jms", "tenants").replace(str(PORT), f"{TENANTS}\nmultiTenant: yes")
 SOLE: dict[str, Any] = {"desired_capabilities": [Symbol(CAPABILITY)]}
 REPLACING: dict[str, Any] = {**SOLE, "properties": {Symbol(POLICY): UInt(CLOSE_EXISTING)}}
 
@@ -85,3 +87,11 @@ def test_who_is_welcome_beside_it(scene: Scene, said: dict[str, Any], name: str,
     _, second = scene.connect(said, name, port)
     assert not first.over
     assert not second.over
+
+
+def test_tenants_have_container_ids_of_their_own(scene: Scene) -> None:
+    _, first = scene.connect({**SOLE, "hostname": "a.example"}, port=TENANTS)
+    for hostname in ("b.example", "c.example"):
+        assert not scene.connect({**REPLACING, "hostname": hostname}, port=TENANTS)[1].over
+    assert not first.over
+    assert refused(scene.connect({**SOLE, "hostname": "a.example"}, port=TENANTS)[1])

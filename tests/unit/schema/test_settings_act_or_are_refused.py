@@ -90,7 +90,6 @@ def test_the_attributes_that_are_refused() -> None:
         "router workerThreads",
         "router debugDumpFile",
         "listener saslPlugin",
-        "listener multiTenant",
         "listener websockets",
         "listener httpRootDir",
         "connector policyVhost",

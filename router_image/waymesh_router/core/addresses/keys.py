@@ -101,7 +101,12 @@ def link_route_key(direction: str, prefix: str | None, pattern: str | None) -> s
 
 def link_route_pattern(key: str) -> str:
     """The pattern in the key of a link route."""
-    return prefix_pattern(key[1:]) if key[0] in "CD" else key[1:]
+    return key[1:] if is_pattern(key) else prefix_pattern(key[1:])
+
+
+def is_pattern(key: str) -> bool:
+    """Whether the key of a link route has a pattern and not a prefix."""
+    return key[0] in "EF"
 
 
 def outgoing_route(key: str) -> bool:

@@ -127,6 +127,13 @@ def redirected(a: Annotations, key: str, router_id: str) -> Annotations:
     return _composed(b, router_id)
 
 
+def addressed(a: Annotations, to: str, router_id: str) -> Annotations:
+    """The annotations of a message `a` whose address is not the one in its properties."""
+    b = _like(a)
+    b.to, b.phase = to, a.phase
+    return _composed(b, router_id)
+
+
 def sampled(a: Annotations, sid: int, weight: float, router_id: str) -> Annotations:
     """The annotations of a message `a` that becomes a sample."""
     b = _like(a)

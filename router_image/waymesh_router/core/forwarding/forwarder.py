@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_router.core.attaching import MANAGEMENT_REJECTED, POLICY_REJECTED, UNAVAILABLE_REJECTED
+from waymesh_router.core.attaching import MANAGEMENT_REJECTED, OUTSIDE_REJECTED, POLICY_REJECTED, UNAVAILABLE_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations
@@ -108,6 +108,8 @@ class Forwarder:
             if address is None or not address.key:
                 self.no_address(lk, address, transfer)
                 return
+            if lk.of_tenant:
+                annotations = self.message_address.annotations_in_space(lk, annotations)
         if lk.kind == ENDPOINT:
             self.counters.count_in(lk, address)
             self.sampling.until_next -= 1
@@ -203,6 +205,8 @@ class Forwarder:
         elif stand_in is self.message_address.denied:
             lk.permit.message_denied()
             self.settlement.refuse(lk, transfer.more, POLICY_REJECTED)
+        elif stand_in is self.message_address.outside:
+            self.settlement.refuse(lk, transfer.more, OUTSIDE_REJECTED)
         elif stand_in is self.message_address.unavailable:
             self.settlement.refuse(lk, transfer.more, UNAVAILABLE_REJECTED)
         else:

@@ -9,9 +9,10 @@ import cython
 from waymesh_amqp.errors import DecodeError
 from waymesh_router.core.addresses.keys import names_management, own_management
 from waymesh_router.core.addresses.table import AddressTable
-from waymesh_router.core.forwarding.annotations import Annotations, local_annotations, read_annotations
+from waymesh_router.core.forwarding.annotations import Annotations, addressed, local_annotations, read_annotations
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
+from waymesh_router.core.tenants import in_space
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import Octets, same, skip
@@ -43,6 +44,7 @@ class MessageAddress:
         self.forbidden = Address("", CLOSEST)  # result: the sender may not send to this address
         self.unavailable = Address("", CLOSEST)  # result: the address has distribution `unavailable`
         self.denied = Address("", CLOSEST)  # result: policy does not allow the sender to send to this address
+        self.outside = Address("", CLOSEST)  # result: the address is not in the space of the sender's tenant
 
     def annotations_of(self, lk: RouterLink, transfer: IncomingTransfer) -> Annotations | None:
         """The annotations of the scanned message; None if they are invalid."""
@@ -70,7 +72,8 @@ class MessageAddress:
     def address_of(self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer) -> Address | None:
         """The address of a scanned message on a link without an address; None if it is not known.
 
-        Returns `incomplete`, `unreadable`, `forbidden`, `denied` or `unavailable` in the cases without an address.
+        In the cases without an address, returns `incomplete`, `unreadable`, `forbidden`, `denied`, `outside` or
+        `unavailable`.
         """
         if annotations.to is None:
             at: cython.Py_ssize_t = self.sections.find_to(transfer)
@@ -135,7 +138,9 @@ class MessageAddress:
         elif lk.checks_targets and not lk.permit.may_send_to(text):
             found = self.denied
         else:
-            found = self.addresses.lookup(text, annotations.phase)
+            if lk.of_tenant:
+                text = self.space_address(lk, text)
+            found = self.addresses.lookup(text, annotations.phase) if text or not lk.of_tenant else self.outside
         if found is None and lk.kind == ENDPOINT:
             found = self.relays.address(lk, text)
         if lk.kind == ENDPOINT and (found is None or found.treatment == UNAVAILABLE):
@@ -144,3 +149,18 @@ class MessageAddress:
         lk.seen_to = raw
         lk.seen_address = found
         return found
+
+    def space_address(self, lk: RouterLink, text: str) -> str:
+        """The address that the mesh knows for what a tenant writes; "" if the tenant may not use it."""
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        return in_space(conn.tenant, text, True) or ""
+
+    def annotations_in_space(self, lk: RouterLink, annotations: Annotations) -> Annotations:
+        """The annotations of a tenant's message whose address was found: other routers read the address in them."""
+        if lk.spaced is not None and lk.spaced[0] is annotations and lk.spaced[1] is lk.seen_to:
+            kept: Annotations = lk.spaced[2]
+            return kept
+        to = self.space_address(lk, lk.seen_to.decode())
+        spaced: Annotations = addressed(annotations, to, self.router_id)
+        lk.spaced = (annotations, lk.seen_to, spaced)
+        return spaced

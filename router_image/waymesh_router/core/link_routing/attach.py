@@ -13,6 +13,7 @@ from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMI
 from waymesh_amqp.performatives import Attach, ErrorInfo
 from waymesh_amqp.states import ATTACH_RCVD, MAPPED
 from waymesh_amqp.types import Symbol
+from waymesh_router.core import tenants
 from waymesh_router.core.addresses.keys import is_management_key
 from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.attaching import Refusal
@@ -93,7 +94,7 @@ class RoutedAttaches:
     ) -> tuple[Iterable[RouteCandidate] | None, str | None]:
         """Candidates for an attach, None if no link route matches; and the routing address if it has none itself."""
         text = rewriting.route_address(attach)
-        if text is None:
+        if text is None or (conn.tenant and not text):  # without an address nothing keeps a tenant in its space
             return None, None
         if not text and conn.role != INTER_ROUTER and rewriting.is_dynamic_source(attach) and _manages(lk.session):
             return None, None
@@ -105,7 +106,7 @@ class RoutedAttaches:
             there: RouterConnection = maker.connection  # type: ignore[assignment]
             return [RouteCandidate(there, None if maker.route is None else maker.route.entity)], further
         routes = self._addresses.link_routes
-        keys = routes.match(text, attach.role) if text or not told else None
+        keys = self._keys(conn, text, attach.role) if text or not told else None
         if keys is not None:
             return self._candidates(conn, lk, keys), further
         if told and (temporary or text in ("", rewriting.COORDINATOR)):
@@ -113,6 +114,18 @@ class RoutedAttaches:
         # all links of a transaction go to the connection of its coordinator
         coordinators = self._mirrors.connections(lk.session) if not text else {}
         return [RouteCandidate(conn, None) for conn in coordinators.values()] or None, None
+
+    def _keys(self, conn: RouterConnection, text: str, outgoing: bool) -> list[str] | None:
+        """Keys of the link routes for an address that a peer uses; None if there is none."""
+        keys = self._addresses.link_routes.match(text, outgoing)
+        if keys is None or not conn.tenant or text == rewriting.COORDINATOR:
+            return keys
+        return [key for key in keys if tenants.serves(conn.tenant, key)] or None
+
+    def known_to(self, lk: RouterLink, text: str) -> bool:
+        """Whether a link route for an address is for the client of a link: those of other tenants are not."""
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        return not conn.tenant or self._keys(conn, text, False) is not None
 
     def tick(self) -> None:
         """To be called several times a second."""
@@ -173,7 +186,7 @@ class RoutedAttaches:
     def candidates(self, lk: RouterLink, attach: Attach) -> Iterable[RouteCandidate]:
         """Candidates for a link of the router itself, for messages of an anonymous sender, best first."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
-        keys = self._addresses.link_routes.match(rewriting.route_address(attach) or "", False)
+        keys = self._keys(conn, rewriting.route_address(attach) or "", False)
         return () if keys is None else self._candidates(conn, lk, keys)
 
     def answered(self, upstream: RouterLink, attach: Attach) -> None:
@@ -192,6 +205,11 @@ class RoutedAttaches:
             no_local.give_back(answer, upstream.route.taken)
         if lk.max_message_size:
             answer.max_message_size = min(answer.max_message_size or lk.max_message_size, lk.max_message_size)
+        tenant = lk.connection.tenant
+        if lk.is_sender:
+            answer.source = tenants.as_written(tenant, answer.source)
+        else:
+            answer.target = tenants.as_written(tenant, answer.target)
         lk.send_attach(answer)
         if lk.attached:
             self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)

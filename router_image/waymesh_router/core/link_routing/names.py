@@ -22,12 +22,14 @@ SHARED = "shared"
 def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: Attach, router_id: str) -> str:
     """The name on connection `upstream` of a link that `conn` attached. Spec: 2.6.1.
 
-    The first router adds the client's container-id. The last router adds its own id if other routers share its
-    container-id. All others keep the name unless another link uses it.
+    The first router adds the client's container-id and its tenant. The last router adds its own id if other routers
+    share its container-id. All others keep the name unless another link uses it.
     """
     name = attach.name
     if conn.role != "inter-router":
         name = client_name(name, "" if conn.remote is None else conn.remote.container_id, attach)
+        if conn.tenant:
+            name = f"{conn.tenant}/{name}"
     if upstream.role != "inter-router" and upstream.settings.container_id != router_id:
         name = router_name(name, router_id, attach)
     is_sender = not attach.role

@@ -68,7 +68,7 @@ class Relays:
         """
         text = bare_address(text)
         known = self._addresses.by_key.get(RELAYED + text)
-        if known is not None:
+        if known is not None and self._attaches.known_to(lk, text):
             return known
         terms = Attach(
             name=f"{self._context.router_id}.relay.{self._links.next_id}",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.performatives import Terminus
-from waymesh_router.core import attaching
+from waymesh_router.core import attaching, tenants
 from waymesh_router.core.addresses.keys import (
     MOBILE,
     OWN_MANAGEMENT,
@@ -73,7 +73,7 @@ class EndpointLinks:
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
         lk.address = address
         address.consumers.append(lk)
-        lk.accept(attach, source, attach.target)
+        lk.accept(attach, tenants.as_written(conn.tenant, source), attach.target)
         self.consumer_joined(address)
 
     def attach_producer(self, lk: RouterLink, attach: Attach) -> None:
@@ -93,9 +93,12 @@ class EndpointLinks:
         text = target.address
         if target.dynamic:
             text = attaching.created_address(self._context.rng)
+            if conn.tenant:
+                text = f"{conn.tenant}/{text}"
             target = Terminus(kind="target", address=text, dynamic=True, capabilities=target.capabilities)
         if text is None or not bare_address(text):
             lk.anonymous = True
+            lk.of_tenant = bool(conn.tenant)
             lk.checks_management = conn.management != WRITE_MANAGEMENT
             lk.accept(attach, attach.source, target)
             lk.annotations = self._anonymous
@@ -109,7 +112,7 @@ class EndpointLinks:
         lk.annotations = local_annotations(self._context.router_id, bare_address(text), phase)
         lk.address = address
         address.producers.append(lk)
-        lk.accept(attach, attach.source, target)
+        lk.accept(attach, attach.source, tenants.as_written(conn.tenant, target))
         self.producer_joined(lk, address)
 
     def _address_for(self, text: str, place: Place) -> Address:

@@ -1,0 +1,93 @@
+"""Address spaces of tenants: clients of a listener with `multiTenant` use addresses `x`, which the mesh knows as
+`<tenant>/x`. The tenant is the vhost of the connection.
+
+The name of a tenant is put before the text once the text is known not to be an address of routers. What a client writes
+can therefore only choose an address within its own space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from waymesh_amqp.errors import NOT_ALLOWED
+from waymesh_router.core.addresses.keys import bare_address, is_pattern, of_routers
+from waymesh_router.core.attaching import TEMPORARY_NODE, Refusal
+from waymesh_router.core.link_routing.rewriting import DYNAMIC_ADDRESS
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach, Terminus
+
+OUTSIDE = "is not an address of the vhost's address space"
+
+
+def in_space(tenant: str, text: str, sends: bool) -> str | None:
+    """The address that the mesh knows for what a client writes; None if the client may not use it.
+
+    Of the addresses of routers a tenant may only send to unguessable ones, which clients get for replies.
+    """
+    bare = bare_address(text)
+    if not of_routers(bare):
+        return f"{tenant}/{bare}"
+    return bare if sends and _is_temporary(bare) else None
+
+
+def _is_temporary(bare: str) -> bool:
+    area, _, rest = bare.removeprefix("_topo/").partition("/")
+    router, _, node = rest.partition("/")
+    return bare.startswith("_topo/") and area == "0" and router != "all" and node.startswith(TEMPORARY_NODE)
+
+
+def attach_in_space(tenant: str, attach: Attach) -> Attach:
+    """The attach of a client with its address, or that of the dynamic node, in the space. Raises Refusal."""
+    if not tenant:
+        raise Refusal(NOT_ALLOWED, "the connection has no address space")
+    terminus = attach.source if attach.role else attach.target
+    if terminus is None or terminus.kind not in ("source", "target"):
+        return attach
+    changed = replace(terminus, address=_inside(tenant, terminus.address, not attach.role))
+    wanted = terminus.dynamic_node_properties
+    if wanted and DYNAMIC_ADDRESS in wanted:
+        address = _inside(tenant, wanted[DYNAMIC_ADDRESS], not attach.role)
+        changed.dynamic_node_properties = {**wanted, DYNAMIC_ADDRESS: address}
+    return replace(attach, source=changed) if attach.role else replace(attach, target=changed)
+
+
+def _inside(tenant: str, text: Any, sends: bool) -> str | None:
+    """The address of a terminus in the space; None for a terminus without an address. Raises Refusal."""
+    if text is None or (isinstance(text, str) and not bare_address(text)):
+        return None
+    address = in_space(tenant, text, sends) if isinstance(text, str) else None
+    if address is None:
+        raise Refusal(NOT_ALLOWED, f"{text} {OUTSIDE}")
+    return address
+
+
+def as_written(tenant: str, terminus: Terminus | None) -> Terminus | None:
+    """The terminus as the client has to see it: addresses of the space without the tenant."""
+    if not tenant or terminus is None or terminus.kind not in ("source", "target"):
+        return terminus
+    head = tenant + "/"
+    shown = terminus
+    if isinstance(terminus.address, str) and terminus.address.startswith(head):
+        shown = replace(shown, address=terminus.address.removeprefix(head))
+    made = (terminus.dynamic_node_properties or {}).get(DYNAMIC_ADDRESS)
+    if isinstance(made, str) and made.startswith(head):
+        properties = {**(terminus.dynamic_node_properties or {}), DYNAMIC_ADDRESS: made.removeprefix(head)}
+        shown = replace(shown, dynamic_node_properties=properties)
+    return shown
+
+
+def serves(tenant: str, key: str) -> bool:
+    """Whether a link route that matches an address of the space, with this key, is for the tenant.
+
+    Patterns take `.` and `/` for the same. So `b/x` of the tenant `a` matches a link route for `a.b`, and `x` of the
+    tenant `a.b` one with the prefix `a`. Both are for another tenant.
+    """
+    head = tenant + "/"
+    text = key[1:]
+    if not is_pattern(key):
+        return text == tenant or text.startswith(head)
+    literal = text[: min(at for at in (text.find("*"), text.find("#"), len(text)) if at >= 0)]
+    size = min(len(literal), len(head))
+    return literal[:size] == head[:size]
