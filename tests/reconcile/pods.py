@@ -60,7 +60,7 @@ class Pods:
             text = text.replace(path, f"{self.folder}{path}")
         told: dict[str, Any] = json.loads(text)
         if self.mechanisms and "SCRAM" in str(told.get("saslMechanisms")):
-            told["saslMechanisms"] = self.mechanisms
+            told |= {"saslMechanisms": self.mechanisms, "allowInsecurePlain": True}
         if told.get("role") == "inter-router" and told["host"]:
             peer = int(told["host"].partition(".")[0].removeprefix("mesh-"))
             told |= {"host": "localhost", "port": self.ports[peer][MESH_PORT]}
