@@ -78,7 +78,7 @@ class Admission:
 
     def _reason(self, conn: RouterConnection) -> str:
         """Why the connection is one too many; "" if it is not."""
-        if self.level == FULL and conn.role != INTER_ROUTER:
+        if self.level == FULL and conn.role != INTER_ROUTER and not conn.for_managers:
             self.refused[MEMORY] += 1
             return "the router is short of memory (maxMemory)"
         most = self._listeners.get(conn.origin, {}).get("maxConnections")

@@ -152,10 +152,11 @@ ROUTER = configuration(
     setting(
         "maxMemory",
         INTEGER,
-        "Maximum resident memory of the process, in bytes. From 80 % of it, new links of clients get no credit; from "
-        "all of it, new connections and links of clients are refused with amqp:resource-limit-exceeded. Links for "
-        "management are served, and so are connections between routers. Each ends when 5 % of it less is used. 0: no "
-        "limit. Absent: 85 % of the limit of the control group (container), if it has one.",
+        "Maximum resident memory of the process, in bytes. From 80 % of it, new links of clients get no credit; "
+        "from all of it, new connections and links of clients are refused with amqp:resource-limit-exceeded. Links "
+        "for management, connections at listeners with management: write, and those between routers are served. "
+        "Each ends when 5 % of it less is used. 0: no limit. Absent: 85 % of the limit of the control group "
+        "(container), if it has one.",
         minimum=0,
         maximum=MOST_BYTES,
         update=True,

@@ -11,7 +11,8 @@ from tests.interop.raw_client import RawClient
 from tests.interop.shared import fresh
 from tests.kit.clients import Client
 from tests.kit.fixtures import StartMesh, StartRouter
-from tests.kit.process import RouterProcess
+from tests.kit.ports import free_port
+from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Attach, Detach, Flow, Terminus
 from waymesh_client.management import ManagementClient
@@ -142,6 +143,19 @@ def test_routers_connect_while_memory_is_full(start_mesh: StartMesh) -> None:
         second.restart()
         wait_until(lambda: managed.row()["nodeCount"] == 1, 30)
         assert managed.row()["memoryState"] == "full"
+
+
+def test_managers_connect_while_memory_is_full(start_router: StartRouter) -> None:
+    port = free_port()
+    router = start_router("A", section("listener", name="managers", host="127.0.0.1", port=port, management="write"))
+    router.ports.append(port)
+    router.wait_listening()
+    with ManagementClient(router.url) as client:
+        managed = Managed(router, client)
+        managed.set(1.3)
+        managed.await_state("full")
+        with ManagementClient(f"amqp://127.0.0.1:{port}") as manager:
+            assert manager.read("router")["memoryState"] == "full"
 
 
 def test_limit_in_the_configuration_acts_from_the_start(start_router: StartRouter) -> None:
