@@ -287,8 +287,8 @@ def test_connections_and_autolinks(done: Workload, name: str) -> None:
 
 
 
-UNKNOWN_HERE = {"connection": {"active", "tenant"}}
-"""Attributes that are always null: of edge routers and of listeners for several tenants, of which there are none."""
+UNKNOWN_HERE = {"connection": {"active"}}
+"""Attributes that are always null: of edge routers, of which there are none."""
 
 
 @pytest.mark.parametrize("router", "ABC")
@@ -299,5 +299,4 @@ def test_each_attribute_of_each_entity_has_a_source(done: Workload, router: str)
             absent = set(adapter.entity_type.attributes) - set(row)
             if absent:
                 missing.setdefault(adapter.entity_type.name, set()).update(absent)
-    missing.pop("policy", None)  # what it would have checked is not known as long as none is enforced
     assert missing == UNKNOWN_HERE
