@@ -18,7 +18,8 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
 
     Raises ConfigError with all refused entities. An entity that an operator configured (OPERATOR_PREFIX) is logged and
     skipped instead: one resource must not keep the routers of a mesh from starting, and the operator sees that the
-    entity is missing.
+    entity is missing. A vhost of an operator is replaced by one that denies all: without any, another vhost could apply
+    to its clients and allow more.
     """
     problems: list[Problem] = []
     for entry in config:
@@ -29,7 +30,10 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
             agent.configure(entry.type.name, entry.attributes)
         except (ManagementError, SchemaError) as error:
             name = str(entry.attributes.get("name") or "")
-            if not name.startswith(OPERATOR_PREFIX) or _indispensable(name, entry):
+            of_operator = name.startswith(OPERATOR_PREFIX)
+            if of_operator and entry.type.name == "vhost" and _close(agent, entry):
+                log("AGENT", "error", f"vhost {name} of {entry.filename} denies all its clients: {error}")
+            elif not of_operator or _indispensable(name, entry):
                 problems.append(Problem(entry.filename, entry.line, str(error)))
             else:
                 log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
@@ -43,8 +47,16 @@ def _indispensable(name: str, entry: ConfigEntry) -> bool:
     """Whether the router does not start without the entity, whoever configured it.
 
     A listener with an sslProfile of its own, named after it, stays closed instead: its certificate comes from a user.
-    Without a vhost, another one could apply to its clients and allow more.
     """
     if entry.type.name == "listener":
         return not str(entry.attributes["sslProfile"] or "").startswith(f"{name}/")
     return entry.type.name in ("router", "policy", "vhost")
+
+
+def _close(agent: Agent, entry: ConfigEntry) -> bool:
+    """Create a vhost with the same host names and without groups. False if it is refused, too."""
+    try:
+        agent.configure("vhost", {**entry.attributes, "allowUnknownUser": False, "groups": {}})
+    except (ManagementError, SchemaError):
+        return False
+    return True

@@ -47,6 +47,8 @@ def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:
         if low is None or high is None or low.version != high.version or int(low) > int(high):
             raise ValueError(f"{rule!r}: must be two addresses of one family, the lower one first")
         return [(low, high)]
+    if "/" in rule:
+        raise ValueError(f"{rule!r}: a network is given as a range, first-last")
     if not rule or any(c.isspace() for c in rule) or rule.replace(".", "").isdigit() or ":" in rule:
         raise ValueError(f"{rule!r}: is no address, range of addresses or host name")
     addresses = (_address(text) for text in resolve(rule))

@@ -64,6 +64,8 @@ def parsed(text: str) -> Resources:
          "spec.groups[0].sources[0]: * is only allowed at the end; sourcePatterns take it elsewhere"),
         (spec({**GROUP, "targets": ["**"]}),
          "spec.groups[0].targets[0]: * is only allowed at the end; targetPatterns take it elsewhere"),
+        (spec({**GROUP, "remoteHosts": ["10.0.0.0/8"]}),
+         "spec.groups[0].remoteHosts[0]: a network is given as a range of addresses, first-last"),
         (spec({**GROUP, "remoteHosts": ["10.0.0.*"]}),
          "spec.groups[0].remoteHosts[0]: * must stand alone; give a range of addresses as first-last"),
         (spec({**GROUP, "users": ["*"]}),

@@ -13,6 +13,7 @@ import pytest
 
 from tests.kit.boot import BootedRouter, write_boot_files
 from tests.kit.certificates import Authority, KeyPair
+from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import command
 from tests.kit.waiting import wait_until
@@ -73,14 +74,29 @@ def test_a_refused_entity_of_a_person_stops_the_start(
     assert reason in done.stderr
 
 
-def test_a_vhost_that_cannot_be_enforced_stops_the_start_even_if_an_operator_wrote_it(
-    tmp_path: Path, port: int
-) -> None:
+def test_a_vhost_of_an_operator_that_cannot_be_enforced_denies_all_its_clients(tmp_path: Path, port: int) -> None:
     """Without it, the default vhost would decide on its clients, and might allow them more."""
-    arguments = write_boot_files(tmp_path, {"shared.json.gz": [VHOST], "mesh-0.json": own(port)})
-    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1
-    assert "remoteHosts: '10.0.0.*': * must stand alone" in done.stderr
+    clients = free_port()
+    anybody = {"$default": {"remoteHosts": "*", "sources": "*", "targets": "*"}}
+    policy = [
+        ["policy", {"enableVhostPolicy": True, "defaultVhost": "others"}],
+        ["vhost", {"hostname": "others", "allowUnknownUser": True, "groups": anybody}],
+        ["listener", {"name": "clients", "host": "127.0.0.1", "port": clients}],
+    ]
+    router = BootedRouter(tmp_path, "mesh-0", ([VHOST, *policy], own(port)), [port, clients])
+    router.start()
+    try:
+        (line,) = [line for line in router.log.splitlines() if "k8s/ns/vhost/v of" in line]
+        assert "AGENT (error)" in line
+        assert "denies all its clients: vhost v: groups.g: remoteHosts: '10.0.0.*': * must stand alone" in line
+        url = f"amqp://127.0.0.1:{clients}"
+        with Client(url, virtual_host="w") as other:
+            other.receiver("a")
+        denied = Client(url, virtual_host="v", wait=False)
+        assert denied.wait_ended() == "amqp:unauthorized-access: connection disallowed by local policy"
+        denied.close()
+    finally:
+        router.stop()
 
 
 def test_without_its_listeners_a_router_does_not_start(tmp_path: Path, port: int) -> None:
