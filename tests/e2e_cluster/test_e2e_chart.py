@@ -48,7 +48,7 @@ def test_all_namespaces_need_a_cluster_role() -> None:
     found = kinds(rendered())
     assert found["ClusterRole"] == found["ClusterRoleBinding"] == ["/waymesh"]
     assert found["Role"] == ["sys/waymesh-home"]
-    assert len(found["CustomResourceDefinition"]) == 5
+    assert len(found["CustomResourceDefinition"]) == 6
     assert not {"ServiceMonitor", "PodMonitor"} & set(found)
 
 

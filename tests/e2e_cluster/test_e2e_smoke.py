@@ -96,7 +96,8 @@ def test_api_server_comes_back(namespace: Namespace) -> None:
 
 
 def test_every_definition_is_established(cluster: Cluster, crds: list[str]) -> None:
-    assert crds == [f"{plural}.waymesh.io" for plural in ("addresses", "autolinks", "brokers", "linkroutes", "routers")]
+    plurals = ("addresses", "autolinks", "brokers", "linkroutes", "routers", "vhostpolicies")
+    assert crds == [f"{plural}.waymesh.io" for plural in plurals]
     for name in crds:
         found = cluster.api.get("CustomResourceDefinition", name)
         assert found is not None
