@@ -34,7 +34,7 @@ class Admission:
         self._core = core
         self._host = host
         self._listeners = listeners
-        self._sole = UniqueConnections()
+        self._unique = UniqueConnections()
         self._open: dict[str, set[RouterConnection]] = {}
         self._at_limit: set[str] = set()  # listeners whose limit was logged
         self._next_look = 0.0
@@ -63,11 +63,11 @@ class Admission:
             conn.fail(RESOURCE_LIMIT_EXCEEDED, reason)
             return
         self._open.setdefault(conn.origin, set()).add(conn)
-        self._sole.opened(conn)
+        self._unique.opened(conn)
 
     def gone(self, conn: RouterConnection) -> None:
         """A transport has ended."""
-        self._sole.gone(conn)
+        self._unique.gone(conn)
         there = self._open.get(conn.origin)
         if there is None or conn not in there:
             return

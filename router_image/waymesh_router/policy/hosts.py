@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address
 
-Address = IPv4Address | IPv6Address
+from waymesh_router.numeric_address import Address, numeric_address
+
 Resolve = Callable[[str], Iterable[str]]
 """Numeric addresses of a host name; raises ValueError if they cannot be found. The caller does the I/O."""
 
@@ -29,7 +29,7 @@ class RemoteHosts:
         """Whether the numeric address `host` is allowed. Text that is no address is allowed by `*` alone."""
         if self._any:
             return True
-        address = _address(host)
+        address = numeric_address(host)
         return address is not None and any(
             low.version == address.version and int(low) <= int(address) <= int(high) for low, high in self._ranges
         )
@@ -38,11 +38,11 @@ class RemoteHosts:
 def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:
     if "*" in rule:
         raise ValueError(f"{rule!r}: * must stand alone")
-    single = _address(rule)
+    single = numeric_address(rule)
     if single is not None:
         return [(single, single)]
     first, dash, last = rule.partition("-")
-    low, high = _address(first.strip()), _address(last.strip())
+    low, high = numeric_address(first.strip()), numeric_address(last.strip())
     if dash and (low is not None or high is not None):
         if low is None or high is None or low.version != high.version or int(low) > int(high):
             raise ValueError(f"{rule!r}: must be two addresses of one family, the lower one first")
@@ -51,15 +51,5 @@ def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:
         raise ValueError(f"{rule!r}: a network is given as a range, first-last")
     if not rule or any(c.isspace() for c in rule) or rule.replace(".", "").isdigit() or ":" in rule:
         raise ValueError(f"{rule!r}: is no address, range of addresses or host name")
-    addresses = (_address(text) for text in resolve(rule))
+    addresses = (numeric_address(text) for text in resolve(rule))
     return [(address, address) for address in addresses if address is not None]
-
-
-def _address(text: str) -> Address | None:
-    """IPv4 addresses that an IPv6 socket reports (::ffff:a.b.c.d) become IPv4."""
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return address if mapped is None else mapped

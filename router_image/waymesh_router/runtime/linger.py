@@ -11,8 +11,6 @@ from waymesh_router.runtime.loop import Loop
 
 LINGER_S = 2.0
 """How long a closed connection's socket waits for the peer to read the last bytes and to close its end."""
-
-
 MOST = 1000
 """With this many sockets that wait, a further one is closed at once: peers that never close must not use up all."""
 

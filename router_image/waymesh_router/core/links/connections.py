@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.numeric_address import numeric_address
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo, Open
@@ -95,9 +95,5 @@ def _is_trusted(conn: RouterConnection) -> bool:
     """Whether the peer has authenticated itself, or is a program of this machine."""
     if conn.user is not None and conn.mechanism not in (None, "ANONYMOUS"):
         return True
-    try:
-        host = ip_address(conn.peer.address)
-    except ValueError:
-        return False
-    mapped = host.ipv4_mapped if isinstance(host, IPv6Address) else None
-    return (mapped or host).is_loopback
+    host = numeric_address(conn.peer.address)
+    return host is not None and host.is_loopback
