@@ -18,9 +18,9 @@ from .model import (
 from .password import names_place
 from .table_authentication import NO_PLUGINS
 from .table_limits import LISTENER_LIMITS
+from .table_policy import MANAGEMENT
 
 ROLES = ("normal", "inter-router", "route-container")
-MANAGEMENT = ("none", "read", "write")
 NO_POLICY_VHOST = "policies are for clients, which listeners accept; connections that the router opens have none"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
