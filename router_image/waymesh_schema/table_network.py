@@ -187,7 +187,8 @@ LISTENER = configuration(
         "multiTenant",
         BOOLEAN,
         "Each vhost has its own address space: what a client calls x is VHOST/x in the mesh. The vhost is policyVhost, "
-        "else the host name in the client's open. For role normal, without management, routeAddress, unstripped input.",
+        "else the host name in the client's open. For role normal, without routeAddress and unstripped input. With "
+        "management: read, tenants read what is their own; otherwise they have no management.",
         default=False,
     ),
     setting("failoverUrls", STRING, "Alternative URLs, separated by commas, that clients get in the open.",

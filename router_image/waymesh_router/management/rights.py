@@ -6,7 +6,7 @@ checked here, so that no other router can read another operation in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
@@ -14,7 +14,7 @@ from waymesh_amqp.message import Message, encode_message
 from waymesh_router.core.addresses.keys import own_management
 from waymesh_router.core.kinds import ENDPOINT, MANAGEMENT_RIGHTS, READ_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.management.errors import bad_request, forbidden
-from waymesh_router.management.request import READ_OPERATIONS, Request
+from waymesh_router.management.request import READ_OPERATIONS, TENANT_OPERATIONS, Request
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
@@ -41,11 +41,11 @@ class Rights:
     def check(self, request: Request, link: RouterLink) -> None:
         """Refuse what the client of the link may not do. Raises ManagementError 403."""
         conn: RouterConnection = link.connection  # type: ignore[assignment]
-        if conn.management == WRITE_MANAGEMENT:
+        if conn.management == WRITE_MANAGEMENT and not conn.multi_tenant:
             self._check_admin_status(request, conn)
             self._log_passing(request, link)
             return
-        if conn.management == READ_MANAGEMENT and request.operation in READ_OPERATIONS:
+        if conn.management == READ_MANAGEMENT and request.operation in self._readable(conn, link):
             return
         operation = request.operation[:_MOST_CHARACTERS]
         where = "connector" if conn.settings.client else "listener"
@@ -59,6 +59,12 @@ class Rights:
         )
         self._report(operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
+
+    def _readable(self, conn: RouterConnection, link: RouterLink) -> Set[str]:
+        """Operations for who may read. Tenants may not read the log, nor other routers."""
+        if not conn.multi_tenant:
+            return READ_OPERATIONS
+        return TENANT_OPERATIONS if self.other(link) is None else frozenset()
 
     def _log_passing(self, request: Request, link: RouterLink) -> None:
         """Log a change that another router is asked for: that one only knows which router the request came from."""
@@ -96,7 +102,9 @@ def limited(link: RouterLink | None) -> bool:
     if link is None or link.kind != ENDPOINT:
         return False
     conn: RouterConnection = link.connection  # type: ignore[assignment]
-    return conn.management != WRITE_MANAGEMENT or (conn.access is not None and bool(conn.access.in_group()))
+    if conn.multi_tenant or conn.management != WRITE_MANAGEMENT:
+        return True
+    return conn.access is not None and bool(conn.access.in_group())
 
 
 def _by_policy(conn: RouterConnection) -> bool:
@@ -105,6 +113,8 @@ def _by_policy(conn: RouterConnection) -> bool:
 
 def _limit(conn: RouterConnection, where: str) -> str:
     """What gives the client no more than it has, as it is told. `where`: listener or connector."""
+    if conn.multi_tenant and conn.management == READ_MANAGEMENT:
+        return "tenants read what is their own"
     if _by_policy(conn):
         return f"policy gives this client management: {_NAMES[conn.management]}"
     return f"{where} {conn.origin} has no management: write"
