@@ -53,7 +53,7 @@ class GroupRights:
 
     def _decide_all(self) -> None:
         """Policy has changed: what was allowed to attach and to be sent is checked anew from now on."""
-        for conn, given in self._given.items():
+        for conn, given in list(self._given.items()):
             self._set(conn, self._right(given))
 
     def _right(self, given: _Given) -> str:

@@ -202,6 +202,15 @@ def test_the_management_of_routers_is_outside_the_space(rooms: Rooms, place: str
     assert UNAUTHORIZED in str(client.receiver("$management", wait=False).wait_detached())
 
 
+def test_a_link_route_for_everything_does_not_take_the_requests(rooms: Rooms) -> None:
+    with rooms.admin() as admin:
+        for direction in ("in", "out"):
+            admin.create("router.config.linkRoute", {"pattern": "#", "direction": direction, "containerId": "broker"})
+    reader = rooms.clients["b"].sender("$management")
+    assert reader.wait_credit()
+    assert "planted-b-group" in repr(rows(rooms.reader("b"), "vhost"))
+
+
 def test_replies_stay_in_the_space(rooms: Rooms) -> None:
     """The router must not carry a message to where the tenant cannot send."""
     reader, other = rooms.reader("a"), rooms.client("b")
