@@ -22,6 +22,7 @@ from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.rewriting import COORDINATOR, DYNAMIC_ADDRESS
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.group_rights import GroupRights
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
@@ -66,6 +67,7 @@ class ClientAccess:
 
     def __init__(self, enforcement: Enforcement, refusals: Refusals, router_id: str, log: Log) -> None:
         self._enforcement = enforcement
+        self._rights = GroupRights(enforcement)
         self._refusals = refusals
         self._router_id = router_id
         self._log = log
@@ -108,8 +110,9 @@ class ClientAccess:
             return
         client, allowed = verdict
         group = allowed.group
-        conn.access = _ConnectionAccess(conn, client, self._enforcement, self._router_id, self._log)
+        conn.access = _ConnectionAccess(conn, client, self._enforcement, self._rights, self._router_id, self._log)
         if allowed.vhost is not None and group is not None:
+            self._rights.opened(conn, client)
             _limit(conn, group)
             self._log(
                 "info",
@@ -121,11 +124,18 @@ class _ConnectionAccess:
     """Of one client connection; implements core's `Access`."""
 
     def __init__(
-        self, conn: RouterConnection, client: Client, enforcement: Enforcement, router_id: str, log: Log
+        self,
+        conn: RouterConnection,
+        client: Client,
+        enforcement: Enforcement,
+        rights: GroupRights,
+        router_id: str,
+        log: Log,
     ) -> None:
         self._conn = conn
         self._client = client
         self._enforcement = enforcement
+        self._rights = rights
         self._router_id = router_id
         self._log = log
 
@@ -160,10 +170,17 @@ class _ConnectionAccess:
         if self._conn.channels_exceeded and client.limits_sessions:
             self._log("info", f"[C{self._conn.id}] DENY session: user={_short(client.user)}: maxSessions is reached")
             self._enforcement.session_denied(client)
+        self._rights.closed(self._conn)
         self._enforcement.closed(client)
 
     def may_update_admin_status(self) -> bool:
         return self._allows("allow_admin_status_update")
+
+    def in_group(self) -> bool:
+        return self._client.group is not None
+
+    def limits_management(self) -> bool:
+        return self._rights.limits(self._conn)
 
     def may_create_link_routes(self) -> bool:
         return self._allows("allow_dynamic_link_routes")

@@ -12,7 +12,7 @@ from waymesh_router.core.addresses.keys import bare_address
 from waymesh_router.core.attaching import COST_PROPERTY
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.kinds import MANAGEMENT_RIGHTS, NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.failover import server_list
@@ -27,12 +27,6 @@ CONTAINER_IDLE_S = 4.0
 """Minimum idle time-out toward brokers, which then get heartbeats every 2 s: some refuse or miss shorter intervals."""
 
 HANDSHAKE_S = 15.0
-_MANAGEMENT = {
-    None: UNDECIDED_MANAGEMENT,
-    "none": NO_MANAGEMENT,
-    "read": READ_MANAGEMENT,
-    "write": WRITE_MANAGEMENT,
-}
 
 
 def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> ConnectionSettings:
@@ -84,10 +78,17 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     conn.policy_vhost = attrs.get("policyVhost") or ""
     conn.for_managers = attrs.get("management") == "write"
     conn.multi_tenant = bool(attrs.get("multiTenant"))
-    conn.management = NO_MANAGEMENT if conn.multi_tenant else _MANAGEMENT[attrs.get("management")]
+    conn.management = _management_of(attrs)
     conn.management_files = bool(attrs.get("managementFiles"))
     core.connection_table.add(conn)
     return conn
+
+
+def _management_of(attrs: Mapping[str, Any]) -> int:
+    """The right that a listener or connector gives; UNDECIDED_MANAGEMENT: its default. Tenants never write."""
+    value = attrs.get("management")
+    right = UNDECIDED_MANAGEMENT if value is None else MANAGEMENT_RIGHTS[value]
+    return right if not attrs.get("multiTenant") else max(NO_MANAGEMENT, min(right, READ_MANAGEMENT))
 
 
 def handshake_timeout_s(attrs: Mapping[str, Any]) -> float:

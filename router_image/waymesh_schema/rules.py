@@ -162,7 +162,7 @@ def _tenants(entity: str, values: Values) -> None:
     refused = {
         "http": values["http"],
         "role": values["role"] != "normal",
-        "management": values["management"] in ("read", "write"),
+        "management": values["management"] == "write",
         "routeAddress": values["routeAddress"],
         "stripAnnotations": values["stripAnnotations"] in ("out", "no"),
     }

@@ -18,9 +18,9 @@ from .model import (
 from .password import names_place
 from .table_authentication import NO_PLUGINS
 from .table_limits import LISTENER_LIMITS
+from .table_policy import MANAGEMENT
 
 ROLES = ("normal", "inter-router", "route-container")
-MANAGEMENT = ("none", "read", "write")
 NO_POLICY_VHOST = "policies are for clients, which listeners accept; connections that the router opens have none"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
@@ -187,7 +187,8 @@ LISTENER = configuration(
         "multiTenant",
         BOOLEAN,
         "Each vhost has its own address space: what a client calls x is VHOST/x in the mesh. The vhost is policyVhost, "
-        "else the host name in the client's open. For role normal, without management, routeAddress, unstripped input.",
+        "else the host name in the client's open. For role normal, without routeAddress and unstripped input. With "
+        "management: read, tenants read what is their own; otherwise they have no management.",
         default=False,
     ),
     setting("failoverUrls", STRING, "Alternative URLs, separated by commas, that clients get in the open.",

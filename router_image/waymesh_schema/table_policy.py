@@ -6,6 +6,8 @@ from .model import BOOLEAN, INTEGER, MAP, NAMES, PATH, STRING, configuration, co
 
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
+MANAGEMENT = ("none", "read", "write")
+"""Values of `management` of listeners, connectors and user groups."""
 
 POLICY = configuration(
     "policy",
@@ -151,6 +153,12 @@ USER_GROUP = configuration(
     setting("allowDynamicLinkRoutes", BOOLEAN, "Connections may create their own link routes.", default=True),
     setting("allowAdminStatusUpdate", BOOLEAN, "Connections may close other connections by management.", default=True),
     setting("allowFallbackLinks", BOOLEAN, "Links may attach as fallback destinations.", default=True),
+    setting(
+        "management",
+        MANAGEMENT,
+        "Management requests that the users may send: none, those that change nothing (read), or all (write), but no "
+        "more than management of their listener allows. Absent: as the listener has it. An extension of Waymesh.",
+    ),
     setting(
         "sources",
         NAMES,

@@ -40,9 +40,10 @@ READERS = {"host": "127.0.0.1", "management": "read", "stripAnnotations": "no"}
 class Reader:
     """A client of a listener with `management: read`, and its requests."""
 
-    def __init__(self, url: str) -> None:
-        self.client = Client(url)
+    def __init__(self, url: str, **options: Any) -> None:
+        self.client = Client(url, **options)
         self.replies = self.client.receiver(None, 1000, dynamic=True)
+        self.text = ""  # of the last reply
         self._asked = 0
 
     def message(self, properties: dict[Any, Any], body: Any = None, to: str | None = None) -> proton.Message:
@@ -56,6 +57,7 @@ class Reader:
         received = self.replies.next()
         received.accept()
         assert received.message.correlation_id == self._asked
+        self.text = str(received.message.properties["statusDescription"])
         return int(received.message.properties["statusCode"]), received.body
 
     def ask(self, place: str, properties: dict[Any, Any], body: Any = None) -> tuple[int, Any]:

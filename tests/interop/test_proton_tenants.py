@@ -201,7 +201,7 @@ def test_the_vhost_of_the_listener_replaces_the_host_name(tenants: Tenants) -> N
     assert (received.body, sent.outcome()) == ("message", "accepted")
 
 
-def test_management_shows_the_tenant_and_is_not_for_tenants(tenants: Tenants) -> None:
+def test_management_shows_the_tenant_and_is_not_for_tenants_without_the_right(tenants: Tenants) -> None:
     client = tenants.client("a.example")
     client.receiver("x", 5)
     with ManagementClient(tenants.mesh["A"].url) as management:
@@ -210,7 +210,7 @@ def test_management_shows_the_tenant_and_is_not_for_tenants(tenants: Tenants) ->
         assert None in seen
         assert "M0a.example/x" in {row["name"] for row in management.query("router.address", ["name"])}
         with pytest.raises(ManagementError, match="multiTenant"):
-            management.create("listener", {"port": "0", "multiTenant": True, "management": "read"}, name="refused")
+            management.create("listener", {"port": "0", "multiTenant": True, "management": "write"}, name="refused")
     refused = client.sender("$management", wait=False).wait_detached()
     assert str(refused).startswith("amqp:unauthorized-access")
     for address in ("_local/x", "_topo/0/B/x", "_topo/all/all/x"):

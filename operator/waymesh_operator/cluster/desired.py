@@ -9,7 +9,6 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Listener, Ref, Router, router_id
 from waymesh_operator.router_entities.builders import (
     MUTUAL,
-    ListenerOptions,
     Security,
     connector_entity,
     http_entity,
@@ -17,6 +16,7 @@ from waymesh_operator.router_entities.builders import (
     listener_profile,
     log_entities,
     mesh_profile,
+    options_of,
     telemetry_entity,
 )
 from waymesh_operator.router_entities.credentials import listener_files, users_file
@@ -124,12 +124,11 @@ def _client_listener(ref: Ref, item: Listener) -> Iterable[Entity]:
     They are wanted without the Secrets too: routers refuse what they cannot load, and keep what they have loaded.
     """
     profile = listener_profile(ref, item)
-    security = Security(item.tls, item.auth)
+    security = Security(item.tls, item.auth, vhost=item.vhost)
     if profile is not None:
         yield profile
         security = replace(security, profile=profile.name)
-    offer = ListenerOptions(item.route_address, item.open_capabilities)
-    yield listener_entity(ref, f"listener/{item.name}", ("", item.port), "normal", security, offer)
+    yield listener_entity(ref, f"listener/{item.name}", ("", item.port), "normal", security, options_of(item))
 
 
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:

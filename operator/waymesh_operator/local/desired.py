@@ -19,11 +19,11 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
-    ListenerOptions,
     Security,
     connector_entity,
     listener_entity,
     log_entities,
+    options_of,
     telemetry_entity,
 )
 from waymesh_operator.router_entities.credentials import SecretData, users_file
@@ -93,8 +93,8 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
 
 def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        offer = ListenerOptions(listener.route_address, listener.open_capabilities)
-        port, security = place.ports[listener.name], Security(auth=listener.auth)
+        port, security = place.ports[listener.name], Security(auth=listener.auth, vhost=listener.vhost)
+        offer = options_of(listener)
         yield DesiredListener(f"listener/{listener.name}", place.bind, port, security=security, offer=offer)
     managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN
     yield DesiredListener(OPERATORS, place.bind, place.management_port, security=managed)

@@ -39,6 +39,12 @@ class Listener:
     authorities: str = ""
     # That Secret has revocation lists too.
     revocation: bool = False
+    # Each virtual host has an address space of its own.
+    tenants: bool = False
+    # The virtual host of all clients; empty: the one that each names.
+    vhost: str = ""
+    # none or read
+    management: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +217,9 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         certificate=own["secretRef"]["name"] if own else "",
         authorities=trusted["secretRef"]["name"] if trusted else "",
         revocation=bool(trusted and trusted["revocation"]),
+        tenants="tenancy" in item,
+        vhost=item.get("tenancy", {}).get("vhost", ""),
+        management=item.get("management", "none"),
     )
 
 

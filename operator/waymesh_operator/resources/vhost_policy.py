@@ -80,6 +80,6 @@ def parse_vhost_policy(manifest: Manifest) -> VhostPolicy:
 
 
 def _group(item: Mapping[str, Any]) -> UserGroup:
-    plain = {name: item.get(name) for name in (*_NUMBERS, *_RIGHTS)}
+    plain = {name: item.get(name) for name in (*_NUMBERS, *_RIGHTS, "management")}
     lists = {setting: ",".join(item[name]) if name in item else None for name, setting in _LISTS.items()}
     return UserGroup(item["name"], tuple({**plain, **lists}.items()))

@@ -73,13 +73,25 @@ _MECHANISMS = {
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions:
-    """Address of the broker behind a listener, and additional capabilities offered to its clients."""
+    """Address of the broker behind a listener, additional capabilities offered to its clients, and what these may do.
+
+    `tenants`: the clients of each virtual host have an address space of their own. `management`: none or read.
+    """
 
     route_address: str = ""
     capabilities: tuple[str, ...] = ()
+    tenants: bool = False
+    management: str = "none"
 
 
 NO_OPTIONS = ListenerOptions()
+
+
+def options_of(listener: Listener) -> ListenerOptions:
+    """The options of a listener of the manifest."""
+    return ListenerOptions(
+        listener.route_address, listener.open_capabilities, listener.tenants, listener.management
+    )
 
 
 def listener_entity(
@@ -101,7 +113,8 @@ def listener_entity(
         "openCapabilities": " ".join(offer.capabilities) or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
-        "management": "write" if part in (OPERATORS, POD) else "none",
+        "multiTenant": offer.tenants or None,  # routers of older images do not know it
+        "management": "write" if part in (OPERATORS, POD) else offer.management,
         "managementFiles": part == OPERATORS,
     }
     if security.tls:

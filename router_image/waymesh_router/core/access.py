@@ -22,6 +22,12 @@ class Access(Protocol):
     def may_update_admin_status(self) -> bool:
         """Whether the client may change adminStatus of connections and links."""
 
+    def in_group(self) -> bool:
+        """Whether a user group decides what the client may do: its right to management may change at any time."""
+
+    def limits_management(self) -> bool:
+        """Whether policy gives the client a smaller right to management than its listener does."""
+
     def may_create_link_routes(self) -> bool:
         """Whether the client may create link routes to itself."""
 

@@ -32,7 +32,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.kinds import ENDPOINT, ROUTED, WRITE_MANAGEMENT
+from waymesh_router.core.kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.attach import RoutedAttaches
 from waymesh_router.core.link_routing.relays import Relays
 from waymesh_router.core.link_routing.routes import LinkRoutes
@@ -174,7 +174,7 @@ class Core(Handler):
         if conn.access is not None:
             conn.access.attach(lk, attach)
         if conn.multi_tenant:
-            attach = tenants.attach_in_space(conn.tenant, attach)
+            attach = tenants.attach_in_space(conn.tenant, attach, conn.management != NO_MANAGEMENT)
         if kind == ENDPOINT and between_routers and conn.control_in is not None:
             self.routed_attaches.pass_on(conn, lk, attach)
             return

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED
-from waymesh_router.core.addresses.keys import bare_address, is_pattern, of_routers
+from waymesh_router.core.addresses.keys import MANAGEMENT, bare_address, is_pattern, of_routers
 from waymesh_router.core.attaching import TEMPORARY_NODE, Refusal
 from waymesh_router.core.link_routing.rewriting import DYNAMIC_ADDRESS
 
@@ -21,15 +21,21 @@ if TYPE_CHECKING:
 OUTSIDE = "is not an address of the vhost's address space"
 
 
-def in_space(tenant: str, text: str, sends: bool) -> str | None:
+def in_space(tenant: str, text: str, sends: bool, manages: bool = False) -> str | None:
     """The address that the mesh knows for what a client writes; None if the client may not use it.
 
-    Of the addresses of routers a tenant may only send to unguessable ones, which clients get for replies.
+    Of the addresses of routers a tenant may only send to unguessable ones, which clients get for replies, and if it
+    `manages` to the management agent of the router that it is connected to, which shows each tenant its own.
     """
     bare = bare_address(text)
     if not of_routers(bare):
         return f"{tenant}/{bare}"
-    return bare if sends and _is_temporary(bare) else None
+    return bare if sends and (_is_temporary(bare) or (manages and bare == MANAGEMENT)) else None
+
+
+def reply_in_space(tenant: str, text: Any) -> str | None:
+    """The address for replies to a request of a tenant; None if the tenant could not send there itself."""
+    return in_space(tenant, text, True) if isinstance(text, str) and tenant and bare_address(text) else None
 
 
 def _is_temporary(bare: str) -> bool:
@@ -38,26 +44,29 @@ def _is_temporary(bare: str) -> bool:
     return bare.startswith("_topo/") and area == "0" and router != "all" and node.startswith(TEMPORARY_NODE)
 
 
-def attach_in_space(tenant: str, attach: Attach) -> Attach:
-    """The attach of a client with its address, or that of the dynamic node, in the space. Raises Refusal."""
+def attach_in_space(tenant: str, attach: Attach, manages: bool) -> Attach:
+    """The attach of a client with its address, or that of the dynamic node, in the space. Raises Refusal.
+
+    `manages`: the client has a right to management.
+    """
     if not tenant:
         raise Refusal(NOT_ALLOWED, "the connection has no address space")
     terminus = attach.source if attach.role else attach.target
     if terminus is None or terminus.kind not in ("source", "target"):
         return attach
-    changed = replace(terminus, address=_inside(tenant, terminus.address, not attach.role))
+    changed = replace(terminus, address=_inside(tenant, terminus.address, not attach.role, manages))
     wanted = terminus.dynamic_node_properties
     if wanted and DYNAMIC_ADDRESS in wanted:
-        address = _inside(tenant, wanted[DYNAMIC_ADDRESS], not attach.role)
+        address = _inside(tenant, wanted[DYNAMIC_ADDRESS], not attach.role, False)
         changed.dynamic_node_properties = {**wanted, DYNAMIC_ADDRESS: address}
     return replace(attach, source=changed) if attach.role else replace(attach, target=changed)
 
 
-def _inside(tenant: str, text: Any, sends: bool) -> str | None:
+def _inside(tenant: str, text: Any, sends: bool, manages: bool) -> str | None:
     """The address of a terminus in the space; None for a terminus without an address. Raises Refusal."""
     if text is None or (isinstance(text, str) and not bare_address(text)):
         return None
-    address = in_space(tenant, text, sends) if isinstance(text, str) else None
+    address = in_space(tenant, text, sends, manages) if isinstance(text, str) else None
     if address is None:
         raise Refusal(NOT_ALLOWED, f"{text} {OUTSIDE}")
     return address

@@ -39,6 +39,9 @@ Log = Callable[[str, str], None]
 RecentLog = Callable[["int | None"], Sequence[Sequence[Any]]]
 """Recent log lines, the last `limit` of them: [module, level, text, file, line, epoch seconds]."""
 
+ForTenant = Callable[[str], Mapping[str, EntityAdapter]]
+"""The adapters that show a tenant what is its own, by short type name."""
+
 _NODE = {"name": "self", "identity": "self", "type": MANAGEMENT_TYPE}
 
 
@@ -64,8 +67,10 @@ class Agent:
         log: Log = _silent,
         recent_log: RecentLog = _no_log,
         changed: Changed = _unseen,
+        for_tenant: ForTenant | None = None,
     ) -> None:
         self.adapters = adapters
+        self._for_tenant = for_tenant
         self._log = log
         self._changed = changed
         self._recent_log = recent_log
@@ -111,6 +116,11 @@ class Agent:
             return self._answer(request, read_request(request, host_values, connection), now, later)
 
         return self._guarded(request, answer)
+
+    def for_tenant(self, tenant: str) -> Agent:
+        """An agent that knows nothing but what is the tenant's own."""
+        adapters: Mapping[str, EntityAdapter] = {} if self._for_tenant is None else self._for_tenant(tenant)
+        return Agent(adapters, log=self._log)
 
     def go_on(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; the reply, or None while there is more to read."""

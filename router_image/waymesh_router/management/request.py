@@ -27,6 +27,8 @@ READ_OPERATIONS = frozenset(
     )
 )
 """Operations that change nothing. An operation that is not among them needs the right to write."""
+TENANT_OPERATIONS = READ_OPERATIONS - {"GET-LOG"}
+"""Operations for tenants, whose agent has nothing but their own entities."""
 _NODE_TYPES = (None, MANAGEMENT_TYPE, "management", "org.apache.qpid.dispatch.management")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_router.core.kinds import ENDPOINT
+from waymesh_router.core.tenants import reply_in_space
 from waymesh_router.management.agent import Agent, failed
 from waymesh_router.management.errors import ManagementError, unavailable
 from waymesh_router.management.long_queries import LongQueries
@@ -51,13 +52,17 @@ class ManagementService:
         except DecodeError as e:
             self._log("warning", f"request cannot be decoded: {e.description}")
             return
+        conn: Any = None if link is None else link.connection
+        tenant = conn is not None and conn.multi_tenant
+        if tenant:  # a reply must not go where the tenant could not send itself
+            request.reply_to = reply_in_space(conn.tenant, request.reply_to)
         if link is not None and limited(link) and self._kept_back(request, link):
             return
-        conn: Any = None if link is None else link.connection
+        agent = self._agent.for_tenant(conn.tenant) if tenant else self._agent
         host_values = link is not None and link.kind == ENDPOINT and conn.management_files
         connection = None if conn is None else str(conn.id)
         later = partial(self._long.add, conn)
-        self._reply(self._agent.handle(request, self._now(), host_values, later, connection))
+        self._reply(agent.handle(request, self._now(), host_values, later, connection))
 
     def _kept_back(self, message: Message, link: RouterLink) -> bool:
         """Whether this router's agent is not to answer: the client may not ask this, or has asked another router."""

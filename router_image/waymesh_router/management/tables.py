@@ -54,6 +54,16 @@ def _timeless(read: Callable[[Any], Any]) -> Column:
 
 
 def _connections(view: RouterView) -> EntityAdapter:
+    return TableEntities(
+        entity_type("connection"),
+        lambda: list(view.core.connections.values()),
+        connection_columns(view),
+        on_update=partial(_update_connection, view),
+    )
+
+
+def connection_columns(view: RouterView) -> dict[str, Column]:
+    """All attributes of a `RouterConnection`."""
     columns = _fields(
         identity=lambda c: str(c.id),
         adminStatus=lambda c: "enabled",
@@ -78,12 +88,7 @@ def _connections(view: RouterView) -> EntityAdapter:
     )
     columns["uptimeSeconds"] = lambda c, now: int(now - c.opened_at)
     columns["lastDlvSeconds"] = lambda c, now: int(now - c.last_delivery_at) if c.last_delivery_at else None
-    return TableEntities(
-        entity_type("connection"),
-        lambda: list(view.core.connections.values()),
-        columns,
-        on_update=partial(_update_connection, view),
-    )
+    return columns
 
 
 def _update_connection(view: RouterView, connection: RouterConnection, changed: Attributes) -> None:
@@ -99,7 +104,7 @@ def _update_connection(view: RouterView, connection: RouterConnection, changed: 
 # router.link
 
 
-class _Links:
+class Links:
     """The links of the core. Deliveries that wait at addresses are counted at most once a request."""
 
     def __init__(self, core: CoreView) -> None:
@@ -107,8 +112,12 @@ class _Links:
         self._waiting: Counter[int] | None = None
 
     def all(self) -> Iterable[RouterLink]:
-        self._waiting = None
+        self.forget()
         return list(self._core.links.values())
+
+    def forget(self) -> None:
+        """A request begins: count anew."""
+        self._waiting = None
 
     def undelivered(self, link: RouterLink) -> int:
         """Outgoing: copies that wait for its credit. Incoming: deliveries for which no consumer is ready."""
@@ -125,7 +134,13 @@ class _Links:
 
 
 def _links(view: RouterView) -> EntityAdapter:
-    links = _Links(view.core)
+    links = Links(view.core)
+    columns = link_columns(view, links.undelivered)
+    return TableEntities(entity_type("router.link"), links.all, columns, on_update=_update_link)
+
+
+def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> dict[str, Column]:
+    """All attributes of a `RouterLink`."""
     columns = _fields(
         identity=lambda k: str(k.id),
         name=lambda k: k.name,
@@ -134,10 +149,10 @@ def _links(view: RouterView) -> EntityAdapter:
         linkName=lambda k: k.name,
         linkType=lambda k: LINK_TYPES[k.kind],
         linkDir=lambda k: "out" if k.is_sender else "in",
-        owningAddr=_owner,
+        owningAddr=owner,
         connectionId=lambda k: str(k.connection.id),
         capacity=lambda k: k.connection.link_capacity,
-        undeliveredCount=links.undelivered,
+        undeliveredCount=undelivered,
         unsettledCount=lambda k: k.unsettled,
         deliveryCount=deliveries_of,
         presettledCount=lambda k: k.presettled,
@@ -155,10 +170,10 @@ def _links(view: RouterView) -> EntityAdapter:
     )
     columns["settleRate"] = lambda k, _now: view.sampler.settle_rate(k)
     columns["zeroCreditSeconds"] = lambda k, now: int(seconds_without_credit(k, now))
-    return TableEntities(entity_type("router.link"), links.all, columns, on_update=_update_link)
+    return columns
 
 
-def _owner(link: RouterLink) -> str | None:
+def owner(link: RouterLink) -> str | None:
     """Key of its address; of a routed link, that of the link route."""
     if link.address is not None:
         return link.address.key
@@ -178,7 +193,16 @@ def _update_link(link: RouterLink, changed: Attributes) -> None:
 
 def _addresses(view: RouterView) -> EntityAdapter:
     core = view.core
-    columns = _fields(
+
+    def rows() -> list[Address]:
+        return [*core.addresses.values(), *view.reserved.by_key.values()]
+
+    return TableEntities(entity_type("router.address"), rows, address_columns(core))
+
+
+def address_columns(core: CoreView) -> dict[str, Column]:
+    """All attributes of an `Address`."""
+    return _fields(
         identity=lambda a: a.key,
         key=lambda a: a.key,
         distribution=lambda a: DISTRIBUTIONS[a.treatment],
@@ -199,11 +223,6 @@ def _addresses(view: RouterView) -> EntityAdapter:
         trackedDeliveries=lambda a: sum(_outstanding(a) or ()),
         priority=lambda a: a.priority,
     )
-
-    def rows() -> list[Address]:
-        return [*core.addresses.values(), *view.reserved.by_key.values()]
-
-    return TableEntities(entity_type("router.address"), rows, columns)
 
 
 def _outstanding(address: Address) -> list[int] | None:

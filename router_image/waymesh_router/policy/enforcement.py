@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from waymesh_router.policy.decide import (
@@ -38,6 +39,10 @@ class Client:
     rules: LinkRules | None = None
 
 
+def _nothing() -> None:
+    return None
+
+
 class Enforcement:
     """The policy of one router. `policy`: the current settings, which `replace` sets."""
 
@@ -45,10 +50,13 @@ class Enforcement:
         self.policy = policy
         self.counts = PolicyCounts()
         self.open = OpenConnections()
+        self.on_replaced: Callable[[], None] = _nothing
+        """Called after the settings were replaced."""
 
     def replace(self, policy: Policy) -> None:
-        """New settings, from the next connection and the next link on. Open connections and links stay."""
+        """New settings, from the next connection, link and management request on. Open connections and links stay."""
         self.policy = policy
+        self.on_replaced()
 
     # ---- connections
     def connect(self, request: Request) -> tuple[Client, Allowed] | Denied:
@@ -109,6 +117,10 @@ class Enforcement:
             _, group = self._settings_of(client)
             client.rules = None if group is None else link_rules(self.policy, group, client.user)
         return client.rules
+
+    def group_of(self, client: Client) -> Group | None:
+        """The group of a client that is not `unlimited`; None if its vhost or group is no longer configured."""
+        return self._settings_of(client)[1]
 
     def attach(self, client: Client, request: LinkRequest) -> LinkDenied | None:
         """Decide on a link. An allowed one counts until `detached`."""

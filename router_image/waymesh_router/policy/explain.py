@@ -29,6 +29,7 @@ def explain(policy: Policy, request: Request, address: str, receives: bool) -> E
         return Explanation(True, ("enableVhostPolicy is no: all users and addresses are allowed",))
     reasons.append(f"group {verdict.group.name}: {_why_group(verdict.group, request.user)}")
     reasons.append(f"remoteHosts allow {request.host}")
+    reasons.append(_why_management(verdict.group))
     allowed, reason = _link(policy, verdict.group, request.user, address, receives)
     return Explanation(allowed, (*reasons, reason))
 
@@ -40,6 +41,13 @@ def _why_vhost(policy: Policy, vhost: Vhost, hostname: str) -> str:
     if pattern is not None:
         return f"its pattern {pattern!r} matches the host name {hostname!r}"
     return f"is the defaultVhost; no other has the host name {hostname!r}"
+
+
+def _why_management(group: Group) -> str:
+    if group.management is None:
+        return "management: as the listener has it"
+    less = "" if group.management == "none" else ", or less if the listener says so"
+    return f"management: {group.management}{less}"
 
 
 def _why_group(group: Group, user: str) -> str:

@@ -46,6 +46,7 @@ class Group:
     allow_fallback_links: bool
     allow_dynamic_link_routes: bool
     allow_admin_status_update: bool
+    management: str | None
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     source_patterns: tuple[str, ...]
@@ -157,6 +158,7 @@ def _group(name: str, values: Mapping[str, Any], resolve: Resolve) -> Group:
         allow_fallback_links=values["allowFallbackLinks"],
         allow_dynamic_link_routes=values["allowDynamicLinkRoutes"],
         allow_admin_status_update=values["allowAdminStatusUpdate"],
+        management=values["management"],
         sources=names(values["sources"]),
         targets=names(values["targets"]),
         source_patterns=names(values["sourcePattern"]),

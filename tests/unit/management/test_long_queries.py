@@ -29,6 +29,7 @@ class Client:
         self.budget = 0
         self.management = WRITE_MANAGEMENT
         self.management_files = False
+        self.multi_tenant = False
         self.access = None
         self.over = False
 

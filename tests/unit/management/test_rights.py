@@ -50,6 +50,7 @@ class Desk:
             budget=0,
             management=right,
             management_files=False,
+            multi_tenant=False,
             over=False,
             user="ann",
             origin="people",

@@ -69,6 +69,18 @@ def test_a_listener_with_a_certificate_and_authorities_of_its_own() -> None:
     assert (listener.certificate, listener.authorities, listener.revocation) == ("c", "d", True)
 
 
+def test_a_listener_of_tenants() -> None:
+    spec = """spec:
+      listeners:
+      - {name: a, port: 1024, tenancy: {mode: ByHostname}, management: read}
+      - {name: b, port: 1025, tenancy: {mode: Fixed, vhost: b.example}, management: none}
+      - {name: c, port: 1026}
+    """
+    (router,) = accept(ROUTER + spec).routers
+    found = [(one.tenants, one.vhost, one.management) for one in router.listeners]
+    assert found == [(True, "", "read"), (True, "b.example", "none"), (False, "", "none")]
+
+
 def test_an_address() -> None:
     spec = "spec: {routerRef: {name: mesh}, pattern: 'a.*.#', distribution: multicast, waypoint: true, priority: 7}\n"
     (mesh,) = accept(ROUTER + "spec: {}\n---\n" + ADDRESS + spec).meshes.values()
@@ -187,6 +199,18 @@ SPEC_ERRORS = [
      "spec.listeners[0].certificate", "certificate is for TLS; set tls: true"),
     ("listeners:\n  - name: a\n    port: 7000\n    tls: true\n    clientAuthorities: {secretRef: {name: s}}", 9,
      "spec.listeners[0].clientAuthorities", "clientAuthorities are for certificates of clients; set auth: mtls"),
+    ("listeners:\n  - name: a\n    port: 7000\n    management: write", 8, "spec.listeners[0].management",
+     "must be one of none, read (got 'write')"),
+    ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {}", 8, "spec.listeners[0].tenancy.mode", "is required"),
+    ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: Fixed}", 8, "spec.listeners[0].tenancy.vhost",
+     "vhost is the tenant of all clients with mode: Fixed, and only there"),
+    ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: ByHostname, vhost: x}", 8,
+     "spec.listeners[0].tenancy.vhost", "vhost is the tenant of all clients with mode: Fixed, and only there"),
+    ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: Fixed, vhost: a/b}", 8,
+     "spec.listeners[0].tenancy.vhost", "must match ^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$ (got 'a/b')"),
+    ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: ByHostname}\n    routeAddress: jobs", 9,
+     "spec.listeners[0].routeAddress",
+     "routeAddress would lead clients of all tenants to the same places; a listener with tenancy has none"),
     ("listeners:\n  - name: a\n    port: 7000\n    tls: true\n    certificate: {}", 9,
      "spec.listeners[0].certificate.secretRef", "is required"),
     ("drain:\n    timeoutSeconds: -5", 6, "spec.drain.timeoutSeconds", "must be between 0 and 3600 (got -5)"),

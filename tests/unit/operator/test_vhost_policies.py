@@ -16,9 +16,10 @@ from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.mesh import Place, render
 from waymesh_operator.cluster.status.dependents import vhost_policy_status
 from waymesh_operator.local.desired import LocalContext, desired_local
+from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.manifests import parse_text
-from waymesh_operator.resources.router import Policy, Ref, Router, RouterTls
+from waymesh_operator.resources.router import Listener, Policy, Ref, Router, RouterTls
 from waymesh_operator.resources.validation import check
 from waymesh_operator.resources.vhost_policy import UserGroup, VhostPolicy
 from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity
@@ -230,6 +231,26 @@ def test_the_subject_that_an_issuer_of_the_users_own_writes_does_not_lock_the_op
     context = replace(CONTEXT, tls=None, cert_manager=True)
     desired = desired_cluster(Resources(replace(ENABLED, tls=tls)), context)
     assert isinstance(judge(desired, "O=Example,CN=waymesh-operator", "10.1.2.3", MANAGEMENT_VHOST), Allowed)
+
+
+def test_listeners_of_tenants_have_their_vhost_and_clients_never_write() -> None:
+    fixed = Listener("fixed", 7000, tenants=True, vhost="acme.example", management="read")
+    router = replace(ENABLED, listeners=(fixed, Listener("any", 7001, tenants=True), Listener("plain", 7002)))
+    (made,) = (one.entities for one in desired_cluster(Resources(router), CONTEXT).mesh.routers[:1])
+    found = {e.name.rpartition("/")[2]: e.attributes for e in made if e.type == LISTENER}
+    attributes, names = ("multiTenant", "policyVhost", "management"), ("fixed", "any", "plain")
+    chosen = [[found[name].get(attribute) for attribute in attributes] for name in names]
+    assert chosen == [[True, "acme.example", "read"], [True, None, "none"], [None, None, "none"]]
+    for name in names:
+        validate_create(entity_type(LISTENER), {k: v for k, v in found[name].items() if v is not None})
+
+
+def test_the_right_of_a_group_reaches_the_routers() -> None:
+    text = EXAMPLE.replace("    maxConnectionsPerUser: 2\n", "    management: none\n")
+    (mesh,) = check(parse_text(text, "m.yaml")[0], load_crds()).meshes.values()
+    groups = vhost_entity(next(one for one in mesh.vhost_policies if one.ref.name == "acme")).attributes["groups"]
+    assert groups["readers"]["management"] == "none"
+    assert "management" not in groups["apps"], "routers of older images do not know it"
 
 
 def test_a_mesh_without_policy_has_no_vhost_and_listeners_as_before() -> None:

@@ -27,9 +27,11 @@ vhost {
             remoteHosts: 127.0.0.1, ::1
             sources: *
             targets: *
+            management: read
         }
         $default: {
             remoteHosts: *
+            management: none
             sources: news*, ${user}.*
             targetPattern: chat.*, ${user}.in
         }
@@ -65,7 +67,12 @@ def words(file: Path, user: str, host: str, hostname: str, attach: str, directio
         (
             ("alice", "127.0.0.1", "example.com", "x", "out"),
             0,
-            ["has the host name 'example.com'", "group admin: lists user 'alice'", "targets allow 'x': '*'"],
+            [
+                "has the host name 'example.com'",
+                "group admin: lists user 'alice'",
+                "management: read, or less if the listener says so",
+                "targets allow 'x': '*'",
+            ],
         ),
         (
             ("alice", "10.0.0.1", "example.com", "x", "in"),
@@ -84,7 +91,7 @@ def words(file: Path, user: str, host: str, hostname: str, attach: str, directio
         (
             ("carl", "10.0.0.1", "nowhere", "carl.in", "out"),
             0,
-            ["is the defaultVhost", "targetPattern allow 'carl.in': '${user}.in'"],
+            ["is the defaultVhost", "management: none\n", "targetPattern allow 'carl.in': '${user}.in'"],
         ),
         (
             ("carl", "10.0.0.1", "example.com", "chat", "out"),
@@ -94,7 +101,7 @@ def words(file: Path, user: str, host: str, hostname: str, attach: str, directio
         (
             ("carl", "::1", "a.example.org", "x", "in"),
             1,
-            ["its pattern '*.example.org' matches", "group team: lists", "link denied: sources have no rule for 'x'"],
+            ["its pattern '*.example.org' matches", "management: as the listener", "link denied: sources have no rule"],
         ),
         (("dora", "::1", "a.example.org", "x", "in"), 1, ["user 'dora' is in no group"]),
     ],
@@ -131,7 +138,7 @@ def test_files_of_a_policy_folder_are_checked_as_if_enforced(
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("news*", "*news", "t.conf:19: vhost groups.$default.sources: '*news': * is only allowed at the end"),
+        ("news*", "*news", "t.conf:21: vhost groups.$default.sources: '*news': * is only allowed at the end"),
         ("127.0.0.1", "127.0.0.*", "vhost example.com: groups.admin: remoteHosts: '127.0.0.*': * must stand alone"),
         ("policy {", "polcy {", "t.conf:1: polcy: no such entity type"),
     ],

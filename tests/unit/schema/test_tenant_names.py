@@ -36,7 +36,6 @@ def test_names_that_mean_more_than_a_host_are_unfit(name: str) -> None:
         ("role", "route-container"),
         ("role", "inter-router"),
         ("http", True),
-        ("management", "read"),
         ("management", "write"),
         ("routeAddress", "jobs"),
         ("stripAnnotations", "no"),
@@ -54,8 +53,8 @@ def test_what_would_let_clients_leave_their_space_is_refused(attribute: str, val
 
 @pytest.mark.parametrize(
     ("attribute", "value"),
-    [("role", "normal"), ("management", "none"), ("stripAnnotations", "in"), ("policyVhost", "example.com"),
-     ("authenticatePeer", True), ("linkCapacity", 1)],
+    [("role", "normal"), ("management", "none"), ("management", "read"), ("stripAnnotations", "in"),
+     ("policyVhost", "example.com"), ("authenticatePeer", True), ("linkCapacity", 1)],
 )  # fmt: skip
 def test_what_does_not_concern_addresses_is_free(attribute: str, value: Any) -> None:
     values = {"multiTenant": True, attribute: value}

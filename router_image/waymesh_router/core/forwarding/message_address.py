@@ -153,7 +153,7 @@ class MessageAddress:
     def space_address(self, lk: RouterLink, text: str) -> str:
         """The address that the mesh knows for what a tenant writes; "" if the tenant may not use it."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
-        return in_space(conn.tenant, text, True) or ""
+        return in_space(conn.tenant, text, True, conn.management == READ_MANAGEMENT) or ""
 
     def annotations_in_space(self, lk: RouterLink, annotations: Annotations) -> Annotations:
         """The annotations of a tenant's message whose address was found: other routers read the address in them."""

@@ -53,12 +53,12 @@ class Connections:
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:
         """The peer's open has arrived: answer it."""
-        if conn.management == UNDECIDED_MANAGEMENT:
-            conn.management = WRITE_MANAGEMENT if _is_trusted(conn) else READ_MANAGEMENT
         if self.on_opened is not None:
             self.on_opened(conn)
         if conn.over:
             return
+        if conn.management == UNDECIDED_MANAGEMENT:
+            conn.management = default_management(conn)
         if not conn.settings.client:
             conn.send_open()
         self._context.telemetry.connection_opened(conn)
@@ -89,6 +89,11 @@ class Connections:
         if error is not None and conn.remote is None and not conn.settings.client:
             self._refusals.report("connection", conn.peer.host, error.condition, error.description or "", conn)
         self._context.telemetry.connection_closed(conn, error)
+
+
+def default_management(conn: RouterConnection) -> int:
+    """The right of a peer at a listener that does not say which it gives."""
+    return WRITE_MANAGEMENT if _is_trusted(conn) else READ_MANAGEMENT
 
 
 def _is_trusted(conn: RouterConnection) -> bool:

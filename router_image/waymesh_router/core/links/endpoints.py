@@ -104,8 +104,10 @@ class EndpointLinks:
             lk.annotations = self._anonymous
             lk.grant()
             return
-        # This router's agent checks what a peer that may only read asks of other routers, and encodes it anew.
-        checked = conn.management == READ_MANAGEMENT and names_management(text)
+        # This router's agent checks what a peer asks of other routers, and encodes it anew, if the peer may only read,
+        # or may only do so from the next change of its user group on.
+        in_group = conn.access is not None and conn.access.in_group()
+        checked = (in_group or conn.management == READ_MANAGEMENT) and names_management(text)
         address = self._address_for(OWN_MANAGEMENT if checked else text, place)
         lk.stored = place.fallback
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
