@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from waymesh_router.management.agent import Agent
+from waymesh_router.management.closed_vhosts import deny_all, of_operator
 from waymesh_router.management.errors import ManagementError
+from waymesh_router.policy.settings import host_names
 from waymesh_schema.config import ConfigEntry
 from waymesh_schema.errors import ConfigError, Problem, SchemaError
-
-OPERATOR_PREFIX = "k8s/"
-"""Prefix of the names of entities that an operator configured."""
 
 
 def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
@@ -30,10 +29,10 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
             agent.configure(entry.type.name, entry.attributes)
         except (ManagementError, SchemaError) as error:
             name = str(entry.attributes.get("name") or "")
-            of_operator = name.startswith(OPERATOR_PREFIX)
-            if of_operator and entry.type.name == "vhost" and _close(agent, entry):
+            operators = of_operator(entry.attributes)
+            if operators and entry.type.name == "vhost" and deny_all(agent, entry.attributes):
                 log("AGENT", "error", f"vhost {name} of {entry.filename} denies all its clients: {error}")
-            elif not of_operator or _indispensable(name, entry):
+            elif not operators or _indispensable(name, entry):
                 problems.append(Problem(entry.filename, entry.line, str(error)))
             else:
                 log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
@@ -53,10 +52,7 @@ def _indispensable(name: str, entry: ConfigEntry) -> bool:
     return entry.type.name in ("router", "policy", "vhost")
 
 
-def _close(agent: Agent, entry: ConfigEntry) -> bool:
-    """Create a vhost with the same host names and without groups. False if it is refused, too."""
-    try:
-        agent.configure("vhost", {**entry.attributes, "allowUnknownUser": False, "groups": {}})
-    except (ManagementError, SchemaError):
-        return False
-    return True
+def names_to_look_up(config: Iterable[ConfigEntry]) -> set[str]:
+    """The host names in the remoteHosts of all vhosts."""
+    vhosts = (entry.attributes for entry in config if entry.type.name == "vhost")
+    return {name for vhost in vhosts for name in host_names(vhost["groups"])}

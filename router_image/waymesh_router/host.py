@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +13,7 @@ from waymesh_router.telemetry.exporter import Exporter
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.sasl import TokenChecker
+    from waymesh_router.policy.hosts import Addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,11 @@ class Host(Protocol):
     def ports(self, name: str) -> list[int]:
         """The ports on which a listener listens."""
 
-    def numeric_addresses(self, name: str) -> Sequence[str]:
-        """Addresses of a host name. Raises ValueError if they are not found within a short time."""
+    def numeric_addresses(self, names: Collection[str]) -> Addresses:
+        """Addresses of host names, looked up before the router runs; waits for them for a limited time."""
+
+    def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
+        """The same while the router runs: calls `done` later, within a short time."""
 
     def log(self, module: str, level: str, text: str) -> None:
         """Write a log line."""

@@ -10,7 +10,7 @@ from typing import Any
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import Authenticator, SaslClient
 from waymesh_router.admission import Admission
-from waymesh_router.boot import configure
+from waymesh_router.boot import configure, names_to_look_up
 from waymesh_router.client_access import ClientAccess, no_policy
 from waymesh_router.connector_state import ConnectorState
 from waymesh_router.core import attaching
@@ -31,6 +31,7 @@ from waymesh_router.failover import server_list, targets_of
 from waymesh_router.host import Host, Peer
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import conflict
+from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
@@ -66,9 +67,8 @@ class Router:
     ) -> None:
         self.host = host
         self.recent_log, self.certificate_ends = host.recent_log, host.certificate_ends
-        self.numeric_addresses = host.numeric_addresses
         self.rng = rng
-        self.version = version
+        self.version, self.host_names = version, KnownNames()
         self.config = config
         self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
         self.mode: str = self.attrs["mode"]
@@ -91,10 +91,10 @@ class Router:
             self.mesh = Mesh(self.core, self.routing, host)
             self.core.context.control_plane = self.mesh
         self.reserved = ReservedAddresses(self.core.router_id, False) if self.mesh is None else self.mesh.reserved
-        self.agent = build_agent(self)
+        self.agent, look_ups = build_agent(self), LookUps(self.host_names, host.look_up)
         log, send = partial(host.log, "AGENT"), self.core.own_messages.send
         rights = Rights(router_id, partial(self.core.refusals.report, "management"), log)
-        self._management = ManagementService(self.agent, lambda: self.core.now, send, log, rights)
+        self._management = ManagementService(self.agent, lambda: self.core.now, send, log, rights, look_ups)
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
         self.policy = no_policy()
@@ -113,7 +113,8 @@ class Router:
 
     def start(self) -> None:
         """Create the configured entities. Raises ConfigError."""
-        configure(self.agent, self.config, self.host.log)
+        with self.host_names.given(self.host.numeric_addresses(names_to_look_up(self.config))):
+            configure(self.agent, self.config, self.host.log)
         self._started = True
         self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
 

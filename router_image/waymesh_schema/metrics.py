@@ -84,7 +84,8 @@ METRICS = _metrics(
     Metric(
         "waymesh_policy_denied_total",
         COUNTER,
-        "Connections, links and management requests refused by permission or limit.",
+        "What was refused by permission or limit: connection, link, session, message, size (message over "
+        "maxMessageSize), management (request).",
         ("kind",),
     ),
     Metric(

@@ -108,7 +108,9 @@ LISTENER = configuration(
     setting(
         "policyVhost",
         STRING,
-        "Name of the vhost whose policy applies to the connections, instead of the host name in the client's open.",
+        "Name of the vhost whose policy applies to the connections, instead of the host name in the client's open. An "
+        "update applies to new connections.",
+        update=True,
     ),
     setting(
         "host",
@@ -218,7 +220,7 @@ LISTENER = configuration(
         deprecated_name="httpRoot",
         only_default="serving files over HTTP is not supported; use a web server",
     ),
-    operations=("CREATE", "DELETE"),
+    operations=("CREATE", "UPDATE", "DELETE"),
 )
 
 CONNECTOR = configuration(

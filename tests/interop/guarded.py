@@ -9,8 +9,9 @@ from tests.kit.clients import Client
 from tests.kit.threaded import ThreadedRouter
 from waymesh_amqp.sasl import make_line
 from waymesh_router.core.addresses.patterns import PatternTree
-from waymesh_router.policy.settings import parse_policy
+from waymesh_router.management.metrics import metrics_page
 from waymesh_router.policy.statistics import Denials, VhostCounts
+from waymesh_router.policy.vhosts import parse_policy
 
 UNAUTHORIZED = "amqp:unauthorized-access"
 LIMIT = "amqp:resource-limit-exceeded"
@@ -57,6 +58,13 @@ class Guarded:
         counts = self.vhost_counts()
         assert counts.denials == counts.group_denials.get("$default", Denials())
         return counts.denials
+
+    def metric(self, kind: str) -> int:
+        """The value of waymesh_policy_denied_total."""
+        router = self.router.router
+        page = self.router.call(lambda: metrics_page(router, router.core.now))
+        start = f'waymesh_policy_denied_total{{kind="{kind}"}} '
+        return next(int(line.removeprefix(start)) for line in page.splitlines() if line.startswith(start))
 
     def vhost_counts(self) -> VhostCounts:
         return self.router.call(lambda: self.enforcement.counts.vhosts["$default"])

@@ -13,6 +13,8 @@ from tests.interop.guarded import EVERYTHING, LIMIT, UNAUTHORIZED, Guarded, pass
 from tests.interop.raw_client import RawClient
 from tests.interop.shared import fresh
 from waymesh_amqp.performatives import Begin
+from waymesh_client.errors import ManagementError
+from waymesh_client.management import ManagementClient
 from waymesh_router.policy.statistics import Denials
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -99,12 +101,23 @@ def test_the_vhost_is_chosen_by_the_host_name_of_the_open(guarded: Guarded) -> N
     assert guarded.refused(virtual_host="example.org").startswith(UNAUTHORIZED)
 
 
-def test_the_listener_may_name_the_vhost(guarded: Guarded) -> None:
-    guarded.set({**vhost(EVERYTHING), "hostname": "internal"})
-    assert guarded.refused().startswith(UNAUTHORIZED)
-    listeners = guarded.router.router.listeners
-    guarded.router.call(lambda: listeners.update(clients={**listeners["clients"], "policyVhost": "internal"}))
-    guarded.client()
+def test_the_listener_may_name_the_vhost_and_an_update_acts_on_the_next_connections(tmp_path: Path) -> None:
+    guarded = Guarded(tmp_path, management="write")
+    try:
+        guarded.set({**vhost(EVERYTHING), "hostname": "internal"}, enableVhostPolicy=False)
+        with ManagementClient(guarded.url, timeout_s=20.0) as manager:
+            guarded.set({**vhost(EVERYTHING), "hostname": "internal"})
+            assert guarded.refused().startswith(UNAUTHORIZED)
+            row = manager.update({"policyVhost": "internal"}, "listener", name="clients")
+            assert row["policyVhost"] == "internal"
+            client = guarded.client()
+            manager.update({"policyVhost": None}, "listener", name="clients")
+            assert guarded.refused().startswith(UNAUTHORIZED)
+            passes(client, fresh())
+            with pytest.raises(ManagementError, match="cannot be updated"):
+                manager.update({"maxFrameSize": 4096}, "listener", name="clients")
+    finally:
+        guarded.stop()
 
 
 def test_limits_of_the_group_go_into_open_and_begin(guarded: Guarded) -> None:
@@ -130,6 +143,7 @@ def test_a_session_over_max_sessions_ends_the_connection_and_is_counted(guarded:
         assert raw.close_error()[0] == "amqp:connection:framing-error"  # Spec: 2.7.1
     guarded.wait_open(0)
     assert guarded.denials() == Denials(sessions=1)
+    assert guarded.metric("session") == 1
 
 
 # ---- links

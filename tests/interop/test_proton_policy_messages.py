@@ -48,6 +48,7 @@ def test_messages_of_an_anonymous_sender_go_to_targets_only(guarded: Guarded) ->
         assert sender.send(message(address)).outcome() == "rejected", address
     assert receivers["c"].arrived.empty()
     assert guarded.denials() == Denials(messages=4)
+    assert guarded.metric("message") == 4
 
 
 def test_a_user_id_is_the_clients_own_unless_it_may_be_a_proxy(guarded: Guarded) -> None:
@@ -109,7 +110,7 @@ def test_a_message_over_max_message_size_ends_the_link(guarded: Guarded, vhost_p
     assert receiver.arrived.empty()
     client.sender("a").send(message_of(1))
     assert receiver.next().body == b"x"
-    assert guarded.router.call(lambda: guarded.enforcement.counts.total_denials) == 1
+    assert guarded.router.call(lambda: guarded.enforcement.counts.total_denials) == guarded.metric("size") == 1
     if vhost_policy:
         assert guarded.denials() == Denials(message_sizes=1)
 

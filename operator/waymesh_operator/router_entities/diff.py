@@ -116,7 +116,7 @@ def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Ent
 
     An entity that others refer to is created before them and deleted after them. Some are quiesced instead of deleted.
     """
-    updates: list[EntityAction] = []
+    updates: list[UpdateEntity] = []
     creates: list[CreateEntity] = []
     kept: set[Name] = set()
     by_key: dict[tuple[str, str], list[Entity]] = {}
@@ -130,6 +130,7 @@ def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Ent
             updates.extend(update)
         elif creatable(entity):
             creates.append(_create(router_id, entity, same_key))
+    updates.sort(key=_gives_up_vhost)
     creates.sort(key=lambda create: _RANK[create.entity.type])
     deletes = _deletes(router_id, [e for e in live if _name(e) not in kept], creates)
     needed = {exclusive_key(create.entity) for create in creates} | {_name(create.entity) for create in creates}
@@ -137,6 +138,11 @@ def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Ent
     early = {_name(d.entity) for d in first}
     removals = (_removal(delete) for delete in deletes if _name(delete.entity) not in early)
     return [*first, *creates, *updates, *(removal for removal in removals if removal is not None)]
+
+
+def _gives_up_vhost(update: UpdateEntity) -> bool:
+    """Whether a listener loses its vhost: only after the policy is off, or the operator could be denied."""
+    return update.entity.type == LISTENER and not update.changes.get("policyVhost", (None, True))[1]
 
 
 def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
@@ -156,7 +162,7 @@ def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEnt
     return [DeleteEntity(router_id, entity, entity.key in replaced) for entity in surplus]
 
 
-def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[Entity | None, list[EntityAction]]:
+def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[Entity | None, list[UpdateEntity]]:
     """The live entity that equals the desired one or can be updated to it, and that update."""
     for live in candidates:
         if not changed_attributes(wanted, live):

@@ -14,6 +14,7 @@ from waymesh_amqp.types import Int
 from waymesh_router.management import description
 from waymesh_router.management.adapters import Attributes, EntityAdapter
 from waymesh_router.management.changes import Changed
+from waymesh_router.management.closed_vhosts import deny_all, of_operator
 from waymesh_router.management.errors import (
     BAD_REQUEST,
     CREATED,
@@ -27,6 +28,7 @@ from waymesh_router.management.errors import (
     not_found,
     not_implemented,
 )
+from waymesh_router.management.look_ups import LookUpNeeded
 from waymesh_router.management.query import Query, without_secrets
 from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
 from waymesh_schema.dump import schema_dump
@@ -108,6 +110,7 @@ class Agent:
         `host_values`: the request may name files and environment variables of the router's machine. `later`: called
         with a query of many rows, whose remaining slices the caller is to read; None is returned then, too.
         `connection`: identity of the connection that the request arrived on.
+        Raises LookUpNeeded if it is to be handled again when host names have been looked up.
         """
         if not request.reply_to:
             return None
@@ -145,6 +148,8 @@ class Agent:
             return self._failure(request, error.status, error.description)
         except SchemaError as error:
             return self._failure(request, BAD_REQUEST, str(error))
+        except LookUpNeeded:
+            raise
         except Exception as error:  # noqa: BLE001 - the edge: an error in an adapter must not end the router
             return self._failure(request, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
@@ -200,12 +205,25 @@ class Agent:
         kind = entity_type(type_name)
         if "CREATE" not in kind.operations:
             raise not_allowed(f"{kind.name} cannot be created")
-        identity = self.configure(kind.name, attributes, request.host_values, request.connection)
+        try:
+            identity = self.configure(kind.name, attributes, request.host_values, request.connection)
+        except (ManagementError, SchemaError) as error:
+            self._close(request, kind, attributes, error)
+            raise
         self._warn_of_old_names(kind, attributes)
         given = {kind.attribute_name(name) or name for name, value in attributes.items() if value is not None}
         self._changed(request, kind.name, identity, sorted(given - {"type"}))
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, without_secrets(kind, row)
+
+    def _close(self, request: Request, kind: EntityType, attributes: Mapping[str, Any], error: Exception) -> None:
+        """Deny all clients of an operator's vhost that was refused; otherwise another vhost could allow them more."""
+        if kind.name != "vhost" or not of_operator(attributes):
+            return
+        identity = deny_all(self, attributes)
+        if identity is not None:
+            self._log("error", f"vhost {attributes['name']} denies all its clients: {error}")
+            self._changed(request, kind.name, identity, ["hostname"])
 
     def _warn_of_old_names(self, kind: EntityType, attributes: Mapping[str, Any]) -> None:
         for text in renamed(kind, attributes):

@@ -54,7 +54,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
     """The adapters of all types of configuration that the router knows."""
     return [
         _router(view),
-        _simple("listener", view.add_listener, view.remove_listener),
+        _listener(view),
         _connector(view),
         _ssl_profile(view),
         _simple("tokenProfile", view.add_token_profile, view.remove_token_profile),
@@ -70,6 +70,18 @@ def configured(view: RouterView) -> list[EntityAdapter]:
 
 def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
     return ConfiguredEntities(entity_type(name), on_create=_asked(add), on_delete=_asked(remove))
+
+
+def _listener(view: RouterView) -> EntityAdapter:
+    def update(attributes: Attributes, _changed: Attributes) -> None:
+        view.listeners[attributes["name"]] = attributes  # read for each new connection
+
+    return ConfiguredEntities(
+        entity_type("listener"),
+        on_create=_asked(view.add_listener),
+        on_update=update,
+        on_delete=_asked(view.remove_listener),
+    )
 
 
 def _connector(view: RouterView) -> EntityAdapter:

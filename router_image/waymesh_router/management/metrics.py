@@ -70,7 +70,7 @@ def metrics_page(view: RouterView, now: float) -> str:
     _family(lines, "waymesh_internal_errors_total", {"": view.internal_errors()})
     _family(lines, "waymesh_draining", {"": int(values["drainStatus"] != "none")})
     _family(lines, "waymesh_topology_changes_total", {"": view.topology_changes})
-    denied = {_labels({"kind": kind}): count for kind, count in view.core.denied.items()}
+    denied = {_labels({"kind": kind}): count for kind, count in _denied(view).items()}
     _family(lines, "waymesh_policy_denied_total", denied)
     refused = {_labels({"limit": limit}): count for limit, count in view.admission.refused.items()}
     _family(lines, "waymesh_connections_refused_total", refused)
@@ -82,6 +82,13 @@ def metrics_page(view: RouterView, now: float) -> str:
     _family(lines, "waymesh_metrics_left_out", {"": left_out})
     _telemetry(lines, view)
     return "\n".join([*lines, ""])
+
+
+def _denied(view: RouterView) -> Mapping[str, int]:
+    """What was refused, by kind."""
+    counts = view.policy.counts
+    messages = {"session": counts.sessions_denied, "message": counts.messages_denied, "size": counts.sizes_denied}
+    return {**view.core.denied, **messages}
 
 
 def _addresses(lines: list[str], view: RouterView) -> int:

@@ -11,10 +11,12 @@ from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter, TableEntities
 from waymesh_router.management.configured import StandingEntities
 from waymesh_router.management.errors import bad_request
+from waymesh_router.management.look_ups import LookUpNeeded
 from waymesh_router.management.view import RouterView
 from waymesh_router.policy.enforcement import Enforcement
-from waymesh_router.policy.settings import SettingsError, Vhost, assemble, parse_vhost
+from waymesh_router.policy.settings import SettingsError, Vhost, host_names, parse_vhost
 from waymesh_router.policy.statistics import Denials, VhostCounts
+from waymesh_router.policy.vhosts import VhostTable
 from waymesh_schema.entities import entity_type
 from waymesh_schema.validate import validate_create
 
@@ -47,28 +49,48 @@ class _Settings:
         self.values = validate_create(entity_type("policy"), {})
         self._view = view
         self._vhosts: dict[str, Vhost] = {}
+        self._table = self._new_table(self.values)
 
     def set_policy(self, attributes: Attributes) -> None:
-        self._enforce(attributes, self._vhosts)
+        if attributes["enableVhostNamePatterns"] != self.values["enableVhostNamePatterns"]:
+            try:
+                self._table = self._new_table(attributes)
+            except SettingsError as error:
+                raise bad_request(str(error)) from error
+        self.values = attributes
+        self._enforce()
 
     def set_vhost(self, attributes: Attributes) -> None:
+        """Raises LookUpNeeded, too."""
+        identity = attributes["identity"]
         try:
-            vhost = parse_vhost(attributes, self._view.numeric_addresses)
+            vhost = self._parsed(attributes)
+            if identity in self._vhosts:
+                self._table.replace(self._vhosts[identity], vhost)
+            else:
+                self._table.add(vhost)
         except SettingsError as error:
             raise bad_request(str(error)) from error
-        self._enforce(self.values, {**self._vhosts, attributes["identity"]: vhost})
+        self._vhosts[identity] = vhost
+        self._enforce()
 
     def remove_vhost(self, attributes: Attributes) -> None:
-        kept = {identity: vhost for identity, vhost in self._vhosts.items() if identity != attributes["identity"]}
-        self._enforce(self.values, kept)
+        self._table.remove(self._vhosts.pop(attributes["identity"]))
+        self._enforce()
 
-    def _enforce(self, values: Attributes, vhosts: dict[str, Vhost]) -> None:
-        try:
-            policy = assemble(values, vhosts.values(), PatternTree[str])
-        except SettingsError as error:
-            raise bad_request(str(error)) from error
-        self.values, self._vhosts = values, vhosts
-        self._view.policy.replace(policy)
+    def _parsed(self, attributes: Attributes) -> Vhost:
+        known = self._view.host_names
+        lacking = known.lacking(host_names(attributes["groups"]))
+        if not lacking:
+            return parse_vhost(attributes, known.addresses)
+        parse_vhost(attributes, lambda _name: ())  # what is wrong otherwise is told at once
+        raise LookUpNeeded(lacking)
+
+    def _new_table(self, values: Attributes) -> VhostTable:
+        return VhostTable(PatternTree[str], values["enableVhostNamePatterns"], self._vhosts.values())
+
+    def _enforce(self) -> None:
+        self._view.policy.replace(self._table.policy(self.values))
 
 
 def _policy_counts(view: RouterView) -> Mapping[str, Any]:
@@ -78,7 +100,7 @@ def _policy_counts(view: RouterView) -> Mapping[str, Any]:
         "connectionsDenied": counts.connections_denied,
         "connectionsCurrent": view.policy.open.total,
         "linksDenied": counts.links_denied,
-        "maxMessageSizeDenied": sum(vhost.denials.message_sizes for vhost in counts.vhosts.values()),
+        "maxMessageSizeDenied": counts.sizes_denied,
         "totalDenials": counts.total_denials + view.core.denied.get("management", 0),
     }
 

@@ -13,6 +13,7 @@ from waymesh_router.core.tenants import reply_in_space
 from waymesh_router.management.agent import Agent, failed
 from waymesh_router.management.errors import ManagementError, unavailable
 from waymesh_router.management.long_queries import LongQueries
+from waymesh_router.management.look_ups import LookUps, Task
 from waymesh_router.management.request import read_request
 from waymesh_router.management.rights import Rights, limited, passed_on
 
@@ -25,7 +26,8 @@ request of each connection."""
 
 
 class ManagementService:
-    """Answers requests in the order in which they arrive. Long queries are answered in slices; others overtake them."""
+    """Answers requests in the order in which they arrive, those of a client at least. Long queries are answered in
+    slices; others overtake them. A request that needs host names to be looked up keeps only its own client waiting."""
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class ManagementService:
         send: Callable[[str, bytes], bool],
         log: Callable[[str, str], None],
         rights: Rights,
+        look_ups: LookUps,
     ) -> None:
         """`send(address, message)` tells whether somebody has the address. `log(level, text)` writes a line."""
         self._rights = rights
@@ -41,6 +44,7 @@ class ManagementService:
         self._now = now
         self._send = send
         self._log = log
+        self._look_ups = look_ups
         self._long = LongQueries()
 
     def on_request(self, data: bytes, link: RouterLink | None) -> None:
@@ -62,7 +66,15 @@ class ManagementService:
         host_values = link is not None and link.kind == ENDPOINT and conn.management_files
         connection = None if conn is None else str(conn.id)
         later = partial(self._long.add, conn)
-        self._reply(agent.handle(request, self._now(), host_values, later, connection))
+
+        def work() -> None:
+            self._reply(agent.handle(request, self._now(), host_values, later, connection))
+
+        def refuse(error: ManagementError) -> None:
+            if request.reply_to:
+                self._reply(failed(request, error.status, error.description))
+
+        self._look_ups.carry_out(Task(conn, work, refuse))
 
     def _kept_back(self, message: Message, link: RouterLink) -> bool:
         """Whether this router's agent is not to answer: the client may not ask this, or has asked another router."""

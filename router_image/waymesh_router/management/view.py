@@ -14,6 +14,7 @@ from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.management.look_ups import KnownNames
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.routing.engine import RoutingEngine
 
@@ -106,8 +107,12 @@ class RouterView(Protocol):
     """None in a standalone router."""
     sampler: LinkHealth
     """Statistics that are sampled once a second."""
+    listeners: dict[str, Mapping[str, Any]]
+    """The attributes of listeners by name."""
     policy: Enforcement
     """The access policy in force, and what it counted."""
+    host_names: KnownNames
+    """The addresses of host names that a request needs."""
 
     @property
     def collector(self) -> RecordsView | None:
@@ -208,9 +213,6 @@ class RouterView(Protocol):
 
     def log_stats(self, module: str) -> Mapping[str, int]:
         """The counters of `logStats` for one log module."""
-
-    def numeric_addresses(self, name: str) -> Sequence[str]:
-        """Addresses of a host name. Raises ValueError if they cannot be found."""
 
     def recent_log(self, limit: int) -> Sequence[Any]:
         """At most `limit` last log lines: module, level, text, file, line, seconds since 1970."""

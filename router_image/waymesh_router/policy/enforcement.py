@@ -156,14 +156,17 @@ class Enforcement:
     # ---- sessions and messages
     def session_denied(self, client: Client) -> None:
         """Count a session over maxSessions."""
+        self.counts.sessions_denied += 1
         self._denied(client, "sessions")
 
     def message_too_large(self, client: Client) -> None:
         """Count a message over maxMessageSize."""
+        self.counts.sizes_denied += 1
         self._denied(client, "message_sizes")
 
     def message_denied(self, client: Client) -> None:
         """Count a message to an address, or of a user, that is not allowed."""
+        self.counts.messages_denied += 1
         self._denied(client, "messages")
 
     # ---- private

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from waymesh_router.numeric_address import Address, numeric_address
 
 Resolve = Callable[[str], Iterable[str]]
 """Numeric addresses of a host name; raises ValueError if they cannot be found. The caller does the I/O."""
+
+Addresses = Mapping[str, "Collection[str] | str"]
+"""Numeric addresses by host name; text instead of them: why there are none."""
 
 
 class RemoteHosts:
@@ -33,6 +36,21 @@ class RemoteHosts:
         return address is not None and any(
             low.version == address.version and int(low) <= int(address) <= int(high) for low, high in self._ranges
         )
+
+
+def is_name(rule: str) -> bool:
+    """Whether the rule is a host name."""
+    named: list[str] = []
+
+    def resolve(name: str) -> Iterable[str]:
+        named.append(name)
+        return ()
+
+    try:
+        _ranges(rule, resolve)
+    except ValueError:
+        return False
+    return bool(named)
 
 
 def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:

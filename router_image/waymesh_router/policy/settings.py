@@ -6,16 +6,15 @@ Defaults are those of the schema: what is called checked has been returned by `w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_router.policy.hosts import RemoteHosts, Resolve
+from waymesh_router.policy.hosts import RemoteHosts, Resolve, is_name
 from waymesh_router.policy.names import NewPatterns, Patterns
 from waymesh_schema.convert import names
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.rules import ANY_USER
-from waymesh_schema.validate import validate_create
 
 _DEFAULTS = ENTITY_TYPES["policy"].attributes
 
@@ -67,6 +66,11 @@ class Vhost:
     groups: Mapping[str, Group]
     group_of: Mapping[str, Group]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Host name and aliases."""
+        return (self.hostname, *self.aliases)
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -83,39 +87,6 @@ class Policy:
     """Of host names, with the matching pattern as value, if names are patterns."""
 
 
-def parse_policy(
-    values: Mapping[str, Any], vhosts: Iterable[Mapping[str, Any]], tree: NewPatterns, resolve: Resolve
-) -> Policy:
-    """The settings from attributes of `policy` and of each `vhost` as written. Raises SchemaError or SettingsError."""
-    parsed = [parse_vhost(validate_create(ENTITY_TYPES["vhost"], vhost), resolve) for vhost in vhosts]
-    return assemble(validate_create(ENTITY_TYPES["policy"], values), parsed, tree)
-
-
-def assemble(values: Mapping[str, Any], vhosts: Iterable[Vhost], tree: NewPatterns) -> Policy:
-    """The settings from the checked attributes of `policy`, and from vhosts. Raises SettingsError."""
-    by_name: dict[str, Vhost] = {}
-    patterns = tree() if values["enableVhostNamePatterns"] else None
-    for vhost in vhosts:
-        for name in (vhost.hostname, *vhost.aliases):
-            if name in by_name:
-                raise SettingsError(f"vhost {vhost.hostname}: {name!r} is already a name of {by_name[name].hostname}")
-            by_name[name] = vhost
-            if patterns is not None:
-                try:
-                    patterns.add(name, name)
-                except KeyError:
-                    raise SettingsError(f"vhost {vhost.hostname}: another vhost has the pattern {name!r}") from None
-    return Policy(
-        tree,
-        values["maxConnections"],
-        values["maxMessageSize"],
-        values["enableVhostPolicy"],
-        values["defaultVhost"] or "",
-        by_name,
-        patterns,
-    )
-
-
 def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:
     """One vhost from its checked attributes. Raises SettingsError."""
     name = values["hostname"]
@@ -127,7 +98,7 @@ def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:
             raise SettingsError(f"vhost {name}: groups.{group_name}: {error}") from None
     return Vhost(
         name,
-        tuple(dict.fromkeys(alias for alias in re.split(r"[,\s]+", values["aliases"] or "") if alias)),
+        alias_names(values["aliases"] or ""),
         values["maxConnections"],
         values["maxConnectionsPerUser"],
         values["maxConnectionsPerHost"],
@@ -136,6 +107,17 @@ def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:
         groups,
         {user: group for group in groups.values() for user in group.users},
     )
+
+
+def host_names(groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The host names in the remoteHosts of checked groups."""
+    rules = (rule for settings in groups.values() for rule in names(settings["remoteHosts"]))
+    return [rule for rule in dict.fromkeys(rules) if is_name(rule)]
+
+
+def alias_names(text: str) -> tuple[str, ...]:
+    """The names in the attribute `aliases`."""
+    return tuple(dict.fromkeys(alias for alias in re.split(r"[,\s]+", text) if alias))
 
 
 def _group(name: str, values: Mapping[str, Any], resolve: Resolve) -> Group:

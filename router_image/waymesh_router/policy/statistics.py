@@ -22,9 +22,6 @@ class Denials:
     messages: int = 0
     """Messages to an address that is not allowed, or with a user-id that is not."""
 
-    def total(self) -> int:
-        """Links (which hold senders, receivers, dynamic and anonymous ones), sessions and messages."""
-        return self.links + self.sessions + self.message_sizes + self.messages
 
 
 @dataclass(slots=True)
@@ -44,6 +41,11 @@ class PolicyCounts:
     connections_processed: int = 0
     connections_denied: int = 0
     links_denied: int = 0
+    sessions_denied: int = 0
+    sizes_denied: int = 0
+    """Messages larger than maxMessageSize."""
+    messages_denied: int = 0
+    """Messages with an address or a user-id that is not allowed."""
     total_denials: int = 0
     vhosts: dict[str, VhostCounts] = field(default_factory=dict)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number
 from waymesh_router.runtime.connector import configured_targets
@@ -62,9 +63,12 @@ class CheckHost:
         """Check the levels. Raises ValueError."""
         parse_levels(attrs["enable"])
 
-    def numeric_addresses(self, name: str) -> list[str]:
+    def numeric_addresses(self, names: Collection[str]) -> Addresses:
         """None: host names are not looked up, because another machine may know others."""
-        return []
+        return dict.fromkeys(names, ())
+
+    def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
+        """Never asked: no request arrives."""
 
     def recent_log(self, limit: int) -> list[Any]:
         """There is none."""

@@ -17,7 +17,7 @@ from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, fl
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
-from waymesh_router.runtime.host_names import numeric_addresses
+from waymesh_router.runtime.host_names import HostNames, numeric_addresses
 from waymesh_router.runtime.http_server import HttpServer
 from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.listener import Listener
@@ -54,6 +54,7 @@ class SocketHost:
         self.loop = loop
         self.log, self.logs = log.write, log.enabled
         self.numeric_addresses = numeric_addresses
+        self.look_up = HostNames(loop).look_up
         self._server_log = partial(log.write, "SERVER")
         self.incarnation = Incarnation()
         self.host_name = socket.gethostname()

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from waymesh_router.boot import names_to_look_up
 from waymesh_router.core.addresses.patterns import PatternTree
+from waymesh_router.management.look_ups import KnownNames
 from waymesh_router.policy.decide import Request
 from waymesh_router.policy.explain import explain
-from waymesh_router.policy.settings import Policy, SettingsError, parse_policy
+from waymesh_router.policy.settings import Policy, SettingsError
+from waymesh_router.policy.vhosts import parse_policy
 from waymesh_router.runtime.host_names import numeric_addresses
 from waymesh_schema.config import ConfigError, read_config
 
@@ -42,7 +45,9 @@ def _policy(filenames: Sequence[str]) -> Policy:
     if not section.line:
         sys.stderr.write(f"waymesh: {NO_SECTION}\n")
     vhosts = [entry.attributes for entry in entries if entry.type.name == "vhost"]
-    return parse_policy(values, vhosts, PatternTree[str], numeric_addresses)
+    known = KnownNames()
+    with known.given(numeric_addresses(names_to_look_up(entries))):
+        return parse_policy(values, vhosts, PatternTree[str], known.addresses)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from waymesh_router.boot import OPERATOR_PREFIX
+from waymesh_router.management.closed_vhosts import OPERATOR_PREFIX
 from waymesh_router.peers import profiles_used
 from waymesh_router.runtime.endpoint_tls import ConnectorTls, ListenerTls
 from waymesh_router.runtime.errors import HostError, ProfileError

@@ -7,13 +7,14 @@ made a black hole. Configurations are texts in the format of qdrouterd.conf.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tests.simulation.full.records import Records
 from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
 from waymesh_router.host import Peer
+from waymesh_router.policy.hosts import Addresses
 from waymesh_router.retries import Retries
 from waymesh_router.router import Router
 from waymesh_schema.config import parse_conf
@@ -298,8 +299,11 @@ class SimRouter(Station):
     def log_stats(self, module: str) -> Mapping[str, int]:
         return {}
 
-    def numeric_addresses(self, name: str) -> Sequence[str]:
-        return []
+    def numeric_addresses(self, names: Collection[str]) -> Addresses:
+        return dict.fromkeys(names, ())
+
+    def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
+        done(self.numeric_addresses(names))
 
     def recent_log(self, limit: int) -> Sequence[Any]:
         return []

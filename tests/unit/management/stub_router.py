@@ -23,6 +23,7 @@ from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.management.assembly import build_agent
+from waymesh_router.management.look_ups import KnownNames, LookUpNeeded
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.settings import Policy
 from waymesh_schema.entities import entity_type
@@ -82,6 +83,8 @@ class StubRouter:
         self.drain_status = "none"
         self.collector = None
         self.policy = Enforcement(Policy(PatternTree))
+        self.host_names = KnownNames()
+        self.listeners: dict[str, Mapping[str, Any]] = {}
         refused = {"memory": 0, "listener": 0}
         self.admission = SimpleNamespace(limit=8192, memory_state="normal", withheld=0, refused=refused)
         self.topology_changes = 0
@@ -124,11 +127,6 @@ class StubRouter:
 
     def log_stats(self, module: str) -> Mapping[str, int]:
         return {"errorCount": len(module)}
-
-    def numeric_addresses(self, name: str) -> list[str]:
-        if name == "unknown":
-            raise ValueError("cannot resolve unknown")
-        return ["10.1.1.1"]
 
     def recent_log(self, limit: int) -> list[Any]:
         self.limits.append(limit)
@@ -181,12 +179,19 @@ class Manager:
 
     def __init__(self, router: StubRouter) -> None:
         self.host_values = True
+        self._router = router
         self.agent = build_agent(router)  # type: ignore[arg-type]
 
     def ask(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, str, Any]:
         """Status, description and body of the reply."""
         sent = Message(reply_to="temp.1", application_properties={"operation": operation, **properties}, body=body)
-        answer = self.agent.handle(decode_message(encode_message(sent)), NOW, self.host_values)
+        request = decode_message(encode_message(sent))
+        try:
+            answer = self.agent.handle(request, NOW, self.host_values)
+        except LookUpNeeded as needed:
+            found = {name: "no such name" if name == "unknown" else ["10.1.1.1"] for name in needed.names}
+            with self._router.host_names.given(found):
+                answer = self.agent.handle(request, NOW, self.host_values)
         assert answer is not None
         reply = decode_message(encode_message(answer))
         assert reply.application_properties is not None

@@ -11,6 +11,7 @@ from tests.unit.management.fake_router import NODE, NOW, Bench, FakeLink
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_router.core.kinds import ENDPOINT, WRITE_MANAGEMENT
 from waymesh_router.management.long_queries import MOST
+from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.query import ROWS_A_SLICE
 from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
@@ -46,6 +47,7 @@ class Desk:
             self._send,
             lambda *line: self.log.append(line),
             Rights("A", lambda *_: None, lambda *line: self.log.append(line)),
+            LookUps(KnownNames(), lambda _names, _done: None),
         )
 
     def _send(self, address: str, message: bytes) -> bool:

@@ -169,7 +169,7 @@ def test_statistics_of_vhosts_and_groups(router: StubRouter, manager: Manager) -
 def test_counts_of_the_policy_row(router: StubRouter, manager: Manager) -> None:
     counts = router.policy.counts
     counts.connections_processed, counts.connections_denied, counts.links_denied, counts.total_denials = 9, 2, 3, 6
-    counts.vhosts["v"] = VhostCounts(denials=Denials(message_sizes=1))
+    counts.sizes_denied = 1
     router.policy.open.total = 5
     router.core.denied["management"] = 10
     (row,) = manager.rows("policy")

@@ -11,6 +11,7 @@ from tests.unit.management.fake_router import NODE, NOW, Bench
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.request import READ_OPERATIONS
 from waymesh_router.management.rights import MOST_PASSED_ON, Rights
 from waymesh_router.management.service import ManagementService
@@ -19,6 +20,10 @@ pytestmark = pytest.mark.engine_independent
 
 OTHER = "_topo/0/B/$management"
 REPLIES = "_topo/0/A/temp.1"
+
+
+class _Connection(SimpleNamespace):
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class Desk:
@@ -35,7 +40,8 @@ class Desk:
             self.log.append((level, text))
 
         rights = Rights("A", lambda *report: self.reported.append(report[:2]), log)
-        self.service = ManagementService(bench.agent, lambda: NOW, self._send, log, rights)
+        look_ups = LookUps(KnownNames(), lambda _names, _done: None)
+        self.service = ManagementService(bench.agent, lambda: NOW, self._send, log, rights, look_ups)
 
     def _send(self, address: str, message: bytes) -> bool:
         if address != REPLIES and not self.reachable:
@@ -45,7 +51,7 @@ class Desk:
 
     def put(self, data: bytes, to: str | None, right: int = READ_MANAGEMENT, kind: int = ENDPOINT) -> None:
         """A message on a link that was attached to an address; None for an anonymous one."""
-        connection = SimpleNamespace(
+        connection = _Connection(
             id=1,
             budget=0,
             management=right,

@@ -29,8 +29,8 @@ from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, policy_e
 from waymesh_operator.routers.observed import RouterState, VhostCounts
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.policy.decide import Allowed, Denied, Request, decide_connection, sources_of, targets_of
-from waymesh_router.policy.settings import parse_policy
 from waymesh_router.policy.statistics import OpenConnections
+from waymesh_router.policy.vhosts import parse_policy
 from waymesh_schema.entities import entity_type
 from waymesh_schema.validate import validate_create
 
@@ -272,10 +272,9 @@ def test_the_vhost_of_the_management_is_there_before_its_listeners_and_goes_afte
     without = desired_cluster(Resources(ROUTER), CONTEXT).mesh.routers[0].entities
     enabled = desired_cluster(Resources(ENABLED), CONTEXT).mesh.routers[0].entities
     steps = [(type(a).__name__, a.entity.type) for a in plan_entities("mesh-0", enabled, without)]
-    assert steps.index(("CreateEntity", VHOST)) < steps.index(("CreateEntity", LISTENER))
-    assert steps.index(("CreateEntity", LISTENER)) < steps.index(("UpdateEntity", POLICY))
+    assert steps == [("CreateEntity", VHOST), *[("UpdateEntity", LISTENER)] * 2, ("UpdateEntity", POLICY)]
     steps = [(type(a).__name__, a.entity.type) for a in plan_entities("mesh-0", without, enabled)]
-    assert steps.index(("UpdateEntity", POLICY)) < steps.index(("DeleteEntity", VHOST))
+    assert steps == [("UpdateEntity", POLICY), *[("UpdateEntity", LISTENER)] * 2, ("DeleteEntity", VHOST)]
 
 
 # ---- status

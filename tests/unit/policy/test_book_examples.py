@@ -17,8 +17,9 @@ from waymesh_router.policy.decide import (
     sources_of,
     targets_of,
 )
-from waymesh_router.policy.settings import Policy, parse_policy
+from waymesh_router.policy.settings import Policy
 from waymesh_router.policy.statistics import OpenConnections
+from waymesh_router.policy.vhosts import parse_policy
 from waymesh_schema.config import parse_conf
 
 pytestmark = pytest.mark.engine_independent

@@ -23,8 +23,9 @@ from waymesh_router.policy.decide import (
 )
 from waymesh_router.policy.hosts import RemoteHosts
 from waymesh_router.policy.names import AllowedAddresses
-from waymesh_router.policy.settings import Policy, SettingsError, parse_policy
+from waymesh_router.policy.settings import Policy, SettingsError
 from waymesh_router.policy.statistics import OpenConnections
+from waymesh_router.policy.vhosts import parse_policy
 from waymesh_schema.errors import SchemaError
 
 pytestmark = pytest.mark.engine_independent

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
 
 from waymesh_amqp.connection import Connection
 from waymesh_router.host import Peer
+from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_schema.config import parse_json
 
@@ -34,9 +35,12 @@ class NoWorld:
         """There is no log."""
         return []
 
-    def numeric_addresses(self, name: str) -> list[str]:
+    def numeric_addresses(self, names: Collection[str]) -> Addresses:
         """Knows no name."""
-        return []
+        return dict.fromkeys(names, ())
+
+    def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
+        """Never answers."""
 
     def certificate_ends(self) -> dict[str, float]:
         """There are no certificates."""

@@ -107,7 +107,7 @@ def test_base_types() -> None:
 @pytest.mark.parametrize(
     ("name", "operations"),
     [
-        ("listener", {"CREATE", "READ", "DELETE"}),
+        ("listener", {"CREATE", "READ", "UPDATE", "DELETE"}),
         ("connector", {"CREATE", "READ", "DELETE"}),
         ("router.config.address", {"CREATE", "READ", "DELETE"}),
         ("log", {"READ", "UPDATE"}),
