@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +12,7 @@ from waymesh_router.telemetry.exporter import Exporter
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
-    from waymesh_amqp.sasl import TokenChecker
+    from waymesh_amqp.sasl import Authenticator, TokenChecker
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,22 @@ class Tokens(Protocol):
         """The check for tokens at a listener; None if it has no tokenProfile."""
 
 
+class Users(Protocol):
+    """The files of users."""
+
+    def add(self, listener: Mapping[str, Any]) -> None:
+        """Read the usersFile of a listener, if any."""
+
+    def keep_those_of(self, listeners: Collection[Mapping[str, Any]]) -> None:
+        """Forget the files that none of these listeners has."""
+
+    def authenticator(self, listener: Mapping[str, Any]) -> Authenticator | None:
+        """The users of a listener: of its usersFile, else of the router. None: nobody can log in with a password."""
+
+    def refused(self) -> int:
+        """Number of lines that cannot be used."""
+
+
 class Host(Protocol):
     """The services that a router needs. Methods raise OSError if they fail.
 
@@ -60,6 +76,10 @@ class Host(Protocol):
     @property
     def tokens(self) -> Tokens:
         """The tokenProfiles."""
+
+    @property
+    def users(self) -> Users:
+        """The files of users."""
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""

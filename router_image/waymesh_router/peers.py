@@ -10,8 +10,8 @@ from waymesh_amqp.sasl import MECHANISMS, SERVER_MECHANISMS, Authenticator, Sasl
 
 NOBODY_ADMITTED = (
     "authenticatePeer: yes: every client is refused, since none can authenticate itself: there are no users "
-    "(saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens (tokenProfile) "
-    "that saslMechanisms allows"
+    "(usersFile, or saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens "
+    "(tokenProfile) that saslMechanisms allows"
 )
 PLAIN_NOT_OFFERED = "saslMechanisms: PLAIN is not offered without TLS, unless allowInsecurePlain: yes"
 

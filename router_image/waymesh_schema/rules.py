@@ -145,6 +145,14 @@ def _secret_passwords(entity: str, values: Values) -> None:
         raise SchemaError(entity, "saslMechanisms", "PLAIN needs an sslProfile, or allowInsecurePlain: yes")
 
 
+def _users_file(entity: str, values: Values) -> None:
+    path = values["usersFile"]
+    if path and not path.startswith("/"):
+        raise SchemaError(entity, "usersFile", f"must be an absolute path, not {path!r}")
+    if path and values["http"]:
+        raise SchemaError(entity, "usersFile", "is not possible with http: yes")
+
+
 def _http_connections(entity: str, values: Values) -> None:
     if values["http"] and values["maxConnections"] is not None:
         raise SchemaError(entity, "maxConnections", "is not for http: maxOpeningConnections limits its connections")
@@ -238,6 +246,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _http_connections,
         _secret_passwords,
         token_rules.listener,
+        _users_file,
         _files_of_writers,
         _tenants,
         _components,

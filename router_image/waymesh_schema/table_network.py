@@ -138,6 +138,12 @@ LISTENER = configuration(
         "Name of the tokenProfile: TLS clients may log in by the SASL mechanisms OAUTHBEARER and XOAUTH2, and are "
         "disconnected when their token expires. Needs an sslProfile.",
     ),
+    setting(
+        "usersFile",
+        PATH,
+        "Absolute path of a file with the users of this listener and their passwords, instead of that of the router "
+        "(saslConfigDir, saslConfigName). It is read again when it has changed.",
+    ),
     setting("saslPlugin", STRING, "Name of the authServicePlugin that handles SASL.", only_default=NO_PLUGINS),
     setting(
         "requireEncryption",

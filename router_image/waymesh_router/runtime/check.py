@@ -13,7 +13,7 @@ from waymesh_router.runtime.connector import configured_targets
 from waymesh_router.runtime.log import SERIOUS
 from waymesh_router.runtime.profiles import Profiles, without_unusable
 from waymesh_router.runtime.tokens import TokenProfile, check_profile
-from waymesh_router.runtime.users import read_users, users_hint
+from waymesh_router.runtime.users import UserFiles, users_hint
 from waymesh_schema.config import read_config
 from waymesh_schema.loglevels import parse_levels
 
@@ -28,7 +28,7 @@ def check(filenames: Sequence[str]) -> int:
     entries, problems = without_unusable([entry for entry in found if entry.type.name != "telemetry"])
     host: Any = CheckHost()  # has all methods that a start needs
     router = Router(entries, host, 0.0, random.Random())
-    router.authenticator = read_users(router.attrs, problems.append)
+    host.users.configure(router.attrs)
     hint = users_hint(router.attrs)
     for text in [*problems, *([hint] if hint else [])]:
         _warn(text)
@@ -43,6 +43,7 @@ class CheckHost:
     def __init__(self) -> None:
         self._profiles = Profiles(lambda level, text: None)
         self.tokens = CheckTokens()
+        self.users = UserFiles(lambda level, text: _warn(text))
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Load the files of the profile. Raises HostError."""

@@ -30,6 +30,7 @@ from waymesh_router.runtime.tls_identity import peer_of
 from waymesh_router.runtime.tls_io import TlsConnectionIO
 from waymesh_router.runtime.tokens import TokenProfiles
 from waymesh_router.runtime.tracing import Tracing
+from waymesh_router.runtime.users import UserFiles
 from waymesh_router.runtime.workers import Workers
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class SocketHost:
         self._profiles = Profiles(self._server_log)
         self.certificate_ends = self._profiles.ends
         self.tokens = TokenProfiles(loop, self._server_log)
+        self.users = UserFiles(partial(log.write, "ROUTER"))
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
@@ -274,12 +276,14 @@ class SocketHost:
         return now if self._buffer.ready else deadline
 
     def reload(self) -> None:
-        """SIGHUP: reload all certificates."""
+        """SIGHUP: reload all certificates and users."""
         self._profiles.reload()
+        self.users.reload()
 
     def look(self) -> None:
-        """Reload certificates whose files have changed."""
+        """Reload certificates and users whose files have changed."""
         self._profiles.look()
+        self.users.look()
 
     def stop(self, reason: str) -> None:
         """Close everything gracefully, then stop the loop; a peer that does not answer delays it by CLOSE_S."""

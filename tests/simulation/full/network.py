@@ -7,7 +7,7 @@ made a black hole. Configurations are texts in the format of qdrouterd.conf.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tests.simulation.full.records import Records
@@ -115,6 +115,22 @@ class NoTokens:
         assert not attrs.get("tokenProfile")
 
 
+class NoUsers:
+    """No router here has a file of users."""
+
+    def add(self, listener: Mapping[str, Any]) -> None:
+        assert not listener.get("usersFile")
+
+    def keep_those_of(self, listeners: Collection[Mapping[str, Any]]) -> None:
+        """There is nothing to forget."""
+
+    def authenticator(self, listener: Mapping[str, Any]) -> None:
+        """Nobody has a password."""
+
+    def refused(self) -> int:
+        return 0
+
+
 class SimRouter(Station):
     """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
 
@@ -130,6 +146,7 @@ class SimRouter(Station):
         self.alive = False
         self.errors = 0
         self.tokens = NoTokens()
+        self.users = NoUsers()
         self.host_name = f"machine-of-{name}"
         self.verbose = False
         self.lines: list[tuple[float, str, str, str]] = []
