@@ -12,7 +12,9 @@ from waymesh_router.telemetry.exporter import Exporter
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
+    from waymesh_amqp.relayed import Service
     from waymesh_amqp.sasl import Authenticator, TokenChecker
+    from waymesh_amqp.settings import ConnectionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,19 @@ class Users(Protocol):
         """Number of lines that cannot be used."""
 
 
+class AuthServices(Protocol):
+    """The `authServicePlugin` entities."""
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Add a plugin."""
+
+    def remove(self, name: str) -> None:
+        """Remove a plugin that no listener uses."""
+
+    def relay(self, name: str, settings: ConnectionSettings, limit_s: float) -> Service:
+        """A way to the service for one client that has `limit_s` until its open (inf: no limit)."""
+
+
 class Host(Protocol):
     """The services that a router needs. Methods raise OSError if they fail.
 
@@ -80,6 +95,10 @@ class Host(Protocol):
     @property
     def users(self) -> Users:
         """The files of users."""
+
+    @property
+    def auth_services(self) -> AuthServices:
+        """The authServicePlugins."""
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""

@@ -73,7 +73,7 @@ class Router:
         self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
         self.core.forwarder.multicast.unsettled_allowed = self.attrs["allowUnsettledMulticast"]
         self.core.routed_attaches.resumable = self.attrs["allowResumableLinkRoute"]
-        self.logins = Logins(host)
+        self.logins = Logins(host, router_id, version)
         self.listeners: dict[str, Mapping[str, Any]] = {}
         self.connectors: dict[str, ConnectorState] = {}
         self._parting: set[str] = set()
@@ -168,6 +168,7 @@ class Router:
             return
         self.admission.gone(conn)
         self._token_expiry.gone(conn)
+        self.logins.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
             state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
@@ -262,15 +263,23 @@ class Router:
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         ours = [state.attrs for used, state in self.connectors.items() if used not in self._parting]
-        check_unused("sslProfile", attrs["name"], self.listeners.values(), ours)
+        listeners, plugins = self.listeners.values(), self.logins.plugins.values()
+        check_unused("sslProfile", attrs["name"], listener=listeners, connector=ours, authServicePlugin=plugins)
         self.host.remove_ssl_profile(attrs["name"])
 
     def add_token_profile(self, attrs: Mapping[str, Any]) -> None:
         self.host.tokens.add(attrs)
 
     def remove_token_profile(self, attrs: Mapping[str, Any]) -> None:
-        check_unused("tokenProfile", attrs["name"], self.listeners.values(), ())
+        check_unused("tokenProfile", attrs["name"], listener=self.listeners.values())
         self.host.tokens.remove(attrs["name"])
+
+    def add_auth_service(self, attrs: Mapping[str, Any]) -> None:
+        self.logins.add_plugin(attrs)
+
+    def remove_auth_service(self, attrs: Mapping[str, Any]) -> None:
+        check_unused("authServicePlugin", attrs["name"], listener=self.listeners.values())
+        self.logins.remove_plugin(attrs["name"])
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         self.drain.configure(attrs, changed)

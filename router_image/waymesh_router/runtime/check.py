@@ -9,6 +9,7 @@ from typing import Any
 
 from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number
+from waymesh_router.runtime.auth_services import service_place
 from waymesh_router.runtime.connector import configured_targets
 from waymesh_router.runtime.log import SERIOUS
 from waymesh_router.runtime.profiles import Profiles, without_unusable
@@ -44,6 +45,7 @@ class CheckHost:
         self._profiles = Profiles(lambda level, text: None)
         self.tokens = CheckTokens()
         self.users = UserFiles(lambda level, text: _warn(text))
+        self.auth_services = CheckAuthServices(self._profiles)
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Load the files of the profile. Raises HostError."""
@@ -103,6 +105,18 @@ class CheckTokens:
     def checker(self, attrs: Mapping[str, Any]) -> None:
         """Check that the profile exists. Raises HostError."""
         check_profile(attrs, self._names)
+
+
+class CheckAuthServices:
+    """Checks authServicePlugins without connecting to them."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self._profiles = profiles
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Check port and sslProfile. Raises HostError."""
+        service_place(attrs)
+        self._profiles.of_client(f"authServicePlugin {attrs['name']}", attrs)
 
 
 def _warn(text: str) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 from tests.simulation.full.records import Records
 from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
+from waymesh_amqp.relayed import Service
+from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.host import Peer
 from waymesh_router.retries import Retries
 from waymesh_router.router import Router
@@ -131,6 +133,19 @@ class NoUsers:
         return 0
 
 
+class NoServices:
+    """No router here has an authServicePlugin."""
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        raise AssertionError(attrs)
+
+    def remove(self, name: str) -> None:
+        raise AssertionError(name)
+
+    def relay(self, name: str, settings: ConnectionSettings, limit_s: float) -> Service:
+        raise AssertionError(name)
+
+
 class SimRouter(Station):
     """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
 
@@ -147,6 +162,7 @@ class SimRouter(Station):
         self.errors = 0
         self.tokens = NoTokens()
         self.users = NoUsers()
+        self.auth_services = NoServices()
         self.host_name = f"machine-of-{name}"
         self.verbose = False
         self.lines: list[tuple[float, str, str, str]] = []
