@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.kit.auth_service import AuthServer, Link, Script, rights
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
-from tests.kit.process import RouterProcess, section
+from tests.kit.process import RouterProcess, command, section
 from tests.kit.waiting import wait_until
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import Detach, SaslInit, SaslMechanisms, SaslOutcome
@@ -447,3 +448,37 @@ def test_a_router_can_be_the_service(start: Start, tmp_path: Path) -> None:
                 assert world.users()[mechanism] == ("anonymous", mechanism)
     finally:
         other.stop()
+
+
+def test_a_service_whose_profile_is_unusable_keeps_its_listeners_closed(tmp_path: Path, service: AuthServer) -> None:
+    """As with an unusable profile of the listener itself, the router starts without it."""
+    extra = section("sslProfile", name="tls", caCertFile="/nowhere/ca.pem")
+    world = World(tmp_path, service.port, {}, {"sslProfile": "tls"}, extra)
+    world.router.ports.remove(world.guarded)
+    try:
+        world.router.start()
+        with ManagementClient(world.router.url) as client:
+            assert client.query("authServicePlugin", ["name"]) == []
+            assert [row["name"] for row in client.query("listener", ["name"])] != ["guarded"]
+        with pytest.raises(ConnectionRefusedError):
+            RawClient(world.guarded)
+        assert "listener guarded: stays closed, because sslProfile tls of its saslPlugin" in world.router.log
+    finally:
+        world.router.stop()
+
+
+def test_the_check_of_a_configuration_knows_plugins(tmp_path: Path) -> None:
+    good = section("authServicePlugin", name="s", host="h", port=1)
+    listener = section("listener", name="L", host="127.0.0.1", port=0, saslPlugin="s", authenticatePeer=True)
+    for plugin, code, text in (
+        (good, 0, "passwords of clients can be read on the way"),
+        (section("authServicePlugin", name="s", host="h", port=0), 1, "port: 0 is for listeners only"),
+        (good.replace("port: 1", "sslProfile: none"), 1, "there is no sslProfile named 'none'"),
+        ("", 1, "there is no authServicePlugin named 's'"),
+    ):
+        path = tmp_path / "A.conf"
+        path.write_text(section("router", id="A") + plugin + listener, encoding="utf-8")
+        done = subprocess.run(
+            [*command(), "-c", str(path), "--check"], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, text in done.stderr) == (code, True), done.stderr
