@@ -290,6 +290,26 @@ def test_a_service_that_hangs_delays_nobody_else_and_is_left_with_the_client(
     wait_until(lambda: service.links == 0)
 
 
+def closes_after_offer(server: AuthServer, link: Link) -> None:
+    server.offer(link)
+
+
+def test_a_client_that_hesitates_until_the_service_is_gone_is_refused(start: Start, service: AuthServer) -> None:
+    """That is no failure of the service; the log does not call it one."""
+    world = start(service.port)
+    service.script = closes_after_offer
+    with RawClient(world.guarded) as raw:
+        raw.send(SASL)
+        raw.read(8)
+        raw.expect(SaslMechanisms)
+        wait_until(lambda: service.links == 0)
+        with Client(world.router.url, container_id="later"):  # the router has read that end before
+            assert "later" in world.users()
+        raw.put(SaslInit(mechanism="PLAIN", initial_response=b"\0alice\0secret"))
+        assert raw.expect(SaslOutcome).code == SYS_TEMP
+    assert "AUTHSERVICE (error)" not in world.router.log
+
+
 def test_clients_without_sasl_do_not_pass(start: Start, service: AuthServer) -> None:
     world = start(service.port)
     with RawClient(world.guarded) as raw:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 CLOSE_S = 2.0
 """Time for the service to answer the close."""
 
+MAX_REASON = 200
+"""Characters of the reason of a failure in the log."""
+
 Resume = Callable[[Connection, bytes], None]
 """Lets a client's connection go on with these bytes."""
 
@@ -243,9 +246,12 @@ class Relay:
         self._fail("no answer in time" if self._asked else "the client does not go on")
 
     def _fail(self, reason: str) -> None:
-        if not self._over:
+        if self._over:
+            return
+        reason = reason[:MAX_REASON]  # it may be a text of the service
+        if self._asked:  # else the client kept the service waiting, which says nothing about the service
             self._place.failed(self, reason)
-            self._give_up(f"the service is not available: {reason}")
+        self._give_up(f"the service is not available: {reason}")
 
     def _give_up(self, reason: str) -> None:
         if self._over:
