@@ -44,8 +44,7 @@ else:
 
 if TYPE_CHECKING:
     from waymesh_amqp.handler import Handler
-    from waymesh_amqp.negotiation import SaslClientExchange, SaslServerExchange
-    from waymesh_amqp.settings import ConnectionSettings
+    from waymesh_amqp.settings import ConnectionSettings, Exchange
 
 HIGH_WATER = cython.declare(cython.Py_ssize_t, 1048576)
 """Bytes of unsent output from which links of the connection take no new deliveries."""
@@ -83,7 +82,7 @@ class Connection(OutputBuffer):
         self.groups: tuple[str, ...] = ()  # of that identity, by the token that it showed
         self.expires_at = math.inf  # of that token, in seconds since 1970; the owner closes the connection then
         self.mechanism: str | None = None
-        self.sasl: SaslClientExchange | SaslServerExchange | None = None
+        self.sasl: Exchange | None = None
         self.peer_max = MIN_MAX_FRAME
         self.max_frame = settings.max_frame_size
         self.channel_max = settings.channel_max

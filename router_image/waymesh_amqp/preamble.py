@@ -10,6 +10,7 @@ import cython
 from waymesh_amqp.errors import NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS, AmqpError, FramingError
 from waymesh_amqp.negotiation import AMQP_HEADER, SASL_HEADER, SaslClientExchange, SaslServerExchange
 from waymesh_amqp.performatives import ErrorInfo, decode_performative
+from waymesh_amqp.relayed import RelayedClientExchange, RelayedServerExchange
 from waymesh_amqp.sasl import SaslClient, SaslServer
 from waymesh_amqp.states import Event
 
@@ -36,6 +37,9 @@ def start_client(connection: Connection) -> None:
     s = connection.settings
     if isinstance(s.sasl, SaslClient):
         connection.sasl = SaslClientExchange(s.sasl, s.hostname)
+        connection.put(SASL_HEADER)
+    elif isinstance(s.sasl, RelayedClientExchange):
+        connection.sasl = s.sasl
         connection.put(SASL_HEADER)
     else:
         start_amqp(connection)
@@ -91,6 +95,12 @@ def take_header(connection: Connection, header: bytes) -> None:
         connection.put(SASL_HEADER + connection.sasl.start())
         connection.phase = SASL
         connection.mark_dirty()
+    elif header == SASL_HEADER and isinstance(s.sasl, RelayedServerExchange) and connection.sasl is None:
+        connection.sasl = s.sasl
+        connection.put(SASL_HEADER)
+        connection.phase = WAITING
+        connection.mark_dirty()
+        s.sasl.begin(connection)
     elif header == AMQP_HEADER and (not s.require_sasl or (connection.sasl is not None and connection.sasl.succeeded)):
         connection.step(Event.HEADER_IN)
         connection.put(AMQP_HEADER)
@@ -124,6 +134,17 @@ def take_sasl(connection: Connection, frame: Any) -> None:
     """A SASL frame: answered here, or elsewhere where the answer takes long to compute."""
     sasl = connection.sasl
     assert sasl is not None
+    if isinstance(sasl, RelayedServerExchange):
+        own = sasl.own(frame)
+        if own is not None:
+            sasl = connection.sasl = own
+    if isinstance(sasl, (RelayedServerExchange, RelayedClientExchange)):
+        answer = sasl.take(frame)
+        if answer is None:
+            connection.phase = WAITING
+        else:
+            end_sasl_step(connection, answer)
+        return
     if connection.settings.offload is None or not sasl.hashes(frame):
         end_sasl_step(connection, sasl.on_frame(frame))
         return

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+from waymesh_amqp.negotiation import SaslClientExchange, SaslServerExchange
 from waymesh_amqp.performatives import Open
+from waymesh_amqp.relayed import RelayedClientExchange, RelayedServerExchange
 from waymesh_amqp.sasl import SaslClient, SaslServer
+
+Exchange: TypeAlias = SaslClientExchange | SaslServerExchange | RelayedClientExchange | RelayedServerExchange
+"""A SASL exchange of a connection."""
 
 
 @dataclass(slots=True)
@@ -28,7 +33,8 @@ class ConnectionSettings:
     offered_capabilities: list[str] = field(default_factory=list)
     desired_capabilities: list[str] = field(default_factory=list)
     properties: dict[str, Any] = field(default_factory=dict)
-    sasl: SaslServer | SaslClient | None = None  # our side of the SASL exchange, None for plain AMQP
+    sasl: SaslServer | SaslClient | RelayedServerExchange | RelayedClientExchange | None = None
+    """Our side of the SASL exchange, None for plain AMQP."""
     require_sasl: bool = False  # servers: refuse peers that skip SASL
     offload: Callable[[Any, Callable[[], bytes]], bool] | None = None
     """`offload(connection, work)` runs `work` elsewhere and then calls `connection.resume` with its result.

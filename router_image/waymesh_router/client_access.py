@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.performatives import ErrorInfo
+from waymesh_amqp.relayed import RelayedServerExchange
 from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import decode, encode
@@ -25,6 +26,7 @@ from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.group_rights import GroupRights
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
 from waymesh_router.policy.enforcement import Client, Enforcement
+from waymesh_router.policy.given import given_rules
 from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
 from waymesh_router.policy.settings import Policy
 from waymesh_schema.tenant_names import unfit
@@ -110,6 +112,11 @@ class ClientAccess:
             return
         client, allowed = verdict
         group = allowed.group
+        sasl = conn.settings.sasl
+        permissions = sasl.permissions if isinstance(sasl, RelayedServerExchange) else None
+        if permissions is not None:
+            tree = self._enforcement.policy.tree
+            client.given = given_rules(group, permissions.targets, permissions.sources, tree)
         conn.access = _ConnectionAccess(conn, client, self._enforcement, self._rights, self._router_id, self._log)
         if allowed.vhost is not None and group is not None:
             self._rights.opened(conn, client)
@@ -143,7 +150,7 @@ class _ConnectionAccess:
         client, enforcement = self._client, self._enforcement
         if not attach.role:
             lk.max_message_size = enforcement.max_message_size(client)
-        if client.group is None:
+        if client.group is None and client.given is None:
             if lk.max_message_size:
                 lk.permit = _LinkPermit(client, enforcement, None, self._router_id, not attach.role)
             return
@@ -239,7 +246,7 @@ class _LinkPermit:
     def ended(self, lk: RouterLink) -> None:
         if lk.max_message_size and lk.transfer_bytes > lk.max_message_size:
             self._enforcement.message_too_large(self._client)
-        if self._client.group is not None:
+        if self._client.group is not None or self._client.given is not None:
             self._enforcement.detached(self._client, not self._sender)
 
 

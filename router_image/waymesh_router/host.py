@@ -12,7 +12,9 @@ from waymesh_router.telemetry.exporter import Exporter
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
-    from waymesh_amqp.sasl import TokenChecker
+    from waymesh_amqp.relayed import Service
+    from waymesh_amqp.sasl import Authenticator, TokenChecker
+    from waymesh_amqp.settings import ConnectionSettings
     from waymesh_router.policy.hosts import Addresses
 
 
@@ -49,6 +51,35 @@ class Tokens(Protocol):
         """The check for tokens at a listener; None if it has no tokenProfile."""
 
 
+class Users(Protocol):
+    """The files of users."""
+
+    def add(self, listener: Mapping[str, Any]) -> None:
+        """Read the usersFile of a listener, if any."""
+
+    def keep_those_of(self, listeners: Collection[Mapping[str, Any]]) -> None:
+        """Forget the files that none of these listeners has."""
+
+    def authenticator(self, listener: Mapping[str, Any]) -> Authenticator | None:
+        """The users of a listener: of its usersFile, else of the router. None: nobody can log in with a password."""
+
+    def refused(self) -> int:
+        """Number of lines that cannot be used."""
+
+
+class AuthServices(Protocol):
+    """The `authServicePlugin` entities."""
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Add a plugin."""
+
+    def remove(self, name: str) -> None:
+        """Remove a plugin that no listener uses."""
+
+    def relay(self, name: str, settings: ConnectionSettings, limit_s: float) -> Service:
+        """A way to the service for one client that has `limit_s` until its open (inf: no limit)."""
+
+
 class Host(Protocol):
     """The services that a router needs. Methods raise OSError if they fail.
 
@@ -61,6 +92,14 @@ class Host(Protocol):
     @property
     def tokens(self) -> Tokens:
         """The tokenProfiles."""
+
+    @property
+    def users(self) -> Users:
+        """The files of users."""
+
+    @property
+    def auth_services(self) -> AuthServices:
+        """The authServicePlugins."""
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from waymesh_amqp.bearer import Identity
+from waymesh_amqp.bearer import BEARER_MECHANISMS, Identity
+from waymesh_amqp.relayed import RelayedServerExchange, Service
 from waymesh_amqp.sasl import MECHANISMS, SERVER_MECHANISMS, Authenticator, SaslServer, TokenChecker
 
 NOBODY_ADMITTED = (
     "authenticatePeer: yes: every client is refused, since none can authenticate itself: there are no users "
-    "(saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens (tokenProfile) "
-    "that saslMechanisms allows"
+    "(usersFile, or saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens "
+    "(tokenProfile) that saslMechanisms allows"
 )
+OWN = ("EXTERNAL", *BEARER_MECHANISMS)
+"""Mechanisms that a listener with saslPlugin answers itself, where it can."""
+NO_SASL_NEEDED = "saslPlugin: clients without SASL are let in as anonymous; authenticatePeer: yes refuses them"
 PLAIN_NOT_OFFERED = "saslMechanisms: PLAIN is not offered without TLS, unless allowInsecurePlain: yes"
 
 
@@ -55,6 +59,8 @@ def login_warnings(
 ) -> list[str]:
     """What users of a listener should know. `profile`: the listener's sslProfile, if it has one."""
     warnings = [] if _admits_anybody(attrs, profile, authenticator) else [NOBODY_ADMITTED]
+    if attrs.get("saslPlugin") and not attrs.get("authenticatePeer"):
+        warnings.append(NO_SASL_NEEDED)
     named = "PLAIN" in str(attrs.get("saslMechanisms") or "").split()
     if named and profile is None and not attrs.get("allowInsecurePlain"):
         warnings.append(PLAIN_NOT_OFFERED)
@@ -65,11 +71,29 @@ def _admits_anybody(
     attrs: Mapping[str, Any], profile: Mapping[str, Any] | None, authenticator: Authenticator | None
 ) -> bool:
     """Whether any client could authenticate at a listener."""
+    if attrs.get("http") or attrs.get("saslPlugin"):
+        return True
     certified = profile is not None and bool(attrs.get("trustedCertsFile") or profile.get("caCertFile"))
     user = "of a certificate" if certified else None
     tokens = _NoTokens() if attrs.get("tokenProfile") else None
     sasl = server_sasl(attrs, authenticator, user, tokens, secured=profile is not None)
-    return bool(attrs.get("http") or sasl.offer())
+    return bool(sasl.offer())
+
+
+def relayed_sasl(
+    attrs: Mapping[str, Any], service: Service, external_user: str | None, tokens: TokenChecker | None, *, secured: bool
+) -> RelayedServerExchange:
+    """The same for a listener with saslPlugin: certificates and tokens are checked here, all else by the service.
+
+    EXTERNAL is never passed on: toward the service, the router's certificate would speak for every client.
+    """
+    local = SaslServer([name for name in mechanisms_of(attrs, OWN) if name in OWN], None, external_user, tokens=tokens)
+    unwanted = {"EXTERNAL"}
+    if attrs.get("authenticatePeer"):
+        unwanted.add("ANONYMOUS")
+    if not (secured or attrs.get("allowInsecurePlain")):
+        unwanted.add("PLAIN")
+    return RelayedServerExchange(service, local, mechanisms_of(attrs, ()) or None, unwanted)
 
 
 def profiles_used(attrs: Mapping[str, Any]) -> list[str]:
@@ -80,7 +104,8 @@ def profiles_used(attrs: Mapping[str, Any]) -> list[str]:
 
 def check_listener(attrs: Mapping[str, Any], mode: str) -> None:
     """Raises ValueError if mechanisms or role of a listener do not fit a router of that mode."""
-    _check_mechanisms(attrs, SERVER_MECHANISMS)
+    if not attrs.get("saslPlugin"):  # a service may have mechanisms that the router does not know
+        _check_mechanisms(attrs, SERVER_MECHANISMS)
     _check_role(attrs, mode)
 
 
@@ -90,18 +115,25 @@ def check_connector(attrs: Mapping[str, Any], mode: str) -> None:
     _check_role(attrs, mode)
 
 
-def check_unused(
-    kind: str, name: str, listeners: Iterable[Mapping[str, Any]], connectors: Iterable[Mapping[str, Any]]
-) -> None:
-    """Raises ValueError if a listener or connector, given by its attributes, uses the sslProfile or tokenProfile."""
-    users = [f"listener {attrs['name']}" for attrs in listeners if name in _profiles(kind, attrs)]
-    users += [f"connector {attrs['name']}" for attrs in connectors if name in _profiles(kind, attrs)]
+def check_unused(kind: str, name: str, **entities: Iterable[Mapping[str, Any]]) -> None:
+    """Raises ValueError if an entity, given by its attributes under its type, uses what is called `name`.
+
+    `kind`: sslProfile, tokenProfile or authServicePlugin.
+    """
+    users = [
+        f"{entity} {attrs['name']}"
+        for entity, those in entities.items()
+        for attrs in those
+        if name in _profiles(kind, attrs)
+    ]
     if users:
         raise ValueError(f"{kind} {name} is in use: {', '.join(users)}")
 
 
 def _profiles(kind: str, attrs: Mapping[str, Any]) -> list[str]:
-    return profiles_used(attrs) if kind == "sslProfile" else [str(attrs.get(kind) or "")]
+    if kind == "sslProfile":
+        return profiles_used(attrs)
+    return [str(attrs.get("saslPlugin" if kind == "authServicePlugin" else kind) or "")]
 
 
 def _check_mechanisms(attrs: Mapping[str, Any], possible: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from waymesh_amqp.connection import Connection
-from waymesh_amqp.sasl import Authenticator, SaslClient
+from waymesh_amqp.sasl import SaslClient
 from waymesh_router.admission import Admission
 from waymesh_router.boot import configure, names_to_look_up
 from waymesh_router.client_access import ClientAccess, no_policy
@@ -29,20 +29,14 @@ from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.event_log import EventLog
 from waymesh_router.failover import server_list, targets_of
 from waymesh_router.host import Host, Peer
+from waymesh_router.logins import Logins
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import conflict
 from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
-from waymesh_router.peers import (
-    check_connector,
-    check_listener,
-    check_unused,
-    login_warnings,
-    mechanisms_of,
-    server_sasl,
-)
+from waymesh_router.peers import check_connector, check_listener, check_unused, mechanisms_of
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
@@ -59,7 +53,7 @@ TICK_S = 0.25
 class Router:
     """A router, built from a configuration. The host calls `accepted`, `connected`, `lost` and `tick`.
 
-    `dirty`: connections to flush. `authenticator`: checks passwords; may be replaced at any time.
+    `dirty`: connections to flush.
     """
 
     def __init__(
@@ -79,7 +73,7 @@ class Router:
         self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
         self.core.forwarder.multicast.unsettled_allowed = self.attrs["allowUnsettledMulticast"]
         self.core.routed_attaches.resumable = self.attrs["allowResumableLinkRoute"]
-        self.authenticator: Authenticator | None = None
+        self.logins = Logins(host, router_id, version)
         self.listeners: dict[str, Mapping[str, Any]] = {}
         self.connectors: dict[str, ConnectorState] = {}
         self._parting: set[str] = set()
@@ -128,10 +122,7 @@ class Router:
         """A client's transport was accepted."""
         attrs = self.listeners[listener_name]
         settings = settings_of(attrs, self.core, self.version)
-        tokens = self.host.tokens.checker(attrs) if peer.tls else None
-        settings.sasl = server_sasl(attrs, self.authenticator, peer.external_user, tokens, secured=peer.tls)
-        settings.offload = self.host.offload
-        settings.require_sasl = bool(attrs.get("authenticatePeer"))
+        self.logins.configure(settings, attrs, peer)
         offer = self.core.linkroutes.offer_for(attrs["routeAddress"]) if attrs.get("routeAddress") else None
         pass_on(settings, str(attrs.get("openCapabilities") or "").split(), offer)
         return new_connection(settings, attrs, peer, self.core)
@@ -178,6 +169,7 @@ class Router:
             return
         self.admission.gone(conn)
         self._token_expiry.gone(conn)
+        self.logins.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
             state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
@@ -225,10 +217,10 @@ class Router:
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
         server_list(str(attrs.get("failoverUrls") or ""))  # reports errors now instead of at each client
         check_listener(attrs, self.mode)
-        self.host.tokens.checker(attrs)  # reports an unknown tokenProfile now
+        self.logins.add_listener(attrs)
         self.host.listen(attrs)
         profile = self.agent.adapters["sslProfile"].find("name", attrs.get("sslProfile") or "", self.core.now)
-        for text in login_warnings(attrs, profile, self.authenticator):
+        for text in self.logins.warnings(attrs, profile):
             self.host.log("SERVER", "warning", f"listener {attrs['name']}: {text}")
         self.listeners[attrs["name"]] = attrs
         self._events.configured("Listener", attrs)
@@ -236,6 +228,7 @@ class Router:
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
         self.host.unlisten(attrs["name"])
         self.listeners.pop(attrs["name"], None)
+        self.logins.keep_those_of(self.listeners.values())
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
         check_connector(attrs, self.mode)
@@ -271,15 +264,23 @@ class Router:
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         ours = [state.attrs for used, state in self.connectors.items() if used not in self._parting]
-        check_unused("sslProfile", attrs["name"], self.listeners.values(), ours)
+        listeners, plugins = self.listeners.values(), self.logins.plugins.values()
+        check_unused("sslProfile", attrs["name"], listener=listeners, connector=ours, authServicePlugin=plugins)
         self.host.remove_ssl_profile(attrs["name"])
 
     def add_token_profile(self, attrs: Mapping[str, Any]) -> None:
         self.host.tokens.add(attrs)
 
     def remove_token_profile(self, attrs: Mapping[str, Any]) -> None:
-        check_unused("tokenProfile", attrs["name"], self.listeners.values(), ())
+        check_unused("tokenProfile", attrs["name"], listener=self.listeners.values())
         self.host.tokens.remove(attrs["name"])
+
+    def add_auth_service(self, attrs: Mapping[str, Any]) -> None:
+        self.logins.add_plugin(attrs)
+
+    def remove_auth_service(self, attrs: Mapping[str, Any]) -> None:
+        check_unused("authServicePlugin", attrs["name"], listener=self.listeners.values())
+        self.logins.remove_plugin(attrs["name"])
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         self.drain.configure(attrs, changed)
@@ -387,7 +388,7 @@ class Router:
         return self.host.log_stats(module)
 
     def users_refused(self) -> int:
-        return len(self.authenticator.problems) if self.authenticator is not None else 0
+        return self.host.users.refused()
 
     @property
     def host_name(self) -> str:

@@ -25,7 +25,7 @@ PROCESSING_ORDER = (
 )  # fmt: skip
 """Short names of the types that a file may hold, in the order in which their entities are created."""
 
-_REFERENCES = {"sslProfile": "sslProfile", "tokenProfile": "tokenProfile"}
+_REFERENCES = {"sslProfile": "sslProfile", "tokenProfile": "tokenProfile", "saslPlugin": "authServicePlugin"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,33 @@ def _secret_passwords(entity: str, values: Values) -> None:
         raise SchemaError(entity, "saslMechanisms", "PLAIN needs an sslProfile, or allowInsecurePlain: yes")
 
 
+def _users_file(entity: str, values: Values) -> None:
+    path = values["usersFile"]
+    if path and not path.startswith("/"):
+        raise SchemaError(entity, "usersFile", f"must be an absolute path, not {path!r}")
+    if path and values["http"]:
+        raise SchemaError(entity, "usersFile", "is not possible with http: yes")
+
+
+def _sasl_plugin(entity: str, values: Values) -> None:
+    """A mechanism has one provider: who is unknown to it is not looked up at another one."""
+    if values["saslPlugin"] and values["http"]:
+        raise SchemaError(entity, "saslPlugin", "is not possible with http: yes")
+    if values["saslPlugin"] and values["usersFile"]:
+        raise SchemaError(entity, "usersFile", "is not possible with saslPlugin, whose service checks passwords")
+    if values["saslPlugin"] and (values["saslMechanisms"] or "").split() == ["EXTERNAL"]:
+        raise SchemaError(entity, "saslPlugin", "saslMechanisms: EXTERNAL is answered by the router itself")
+
+
+def _auth_service(entity: str, values: Values) -> None:
+    place = values["authService"]
+    if bool(place) == bool(values["host"]):
+        raise SchemaError(entity, "host", "one of host and authService is required, not both")
+    host, colon, port = (place or "h:1").rpartition(":")
+    if not (host and colon and port):
+        raise SchemaError(entity, "authService", f"must be HOST:PORT, not {place!r}")
+
+
 def _http_connections(entity: str, values: Values) -> None:
     if values["http"] and values["maxConnections"] is not None:
         raise SchemaError(entity, "maxConnections", "is not for http: maxOpeningConnections limits its connections")
@@ -238,6 +265,8 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _http_connections,
         _secret_passwords,
         token_rules.listener,
+        _users_file,
+        _sasl_plugin,
         _files_of_writers,
         _tenants,
         _components,
@@ -246,6 +275,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "sslProfile": (_what_trust_needs, _ciphers_that_act),
     "connector": (_connector_port, _open_container_id, _components),
     "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
+    "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),
     "vhost": (_vhost_names, _user_groups),
     "vhostUserGroupSettings": (_source_or_pattern, _frame_size),

@@ -1,10 +1,8 @@
-"""Entities about who a peer is: profiles of bearer tokens, and plugins that are not supported."""
+"""Entities about who a peer is: profiles of bearer tokens, and services that decide on SASL exchanges."""
 
 from __future__ import annotations
 
 from .model import BOOLEAN, INTEGER, PATH, PORT, STRING, configuration, setting
-
-NO_PLUGINS = "external SASL services are not supported; use a user file (saslConfigDir of the router)"
 
 TOKEN_PROFILE = configuration(
     "tokenProfile",
@@ -68,12 +66,16 @@ TOKEN_PROFILE = configuration(
 
 AUTH_SERVICE_PLUGIN = configuration(
     "authServicePlugin",
-    "A remote service to which listeners delegate SASL exchanges.",
+    "An AMQP server that decides on the SASL exchanges of clients, used by listeners by name (saslPlugin).",
     setting("authService", STRING, "host:port of the service. Use host and port instead.", deprecated=True),
-    setting("host", STRING, "Host of the service.", default=""),
+    setting("host", STRING, "Host of the service. One of host and authService is required.", default=""),
     setting("port", PORT, "Port of the service.", default="amqp"),
     setting("realm", STRING, "Host name in the SASL init.", deprecated_name="saslInitHostname"),
-    setting("sslProfile", STRING, "Name of the sslProfile for the connection.", deprecated_name="authSslProfile"),
+    setting(
+        "sslProfile",
+        STRING,
+        "Name of the sslProfile for the connections to the service; without it, they do not use TLS.",
+        deprecated_name="authSslProfile",
+    ),
     operations=("CREATE", "DELETE"),
-    refused=NO_PLUGINS,
 )

@@ -16,7 +16,6 @@ from .model import (
     setting,
 )
 from .password import names_place
-from .table_authentication import NO_PLUGINS
 from .table_limits import LISTENER_LIMITS
 from .table_policy import MANAGEMENT
 
@@ -140,7 +139,18 @@ LISTENER = configuration(
         "Name of the tokenProfile: TLS clients may log in by the SASL mechanisms OAUTHBEARER and XOAUTH2, and are "
         "disconnected when their token expires. Needs an sslProfile.",
     ),
-    setting("saslPlugin", STRING, "Name of the authServicePlugin that handles SASL.", only_default=NO_PLUGINS),
+    setting(
+        "usersFile",
+        PATH,
+        "Absolute path of a file with the users of this listener and their passwords, instead of that of the router "
+        "(saslConfigDir, saslConfigName). It is read again when it has changed.",
+    ),
+    setting(
+        "saslPlugin",
+        STRING,
+        "Name of the authServicePlugin that decides on clients, except those that log in by a client certificate "
+        "(EXTERNAL) or by a token (tokenProfile). Not with usersFile; the users of the router are not used.",
+    ),
     setting(
         "requireEncryption",
         BOOLEAN,

@@ -18,7 +18,7 @@ def listener(entity: str, values: Values) -> None:
     """tokenProfile and saslMechanisms fit each other. Tokens need TLS: who reads one can use it. RFC 7628, 4"""
     bearer = [name for name in (values["saslMechanisms"] or "").split() if name in BEARER_MECHANISMS]
     if not values["tokenProfile"]:
-        if bearer:
+        if bearer and not values["saslPlugin"]:
             raise SchemaError(entity, "saslMechanisms", f"{' '.join(bearer)}: needs a tokenProfile")
     elif values["http"]:
         raise SchemaError(entity, "tokenProfile", "is not possible with http: yes")

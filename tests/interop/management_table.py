@@ -65,6 +65,7 @@ class TableRouter:
             )
             + section("vhost", hostname="v", groups='{"staff": {}}')
             + section("tokenProfile", name="tokens", audience="a", issuer="i", keysUrl=KEYS_URL)
+            + section("authServicePlugin", name="service", host="127.0.0.1", port=1)
             + section("exchange", name="orders", address="orders")
             + section("exchange", name="other", address="other")
         )
@@ -78,6 +79,11 @@ class TableRouter:
             ("listener", "sslProfile"): self._tls(),
             ("listener", "sslProfilesByHost"): {**self._tls(), "sslProfilesByHost": {"a.example": "tls"}},
             ("listener", "tokenProfile"): {**self._tls(), "tokenProfile": "tokens"},
+            ("listener", "saslPlugin"): {"saslPlugin": "service"},
+            ("listener", "usersFile"): {"usersFile": str(folder / "names.json")},
+            ("authServicePlugin", "authService"): {"host": None, "port": None, "authService": "127.0.0.1:1"},
+            ("authServicePlugin", "port"): {"port": "1"},
+            ("authServicePlugin", "sslProfile"): self._tls(),
             ("listener", "trustedCertsFile"): {**self._tls(), "trustedCertsFile": str(self.authority.cert)},
             ("listener", "port"): {"port": str(free_port())},
             ("listener", "saslMechanisms"): {"saslMechanisms": "ANONYMOUS"},
@@ -129,6 +135,7 @@ class TableRouter:
             "listener": {"host": "127.0.0.1", "port": "0"},
             "connector": {"host": "127.0.0.1", "port": str(free_port())},
             "sslProfile": {},
+            "authServicePlugin": {"host": "127.0.0.1"},
             "tokenProfile": {"audience": "a", "issuer": "i", "keysUrl": KEYS_URL},
             "router.config.address": {"prefix": "x"},
             "router.config.linkRoute": {"prefix": "x", "direction": "in", "containerId": "broker"},

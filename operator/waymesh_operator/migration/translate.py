@@ -29,7 +29,7 @@ _ADDRESS = (
 _NO_COUNTERPART = {
     "policy": "is not translated: set spec.policy of the Router",
     "vhost": "is not translated: create a VhostPolicy",
-    "authServicePlugin": "external SASL services are not supported; use users of listeners",
+    "authServicePlugin": "no resource has it; use users of listeners, or run the file with waymesh-router",
     "router.config.exchange": "no resource has exchanges; create it by management, or run the file with waymesh-router",
     "router.config.binding": "no resource has bindings; create it by management, or run the file with waymesh-router",
     "tcpListener": "TCP adaptors are not supported",

@@ -57,6 +57,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
         _listener(view),
         _connector(view),
         _ssl_profile(view),
+        _simple("authServicePlugin", view.add_auth_service, view.remove_auth_service),
         _simple("tokenProfile", view.add_token_profile, view.remove_token_profile),
         _simple("router.config.address", view.add_address, view.remove_address),
         _link_route(view),

@@ -175,6 +175,12 @@ class RouterView(Protocol):
     def remove_token_profile(self, attrs: Mapping[str, Any]) -> None:
         """Remove a tokenProfile; raises ValueError if it is in use."""
 
+    def add_auth_service(self, attrs: Mapping[str, Any]) -> None:
+        """Add an authServicePlugin for listeners that are created later."""
+
+    def remove_auth_service(self, attrs: Mapping[str, Any]) -> None:
+        """Remove an authServicePlugin; raises ValueError if it is in use."""
+
     def add_address(self, attrs: Mapping[str, Any]) -> None:
         """Treat matching addresses as `router.config.address` says."""
 

@@ -37,6 +37,8 @@ class Client:
     policy: Policy | None = None
     """The settings that `rules` were made of."""
     rules: LinkRules | None = None
+    given: LinkRules | None = None
+    """The rules of a SASL service, which act instead of those of the group, and also while vhost policy is off."""
 
 
 def _nothing() -> None:
@@ -107,11 +109,13 @@ class Enforcement:
 
     # ---- links
     def unlimited(self, client: Client) -> bool:
-        """Whether vhost policy does not concern the client: it is off, or was off when the connection opened."""
-        return client.group is None or not self.policy.enabled
+        """Whether no rules concern the client: vhost policy is off, or was off when the connection opened."""
+        return client.given is None and (client.group is None or not self.policy.enabled)
 
     def rules_of(self, client: Client) -> LinkRules | None:
         """The rules of a client that is not `unlimited`; None if its vhost or group is no longer configured."""
+        if client.given is not None:
+            return client.given
         if client.policy is not self.policy:
             client.policy = self.policy
             _, group = self._settings_of(client)

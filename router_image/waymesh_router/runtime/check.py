@@ -10,11 +10,12 @@ from typing import Any
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number
+from waymesh_router.runtime.auth_services import service_place
 from waymesh_router.runtime.connector import configured_targets
 from waymesh_router.runtime.log import SERIOUS
 from waymesh_router.runtime.profiles import Profiles, without_unusable
 from waymesh_router.runtime.tokens import TokenProfile, check_profile
-from waymesh_router.runtime.users import read_users, users_hint
+from waymesh_router.runtime.users import UserFiles, users_hint
 from waymesh_schema.config import read_config
 from waymesh_schema.loglevels import parse_levels
 
@@ -29,7 +30,7 @@ def check(filenames: Sequence[str]) -> int:
     entries, problems = without_unusable([entry for entry in found if entry.type.name != "telemetry"])
     host: Any = CheckHost()  # has all methods that a start needs
     router = Router(entries, host, 0.0, random.Random())
-    router.authenticator = read_users(router.attrs, problems.append)
+    host.users.configure(router.attrs)
     hint = users_hint(router.attrs)
     for text in [*problems, *([hint] if hint else [])]:
         _warn(text)
@@ -44,6 +45,8 @@ class CheckHost:
     def __init__(self) -> None:
         self._profiles = Profiles(lambda level, text: None)
         self.tokens = CheckTokens()
+        self.users = UserFiles(lambda level, text: _warn(text))
+        self.auth_services = CheckAuthServices(self._profiles)
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Load the files of the profile. Raises HostError."""
@@ -106,6 +109,18 @@ class CheckTokens:
     def checker(self, attrs: Mapping[str, Any]) -> None:
         """Check that the profile exists. Raises HostError."""
         check_profile(attrs, self._names)
+
+
+class CheckAuthServices:
+    """Checks authServicePlugins without connecting to them."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self._profiles = profiles
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        """Check port and sslProfile. Raises HostError."""
+        service_place(attrs)
+        self._profiles.of_client(f"authServicePlugin {attrs['name']}", attrs)
 
 
 def _warn(text: str) -> None:

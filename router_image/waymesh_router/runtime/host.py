@@ -13,6 +13,7 @@ from waymesh_amqp.errors import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.states import START
 from waymesh_router.core.hang_up import hang_up
 from waymesh_router.host import Peer
+from waymesh_router.runtime.auth_services import AuthServices
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all, go_on_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
@@ -30,6 +31,7 @@ from waymesh_router.runtime.tls_identity import peer_of
 from waymesh_router.runtime.tls_io import TlsConnectionIO
 from waymesh_router.runtime.tokens import TokenProfiles
 from waymesh_router.runtime.tracing import Tracing
+from waymesh_router.runtime.users import UserFiles
 from waymesh_router.runtime.workers import Workers
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class SocketHost:
     def __init__(self, loop: Loop, log: Log, rng: Callable[[], float]) -> None:
         """`rng()`: a float in [0, 1), for the jitter of reconnects."""
         self.loop = loop
-        self.log, self.logs = log.write, log.enabled
+        self.log, self.logs, self.log_stats = log.write, log.enabled, log.stats
         self.numeric_addresses = numeric_addresses
         self.look_up = HostNames(loop).look_up
         self._server_log = partial(log.write, "SERVER")
@@ -66,6 +68,8 @@ class SocketHost:
         self._profiles = Profiles(self._server_log)
         self.certificate_ends = self._profiles.ends
         self.tokens = TokenProfiles(loop, self._server_log)
+        self.users = UserFiles(partial(log.write, "ROUTER"))
+        self.auth_services = AuthServices(loop, self._profiles, partial(log.write, "AUTHSERVICE"), self._resume)
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
@@ -73,6 +77,7 @@ class SocketHost:
         self._buffer = ReceiveBuffer()
         self._workers = Workers(loop)
         self._tracing = Tracing(log, loop)
+        self.traced = self._tracing.own
         self._stopping = False
         self._lingering = Lingering(loop)
 
@@ -90,8 +95,9 @@ class SocketHost:
     def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Change an `sslProfile` for all that use it. Raises HostError if it is unusable for one; then nothing changes.
         """
-        users: list[Endpoint] = [*self._listeners.values(), *self._connectors.values()]
-        self._profiles.update(attrs, [user.tls.check for user in users if user.tls and user.tls.uses(attrs["name"])])
+        endpoints: list[Endpoint] = [*self._listeners.values(), *self._connectors.values()]
+        users = [*(endpoint.tls for endpoint in endpoints if endpoint.tls), *self.auth_services.tls()]
+        self._profiles.update(attrs, [user.check for user in users if user.uses(attrs["name"])])
 
     def remove_ssl_profile(self, name: str) -> None:
         """Remove an `sslProfile` that has no users."""
@@ -174,14 +180,6 @@ class SocketHost:
         """Log the frames of a connection, or do so no longer."""
         if conn in self._connections:
             self._tracing.switch(self._connections[conn], on)
-
-    def traced(self, conn: Connection) -> bool:
-        """Whether `trace` is on for a connection."""
-        return self._tracing.own(conn)
-
-    def log_stats(self, module: str) -> Mapping[str, int]:
-        """Number of lines of a module by level."""
-        return self._log.stats(module)
 
     def recent_log(self, limit: int | None) -> list[tuple[Any, ...]]:
         """The most recent lines: module, level, text, file, line, seconds since 1970."""
@@ -275,12 +273,14 @@ class SocketHost:
         return now if self._buffer.ready else deadline
 
     def reload(self) -> None:
-        """SIGHUP: reload all certificates."""
+        """SIGHUP: reload all certificates and users."""
         self._profiles.reload()
+        self.users.reload()
 
     def look(self) -> None:
-        """Reload certificates whose files have changed."""
+        """Reload certificates and users whose files have changed."""
         self._profiles.look()
+        self.users.look()
 
     def stop(self, reason: str) -> None:
         """Close everything gracefully, then stop the loop; a peer that does not answer delays it by CLOSE_S."""

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -20,7 +19,6 @@ from waymesh_router.management.errors import ManagementError
 from waymesh_router.memory_watermark import default_limit
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import Daemon, raise_descriptor_limit
-from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
@@ -28,8 +26,7 @@ from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.memory import LOOK_S, Trimmer, control_group_limit, memory_limit
 from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
 from waymesh_router.runtime.profiles import without_unusable
-from waymesh_router.runtime.tls import file_stamp
-from waymesh_router.runtime.users import read_users, user_file_path, users_hint
+from waymesh_router.runtime.users import users_hint
 from waymesh_schema.config import ConfigEntry, ConfigError, read_config
 from waymesh_schema.errors import SchemaError
 
@@ -116,9 +113,7 @@ class Running:
         self.router.core.budget.set_limits(*buffer_limits(self.router.attrs, memory_limit()))
         self.router.admission.default = default_limit(control_group_limit())
         self.router.admission.configure(self.router.attrs)
-        self._users_seen = self._users_stamp()  # before the file is read: later changes are noticed
-        self.router.authenticator = read_users(self._router_attrs, self._report_user)
-        self._prepare_users()
+        self.host.users.configure(self._router_attrs)
         self.host.attach(self.router)
         self._unusable = unusable
         self._trimmer = Trimmer()
@@ -156,42 +151,16 @@ class Running:
         self.log.reopen()
         self.log.write("ROUTER", "notice", "SIGHUP: reloading TLS and user files")
         self.host.reload()
-        self._read_users()
 
     def _watch(self) -> None:
         """Apply changes of files: in a pod, no process sends a signal after a change."""
         self.loop.call_later(WATCH_S, self._watch)  # first: the watch continues even if this check fails
         self.host.look()
         self.host.tokens.look()
-        if self._users_stamp() != self._users_seen:
-            self.log.write("ROUTER", "notice", "the users have changed: reading them again")
-            self._read_users()
 
     def _look_at_memory(self) -> None:
         self._trimmer.look(self.router.core.budget.kept)
         self.loop.call_later(LOOK_S, self._look_at_memory)
-
-    def _users_stamp(self) -> tuple[int, int] | None:
-        path = user_file_path(self._router_attrs)
-        return file_stamp(path) if path is not None else None
-
-    def _read_users(self) -> None:
-        self._users_seen = self._users_stamp()
-        try:
-            self.router.authenticator = read_users(self._router_attrs, self._report_user)
-        except HostError as error:
-            self.log.write("ROUTER", "error", f"{error}; going on with the users read before")
-        else:
-            self._prepare_users()
-
-    def _prepare_users(self) -> None:
-        """Derive the keys of plain passwords in a thread: it takes milliseconds for each user."""
-        users = self.router.authenticator
-        if users is not None and users.stores()[0]:
-            threading.Thread(target=users.prepare, name="users", daemon=True).start()
-
-    def _report_user(self, text: str) -> None:
-        self.log.write("ROUTER", "error", text)
 
 
 def _settle_memory() -> None:

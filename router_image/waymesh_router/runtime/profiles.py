@@ -65,8 +65,12 @@ class Profiles:
 
     def of_connector(self, attrs: Mapping[str, Any]) -> ConnectorTls | None:
         """TLS of a connector, if any. Raises HostError if its profile is unknown or unusable for it."""
+        return self.of_client(f"connector {attrs['name']}", attrs)
+
+    def of_client(self, entity: str, attrs: Mapping[str, Any]) -> ConnectorTls | None:
+        """TLS of an entity that opens connections, if any. Raises HostError as above."""
         name = attrs.get("sslProfile")
-        return ConnectorTls(attrs, self._named(f"connector {attrs['name']}: sslProfile", name)) if name else None
+        return ConnectorTls(attrs, self._named(f"{entity}: sslProfile", name)) if name else None
 
     def reload(self) -> None:
         """Reload all certificates."""
@@ -106,8 +110,24 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
                 unusable[name] = str(error)
             except HostError:
                 continue  # an error at start
-    kept = [entry for entry in entries if not _concerned(entry, unusable)]
-    return kept, [*unusable.values(), *_left_out(entries, unusable)]
+    services = {
+        entry.attributes["name"]: names[0]
+        for entry in entries
+        if entry.type.name == "authServicePlugin" and (names := _concerned(entry, unusable))
+    }
+    kept = [entry for entry in entries if not (_concerned(entry, unusable) or _plugin(entry) in services)]
+    reasons = [
+        f"listener {entry.attributes['name']}: stays closed, because sslProfile {services[_plugin(entry)]} of its "
+        "saslPlugin cannot be used"
+        for entry in entries
+        if _plugin(entry) in services
+    ]
+    return kept, [*unusable.values(), *_left_out(entries, unusable), *reasons]
+
+
+def _plugin(entry: ConfigEntry) -> str:
+    """The authServicePlugin that an entity uses, if any."""
+    return str(entry.attributes.get("saslPlugin") or "")
 
 
 def _concerned(entry: ConfigEntry, unusable: Collection[str]) -> list[str]:

@@ -1,12 +1,14 @@
-"""The user file with the passwords for SASL PLAIN and SCRAM."""
+"""The user files with the passwords for SASL PLAIN and SCRAM."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.tls import file_stamp
 
 if TYPE_CHECKING:
     from waymesh_amqp.users import UserFile
@@ -36,22 +38,103 @@ def users_hint(router: Mapping[str, Any]) -> str:
     )
 
 
-def read_users(router: Mapping[str, Any], report: Callable[[str], None]) -> UserFile | None:
-    """The users in the file; None if it does not exist, then nobody can log in with a password.
-     `report(text)` is called for each unusable line: its user cannot log in, the others can. Raises HostError if the
-    file is unreadable.
-    """
-    path = user_file_path(router)
-    if path is None or not path.exists():
-        return None
-    from waymesh_amqp.users import UserFile  # imports SCRAM, which most routers do not need
+class UserFiles:
+    """The users of a router by file: that of its saslConfigDir, and those of the `usersFile` of listeners."""
 
-    try:
-        users = UserFile.parse(path.read_bytes().decode("utf-8", "surrogateescape"))
-    except OSError as error:
-        raise HostError(f"router: saslConfigDir: {path}: {error}") from None
-    for problem in users.problems[:REPORTED]:
-        report(f"{path}: {problem}; this user cannot log in")
-    if len(users.problems) > REPORTED:
-        report(f"{path}: {len(users.problems) - REPORTED} more lines cannot be used; their users cannot log in")
-    return users
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        """`report(level, text)` is called for unusable lines and about reloads."""
+        self._report = report
+        self._default: Path | None = None
+        self._files: dict[Path, _File] = {}
+
+    def configure(self, router: Mapping[str, Any]) -> None:
+        """Read the file of the `router` entity. Raises HostError if it is unreadable."""
+        self._default = user_file_path(router)
+        if self._default is not None:
+            self._files[self._default] = _File(self._default, "router: saslConfigDir", self._report)
+
+    def add(self, listener: Mapping[str, Any]) -> None:
+        """Read the usersFile of a listener, if any. Raises HostError if it is missing or unreadable."""
+        path = _path_of(listener)
+        if path is None:
+            return
+        attribute = f"listener {listener['name']}: usersFile"
+        if not path.exists():
+            raise HostError(f"{attribute}: {path}: no such file")
+        if path not in self._files:
+            self._files[path] = _File(path, attribute, self._report)
+
+    def keep_those_of(self, listeners: Iterable[Mapping[str, Any]]) -> None:
+        """Forget the files that none of these listeners has, and that are not of the router."""
+        used = {self._default, *map(_path_of, listeners)}
+        self._files = {path: file for path, file in self._files.items() if path in used}
+
+    def authenticator(self, listener: Mapping[str, Any]) -> UserFile | None:
+        """The users of a listener: of its usersFile, else of the router. None if the file does not exist."""
+        file = self._files.get(_path_of(listener) or self._default or Path())
+        return None if file is None else file.users
+
+    def refused(self) -> int:
+        """Number of lines that cannot be used."""
+        return sum(len(file.users.problems) for file in self._files.values() if file.users is not None)
+
+    def reload(self) -> None:
+        """Read all files again; if one is unreadable, its users stay those read before."""
+        for file in self._files.values():
+            self._read_again(file)
+
+    def look(self) -> None:
+        """Read the files again that have changed."""
+        for file in self._files.values():
+            if file.changed():
+                self._report("notice", f"the users have changed: reading {file.path} again")
+                self._read_again(file)
+
+    def _read_again(self, file: _File) -> None:
+        try:
+            file.read()
+        except HostError as error:
+            self._report("error", f"{error}; going on with the users read before")
+
+
+class _File:
+    """One user file, with its users as last read; None while it does not exist, then nobody can log in."""
+
+    def __init__(self, path: Path, attribute: str, report: Callable[[str, str], None]) -> None:
+        """Raises HostError if the file is unreadable; `attribute` names it there."""
+        self.path = path
+        self.users: UserFile | None = None
+        self._attribute = attribute
+        self._report = report
+        self._seen: tuple[int, int] | None = None
+        self.read()
+
+    def changed(self) -> bool:
+        """Whether the file differs from the one read last."""
+        return file_stamp(self.path) != self._seen
+
+    def read(self) -> None:
+        """Read the file. Each unusable line is reported: its user cannot log in, the others can. Raises HostError."""
+        self._seen = file_stamp(self.path)  # before the file is read: later changes are noticed
+        if not self.path.exists():
+            self.users = None
+            return
+        from waymesh_amqp.users import UserFile  # imports SCRAM, which most routers do not need
+
+        try:
+            users = UserFile.parse(self.path.read_bytes().decode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise HostError(f"{self._attribute}: {self.path}: {error}") from None
+        for problem in users.problems[:REPORTED]:
+            self._report("error", f"{self.path}: {problem}; this user cannot log in")
+        if len(users.problems) > REPORTED:
+            more = len(users.problems) - REPORTED
+            self._report("error", f"{self.path}: {more} more lines cannot be used; their users cannot log in")
+        self.users = users
+        if users.stores()[0]:  # derive the keys of plain passwords in a thread: milliseconds for each user
+            threading.Thread(target=users.prepare, name="users", daemon=True).start()
+
+
+def _path_of(listener: Mapping[str, Any] | None) -> Path | None:
+    path = listener.get("usersFile") if listener else None
+    return Path(path) if path else None

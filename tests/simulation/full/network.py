@@ -13,6 +13,8 @@ from typing import Any
 from tests.simulation.full.records import Records
 from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
+from waymesh_amqp.relayed import Service
+from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.host import Peer
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.retries import Retries
@@ -116,6 +118,35 @@ class NoTokens:
         assert not attrs.get("tokenProfile")
 
 
+class NoUsers:
+    """No router here has a file of users."""
+
+    def add(self, listener: Mapping[str, Any]) -> None:
+        assert not listener.get("usersFile")
+
+    def keep_those_of(self, listeners: Collection[Mapping[str, Any]]) -> None:
+        """There is nothing to forget."""
+
+    def authenticator(self, listener: Mapping[str, Any]) -> None:
+        """Nobody has a password."""
+
+    def refused(self) -> int:
+        return 0
+
+
+class NoServices:
+    """No router here has an authServicePlugin."""
+
+    def add(self, attrs: Mapping[str, Any]) -> None:
+        raise AssertionError(attrs)
+
+    def remove(self, name: str) -> None:
+        raise AssertionError(name)
+
+    def relay(self, name: str, settings: ConnectionSettings, limit_s: float) -> Service:
+        raise AssertionError(name)
+
+
 class SimRouter(Station):
     """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
 
@@ -131,6 +162,8 @@ class SimRouter(Station):
         self.alive = False
         self.errors = 0
         self.tokens = NoTokens()
+        self.users = NoUsers()
+        self.auth_services = NoServices()
         self.host_name = f"machine-of-{name}"
         self.verbose = False
         self.lines: list[tuple[float, str, str, str]] = []

@@ -93,7 +93,10 @@ class StubRouter:
         self.limits: list[int] = []
         self.traces: set[RouterConnection] = set()
         for verb in ("add", "remove"):
-            for kind in ("listener", "connector", "ssl_profile", "token_profile", "address", "auto_link", "link_route"):
+            for kind in (
+                "listener", "connector", "ssl_profile", "token_profile", "auth_service", "address", "auto_link",
+                "link_route",
+            ):  # fmt: skip
                 setattr(self, f"{verb}_{kind}", lambda attrs, name=f"{verb} {kind}": self._do(name, attrs))
         self.update_auto_link = lambda attrs, _changed: self._do("update auto_link", attrs)
 

@@ -108,19 +108,6 @@ def test_a_listener_shows_the_port_it_was_given(manager: Manager) -> None:
     assert manager.rows("listener", "port") == [{"port": "0"}]
 
 
-@pytest.mark.parametrize(
-    ("kind", "body"),
-    [
-        ("authServicePlugin", {"name": "p", "host": "h", "port": "1"}),
-    ],
-)
-def test_what_this_router_does_not_have(manager: Manager, kind: str, body: dict[str, Any]) -> None:
-    status, text, _ = manager.ask("CREATE", body, type=kind)
-    assert status == 501
-    assert kind in text or f"router.config.{kind}" in text
-    assert manager.rows(kind) == []
-
-
 @pytest.mark.parametrize("kind", ["router", "log", "connection", "router.link", "policy", "allocator"])
 def test_types_that_nobody_creates(manager: Manager, kind: str) -> None:
     assert manager.ask("CREATE", {"name": "x"}, type=kind)[0] == 405

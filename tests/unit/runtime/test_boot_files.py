@@ -21,7 +21,7 @@ from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 
 VHOST = ["vhost", {"name": "k8s/ns/vhost/v", "hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.*"}}}]
-PLUGIN = ["authServicePlugin", {"name": "k8s/ns/plugin/p", "host": "h", "port": "1"}]
+PLUGIN = ["authServicePlugin", {"name": "k8s/ns/plugin/p", "host": "h", "port": "0"}]
 PROFILE = ["sslProfile", {"name": "k8s/ns/broker/b", "caCertFile": "/nowhere/ca.crt"}]
 CONNECTOR = ["connector", {"name": "k8s/ns/broker/b/0", "host": "127.0.0.1", "sslProfile": "k8s/ns/broker/b"}]
 ADDRESS = ["address", {"name": "k8s/ns/address/a", "prefix": "a", "distribution": "closest"}]
@@ -45,9 +45,9 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
         with ManagementClient(router.url) as client:
             assert [row["name"] for row in client.query("address", ["name"])] == ["k8s/ns/address/a"]
             assert not client.query("connector", ["name"])
-            with pytest.raises(ManagementError, match="external SASL services are not supported") as raised:
+            with pytest.raises(ManagementError, match="0 is for listeners only") as raised:
                 client.create("authServicePlugin", PLUGIN[1])
-            assert raised.value.status == 501
+            assert raised.value.status == 400
         for name in ("plugin/p", "broker/b", "broker/b/0"):
             lines = [line for line in router.log.splitlines() if f"k8s/ns/{name} of" in line]
             assert len(lines) == 1
@@ -61,7 +61,7 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
     ("entity", "reason"),
     [
         (VHOST, "vhost v: groups.g: remoteHosts: '10.0.0.*': * must stand alone"),
-        (PLUGIN, "external SASL services are not supported"),
+        (PLUGIN, "0 is for listeners only"),
     ],
 )
 def test_a_refused_entity_of_a_person_stops_the_start(

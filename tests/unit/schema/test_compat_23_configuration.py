@@ -78,6 +78,7 @@ NEEDED = {
     "router.config.address": {"prefix": "a"},
     "log": {"module": "ROUTER"},
     "vhost": {"hostname": "v"},
+    "authServicePlugin": {"host": "h"},
 }
 FITTING = {"messageLoggingComponents": "all"}
 """Values of attributes that do not take any text."""
@@ -89,10 +90,11 @@ def test_compat_23_deprecated_names_are_a_warning(kind: EntityType, old: str, ne
     value = attribute.values[0] if attribute.values else "yes" if attribute.type == BOOLEAN else FITTING.get(new, "1")
     given = {name: text for name, text in NEEDED.get(kind.name, {}).items() if name != new}
     lines = "".join(f" {name}: {text}\n" for name, text in given.items())
-    found = entry(f"{kind.name} {{\n{lines} {old}: {value}\n}}", kind.name)
+    profile = f"\nsslProfile {{\n name: {value}\n}}" if new == "sslProfile" else ""  # what it refers to
+    found = entry(f"{kind.name} {{\n{lines} {old}: {value}\n}}{profile}", kind.name)
     assert found.attributes[new] == convert(attribute, value)
     assert found.warnings == (f"{kind.name} {old}: is deprecated; use {new}",)
-    assert entry(f"{kind.name} {{\n{lines} {new}: {value}\n}}", kind.name).warnings == ()
+    assert entry(f"{kind.name} {{\n{lines} {new}: {value}\n}}{profile}", kind.name).warnings == ()
 
 
 @pytest.mark.parametrize("name", ["container", "waypoint"])

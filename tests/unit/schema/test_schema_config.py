@@ -201,7 +201,7 @@ def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:
         ("log {\n module: ROUTER\n}\nlog {\n module: ROUTER\n}", "t.conf:4: log module: 'ROUTER' already exists"),
         ("vhost {\n id: a\n}\nvhost {\n id: a\n}", "t.conf:4: vhost hostname: 'a' already exists at line 1"),
         ("listener {\n sslProfile: x\n}", "t.conf:1: listener sslProfile: there is no sslProfile named 'x'"),
-        ("listener {\n saslPlugin: x\n}", "t.conf:2: listener saslPlugin: external SASL services are not supported"),
+        ("listener {\n saslPlugin: x\n}", "t.conf:1: listener saslPlugin: there is no authServicePlugin named 'x'"),
         ("policy {\n policyDir: pol\n}", "t.conf:2: policy policyDir: must be an absolute path"),
         ("listener {\n host: a\n", "t.conf:1: listener: is not closed by `}`"),
         ("\nlistener {", "t.conf:2: listener: is not closed by `}`"),

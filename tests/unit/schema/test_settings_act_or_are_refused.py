@@ -29,6 +29,7 @@ BASE = {
     "router.config.exchange": {"address": "a"},
     "router.config.binding": {"exchangeName": "x", "nextHopAddress": "a"},
     "vhost": {"hostname": "v"},
+    "authServicePlugin": {"host": "h"},
 }
 """What is needed at least of an entity of each type."""
 CONFIGURED = [entity for entity in ENTITY_TYPES.values() if entity.configurable and not entity.refused]
@@ -89,14 +90,13 @@ def test_the_attributes_that_are_refused() -> None:
         "router mobileAddrMaxAge",
         "router workerThreads",
         "router debugDumpFile",
-        "listener saslPlugin",
         "listener websockets",
         "listener httpRootDir",
         "connector policyVhost",
         "connector allowRedirect",
     }
     refused = {entity.name for entity in ENTITY_TYPES.values() if entity.refused}
-    assert refused == {"authServicePlugin"}
+    assert refused == set()
 
 
 @pytest.mark.parametrize(("kind", "attribute"), [("router", "mode"), ("listener", "role"), ("connector", "role")])
