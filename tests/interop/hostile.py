@@ -60,3 +60,15 @@ def exchange_message(port: int, tls: ssl.SSLContext | None = None) -> None:
         raw.attach_receiver(address, credit=1)
         raw.transfer(raw.attach_sender(address), b"\x00\x53\x77\xa1\x04here", settled=True)
         assert raw.delivery()[1].endswith(b"here")
+
+
+@contextmanager
+def bounded(router: RouterProcess, most_mib: int) -> Iterator[None]:
+    """What is done inside costs the router that much memory at most, and others are served at its end."""
+    exchange_message(router.port)
+    before = router.resident_bytes()
+    yield
+    exchange_message(router.port)
+    grown = (router.resident_bytes() - before) / (1 << 20)
+    assert grown <= most_mib, f"{grown:.1f} MiB more"
+    assert "internal error" not in router.log

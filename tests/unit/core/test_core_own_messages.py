@@ -89,9 +89,15 @@ def test_an_aborted_message_is_not_handed_over(hub: Hub, subscriber: Subscriber)
     assert len(subscriber.got) == 1
 
 
-def test_messages_to_the_router_are_not_part_of_what_waits(hub: Hub, subscriber: Subscriber) -> None:
-    producer(hub).send(frames.transfer(0, REQUEST[:20], more=True))
+@pytest.mark.parametrize("end", [frames.transfer(None, REQUEST[20:]), frames.transfer(None, b"", aborted=True)])
+def test_an_unfinished_message_to_the_router_counts_until_it_ends(
+    hub: Hub, subscriber: Subscriber, end: bytes
+) -> None:
+    sender = producer(hub)
+    sender.send(frames.transfer(0, REQUEST[:20], more=True))
     assert subscriber.got == []
+    assert core_of(hub).budget.kept == 20
+    sender.send(end)
     assert core_of(hub).budget.kept == 0
 
 

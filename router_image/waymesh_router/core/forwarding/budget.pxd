@@ -9,9 +9,12 @@ cdef class Budget:
     cdef public long long per_connection
     cdef public long long per_link
     cdef public long long small
+    cdef public long long replies
     cdef public dict braked
     cpdef set_limits(self, long long router, long long connection, long long link)
     cdef take(self, Queued q, Py_ssize_t size)
+    cdef bint take_own(self, Queued q, Py_ssize_t size) except -1
+    cdef bint take_reply(self, Queued q) except -1
     cdef bint half_used(self, RouterLink lk) except -1
     cdef narrow(self, RouterLink lk)
     cdef brake(self, RouterLink lk)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Queued, RouterConnection, RouterLink
 
 SMALL_BYTES = cython.declare(cython.longlong, 65536)
+REPLIES_PART = cython.declare(cython.longlong, 8)
+"""This part of the router's budget may be used by messages of the router itself, beside the last one of them."""
 NARROW_FRAMES = cython.declare(cython.uint, 32)
 UNLIMITED = 1 << 62
 
@@ -33,6 +35,7 @@ class Budget:
         self.per_connection = UNLIMITED
         self.per_link = UNLIMITED
         self.small = SMALL_BYTES  # bytes a link may keep even if others have used up the shared budgets
+        self.replies = 0  # bytes of the router's own messages that wait for credit, not in `kept`
         self.braked: dict[RouterLink, None] = {}  # links whose sessions are held
 
     def set_limits(self, router: cython.longlong, connection: cython.longlong, link: cython.longlong) -> None:
@@ -69,6 +72,26 @@ class Budget:
         ):
             self.narrow(lk)
 
+    def take_own(self, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
+        """Count `size` more bytes of an unfinished message to the router itself. False if its connection or the router
+        keeps too much: the message is to be refused then, as it could not end while its session is held."""
+        lk: RouterLink = q.link  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        q.kept += size
+        lk.kept += size
+        conn.kept += size
+        self.kept += size
+        return conn.role == "inter-router" or (conn.kept <= self.per_connection and self.kept <= self.per_router)
+
+    def take_reply(self, q: Queued) -> cython.bint:
+        """Count a message of the router itself that waits for the credit of its consumer. False if too many bytes of
+        such messages wait: it is to be dropped then, as nobody can be held for it."""
+        if self.replies > self.per_router // REPLIES_PART:
+            return False
+        q.kept = q.size
+        self.replies += q.size
+        return True
+
     def half_used(self, lk: RouterLink) -> cython.bint:
         """Whether a budget of this link is half used, and the link uses more than the bytes left to each link."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
@@ -92,7 +115,11 @@ class Budget:
         size: cython.longlong = q.kept
         if size == 0:
             return
-        lk: RouterLink = q.link  # type: ignore[assignment]
+        if q.link is None:
+            q.kept = 0
+            self.replies -= size
+            return
+        lk: RouterLink = q.link
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         q.kept = 0
         lk.kept -= size

@@ -91,15 +91,14 @@ class LaterFrames:
             q.add(transfer.payload())
             if not q.own:
                 self.sender.budget.take(q, transfer.end - transfer.start)
-            held = transfer.more and q.size > PART_LIMIT
+            elif not self.own_messages.grown(lk, q, transfer.end - transfer.start):
+                return
+            held = transfer.more and q.size > PART_LIMIT and not q.own
         if not transfer.more:
             lk.queued = None
             self.queued_ends(lk, q, answered)
         elif held:
-            if not q.own:
-                lk.session.hold(lk)  # issue no more session window until a consumer is ready
-            else:
-                self.own_messages.limit(lk, q)
+            lk.session.hold(lk)  # issue no more session window until a consumer is ready
 
     def branch_ends(self, branch: Branch) -> None:
         """The last frame of a queued delivery was sent to a consumer."""

@@ -13,22 +13,33 @@ from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.model import Address, Queued, RouterLink
+from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
-    from cython.cimports.waymesh_router.core.kinds import DATA, DEFAULT_PRIORITY, MULTICAST
+    from cython.cimports.waymesh_router.core.kinds import (
+        CONTROL,
+        DATA,
+        DEFAULT_PRIORITY,
+        ENDPOINT,
+        MULTICAST,
+        WRITE_MANAGEMENT,
+    )
 else:
     from waymesh_amqp.transfer import whole_transfer
-    from waymesh_router.core.kinds import DATA, DEFAULT_PRIORITY, MULTICAST
+    from waymesh_router.core.kinds import CONTROL, DATA, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
 
-MAX_OWN_MESSAGE_BYTES = 1 << 24
-"""Maximum size of a message to the router itself (management requests)."""
+MAX_OWN_MESSAGE_BYTES = cython.declare(cython.Py_ssize_t, 1 << 24)
+"""Maximum size of a message to an exchange, or of the control plane."""
+MAX_REQUEST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
+"""Maximum size of a management request, which has to be decoded in one go: that can take 0.4 s a MiB."""
+MAX_READ_REQUEST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 14)
+"""The same for clients that may only read: requests that change nothing are short."""
 
 
 class OwnMessages:
@@ -61,11 +72,30 @@ class OwnMessages:
         q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
         q.unstarted = 1
         q.own = True
-        if q.complete:
+        room: cython.bint = self.sender.budget.take_own(q, q.size)
+        if q.size > self.most_bytes(lk, address) or not (room or q.complete):
+            self.refuse(lk, q, transfer.more)
+        elif q.complete:
             self.deliver(lk, q)
+
+    def most_bytes(self, lk: RouterLink, address: Address) -> cython.Py_ssize_t:
+        """Maximum size of a message to this address from this link."""
+        if address.exchange or lk.kind == CONTROL:
+            return MAX_OWN_MESSAGE_BYTES
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        if lk.kind == ENDPOINT and conn.management != WRITE_MANAGEMENT:
+            return MAX_READ_REQUEST_BYTES
+        return MAX_REQUEST_BYTES
+
+    def refuse(self, lk: RouterLink, q: Queued, more: cython.bint) -> None:
+        """Do not take a message: release it, and ignore its remaining frames."""
+        lk.queued = None
+        self.sender.budget.give(q)
+        self.settlement.refuse(lk, more, RELEASED)
 
     def deliver(self, lk: RouterLink, q: Queued) -> None:
         """The message is complete: accept it and pass it to the subscriber. An exchange says whether to accept it."""
+        self.sender.budget.give(q)
         if q.address.exchange or q.address.subscriber is None:
             self.to_exchange(lk, q)
             return
@@ -130,11 +160,12 @@ class OwnMessages:
         self.pending.drain(address)
         return True
 
-    def limit(self, lk: RouterLink, q: Queued) -> None:
-        """Release a message that has become too large, and ignore its remaining frames."""
-        if q.size > MAX_OWN_MESSAGE_BYTES:
-            lk.queued = None
-            self.settlement.refuse(lk, True, RELEASED)
+    def grown(self, lk: RouterLink, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
+        """A frame of `size` bytes came. False if the message is too large now, or too much is kept: it was refused."""
+        if self.sender.budget.take_own(q, size) and q.size <= self.most_bytes(lk, q.address):
+            return True
+        self.refuse(lk, q, not q.complete)
+        return False
 
     # ---- going out
     def send(self, to: str, message: bytes) -> bool:
@@ -165,6 +196,10 @@ class OwnMessages:
         address.from_process += 1
         self.pending.wait(address, q)
         self.pending.drain(address)
+        if q.unstarted and not self.sender.budget.take_reply(q):
+            self.pending.withdraw(q)
+            self.settlement.counters.dropped_presettled += 1
+            return False
         return True
 
     def send_on(self, out: RouterLink, address: Address, message: bytes) -> None:

@@ -1,0 +1,158 @@
+"""A router in 64 MiB: 500 clients with links and messages fit, and what is too much is refused before the limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.interop.raw_client import Ended, RawClient
+from tests.kit.frames import attach_receiver
+from tests.kit.ports import free_port
+from tests.kit.process import RouterProcess, section
+from tests.kit.waiting import wait_until
+from waymesh_amqp.performatives import Attach, Close, Detach
+from waymesh_client.management import ManagementClient
+
+pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+
+MIB = 1 << 20
+LIMIT = 64 * MIB
+CLIENTS = 500
+EACH = 10
+LINKS, PORTION = 5000, 500
+BODY = b"\x00\x53\x75\xb0\x00\x00\x04\x00" + bytes(1024)
+CGROUPS = Path("/sys/fs/cgroup")
+ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
+
+
+class Group:
+    """A control group of 64 MiB. Without the right to create one it has no folder: then only the peak is checked."""
+
+    def __init__(self) -> None:
+        second = (CGROUPS / "cgroup.controllers").exists()
+        folder = (CGROUPS if second else CGROUPS / "memory") / f"waymesh-test-{os.getpid()}-{time.monotonic_ns()}"
+        limit = folder / ("memory.max" if second else "memory.limit_in_bytes")
+        self.folder: Path | None = None
+        with contextlib.suppress(OSError):
+            folder.mkdir()
+            try:
+                limit.write_text(str(LIMIT), encoding="ascii")
+                self.folder = folder
+            except OSError:
+                folder.rmdir()
+
+    @property
+    def within(self) -> tuple[str, ...]:
+        """Words before the command of a process that is to run in it."""
+        return () if self.folder is None else ("sh", "-c", ENTER, str(self.folder))
+
+    def remove(self) -> None:
+        """Its processes have ended; the kernel may need a moment to notice."""
+        if self.folder is not None:
+            wait_until(self._removed, 10)
+
+    def _removed(self) -> bool:
+        assert self.folder is not None
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+        return not self.folder.exists()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[RouterProcess]:
+    """A router in 64 MiB, with the settings that it gives itself in a container of that size."""
+    group, port = Group(), free_port()
+    settings = {"id": "A", "mode": "standalone", "maxMemory": LIMIT * 85 // 100, "maxBufferedBytes": 16 * MIB}
+    config = section("router", **settings) + section("listener", host="127.0.0.1", port=port)
+    router = RouterProcess(tmp_path, "A", config, [port], group.within)
+    try:
+        yield router.start()
+        assert router.alive(), router.log_tail()
+        assert "internal error" not in router.log
+    finally:
+        router.stop()
+        group.remove()
+
+
+def peak(router: RouterProcess) -> int:
+    """The most memory that the process has had, in bytes."""
+    for line in Path(f"/proc/{router.pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("no VmHWM")
+
+
+def test_500_clients_with_links_and_messages_fit_into_64_mib(small: RouterProcess) -> None:
+    before = small.resident_bytes()
+    with ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(small.port)) for _ in range(CLIENTS)]
+        for number, client in enumerate(clients):
+            client.open(container_id=f"client-{number}")
+            client.begin()
+            client.attach_receiver(f"inbox.{number}", credit=EACH * 3)
+        senders = [
+            client.attach_sender(f"inbox.{(number + 1) % CLIENTS}") for number, client in enumerate(clients)
+        ]
+        for settled in (True, False):
+            for client, sender in zip(clients, senders, strict=True):
+                for _ in range(EACH):
+                    client.transfer(sender, BODY, settled=settled)
+            for client in clients:
+                for _ in range(EACH):
+                    transfer, payload = client.delivery()
+                    assert payload == BODY
+                    if not settled:
+                        assert transfer.delivery_id is not None
+                        client.accept(transfer.delivery_id)
+        with ManagementClient(small.url) as management:
+            row = management.read("router")
+        assert row["connectionCount"] >= CLIENTS
+        assert row["memoryState"] != "full"
+        assert peak(small) <= LIMIT
+        assert (small.resident_bytes() - before) / CLIENTS <= 48 << 10
+
+
+def test_what_does_not_fit_into_64_mib_is_refused_before_the_limit(small: RouterProcess) -> None:
+    """Links without end: the watermark refuses them, and who was there before is served."""
+    refused = ""
+    with RawClient(small.port) as there, ExitStack() as stack:
+        there.open()
+        there.begin()
+        there.attach_receiver("here", credit=10)
+        sender = there.attach_sender("here")
+        for number in range(40):
+            try:
+                client = stack.enter_context(RawClient(small.port))
+                client.open(container_id=f"greedy-{number}")
+                client.begin(handle_max=65535)
+                refused = flooded(client, number)
+            except Ended:
+                refused = "ended"
+            if refused:
+                break
+        assert refused == "amqp:resource-limit-exceeded"
+        there.transfer(sender, BODY, settled=True)
+        assert there.delivery()[1] == BODY
+        assert peak(small) <= LIMIT
+    wait_until(lambda: "memory is full" in small.log, 10)
+
+
+def flooded(client: RawClient, number: int) -> str:
+    """Attach receivers with addresses of their own; the condition of the first one that is refused, "" if none is."""
+    for first in range(0, LINKS, PORTION):
+        handles = range(first, first + PORTION)
+        client.send(b"".join(attach_receiver(f"r{n}", n, address=f"greedy.{number}.{n}") for n in handles))
+        for _ in handles:
+            answer, _ = client.frame()
+            while not isinstance(answer, (Attach, Detach, Close)):
+                answer, _ = client.frame()
+            if not isinstance(answer, Attach):
+                assert answer.error is not None
+                return str(answer.error.condition)
+    return ""
