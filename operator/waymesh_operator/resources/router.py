@@ -206,6 +206,7 @@ def _listener(item: Mapping[str, Any]) -> Listener:
     users = item["users"]["secretRef"]["name"] if "users" in item else ""
     route, offered = item.get("routeAddress", ""), tuple(item.get("openCapabilities", ()))
     own, trusted = item.get("certificate"), item.get("clientAuthorities")
+    tenancy = item.get("tenancy", {"mode": ""})
     return Listener(
         item["name"],
         item["port"],
@@ -217,8 +218,8 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         certificate=own["secretRef"]["name"] if own else "",
         authorities=trusted["secretRef"]["name"] if trusted else "",
         revocation=bool(trusted and trusted["revocation"]),
-        tenants="tenancy" in item,
-        vhost=item.get("tenancy", {}).get("vhost", ""),
+        tenants=bool(tenancy["mode"]),
+        vhost=tenancy["vhost"] if tenancy["mode"] == "Fixed" else "",
         management=item.get("management", "none"),
     )
 
