@@ -98,9 +98,9 @@ class Router:
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
         self.policy = no_policy()
-        self._access = ClientAccess(self.policy, self.core.refusals, router_id, partial(host.log, "POLICY"))
+        self._access = ClientAccess(self.policy, self.core, self.listeners, partial(host.log, "POLICY"))
         self._token_expiry = TokenExpiry(host)
-        self.admission = Admission(self.core, host, self.listeners)
+        self.admission = Admission(self.core, host, self.listeners, self.policy)
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None

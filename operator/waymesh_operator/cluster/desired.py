@@ -128,7 +128,7 @@ def _client_listener(ref: Ref, item: Listener) -> Iterable[Entity]:
     if profile is not None:
         yield profile
         security = replace(security, profile=profile.name)
-    offer = ListenerOptions(item.route_address, item.open_capabilities)
+    offer = ListenerOptions(item.route_address, item.open_capabilities, item.connection_rate)
     yield listener_entity(ref, f"listener/{item.name}", ("", item.port), "normal", security, offer)
 
 

@@ -93,7 +93,7 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
 
 def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        offer = ListenerOptions(listener.route_address, listener.open_capabilities)
+        offer = ListenerOptions(listener.route_address, listener.open_capabilities, listener.connection_rate)
         port, security = place.ports[listener.name], Security(auth=listener.auth)
         yield DesiredListener(f"listener/{listener.name}", place.bind, port, security=security, offer=offer)
     managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN

@@ -39,6 +39,8 @@ class Listener:
     authorities: str = ""
     # That Secret has revocation lists too.
     revocation: bool = False
+    # Of new connections on each router, as connections/seconds; empty: no limit.
+    connection_rate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,9 @@ class Policy:
     # Bytes; 0: no limit.
     max_message_size: int = 0
     hostname_patterns: bool = False
+    # 0: no warning.
+    warn_at_percent: int = 0
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,8 @@ def _policy(spec: Mapping[str, Any]) -> Policy:
         max_connections=spec["maxConnections"],
         max_message_size=spec["maxMessageSize"],
         hostname_patterns=spec["hostnamePatterns"],
+        warn_at_percent=spec["warnAtPercent"],
+        dry_run=spec["dryRun"],
     )
 
 
@@ -211,6 +218,7 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         certificate=own["secretRef"]["name"] if own else "",
         authorities=trusted["secretRef"]["name"] if trusted else "",
         revocation=bool(trusted and trusted["revocation"]),
+        connection_rate=item.get("connectionRate", ""),
     )
 
 

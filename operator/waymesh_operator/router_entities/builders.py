@@ -73,10 +73,11 @@ _MECHANISMS = {
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions:
-    """Address of the broker behind a listener, and additional capabilities offered to its clients."""
+    """Address of the broker behind a listener, additional capabilities offered to its clients, and rate of clients."""
 
     route_address: str = ""
     capabilities: tuple[str, ...] = ()
+    connection_rate: str = ""
 
 
 NO_OPTIONS = ListenerOptions()
@@ -99,6 +100,7 @@ def listener_entity(
         "saslMechanisms": _MECHANISMS[security.auth],
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
+        "connectionRate": offer.connection_rate or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
         "management": "write" if part in (OPERATORS, POD) else "none",
