@@ -18,6 +18,8 @@ cdef class Link:
     cdef public object source
     cdef public object target
     cdef public unsigned long long max_message_size
+    cdef public bint counts_sizes
+    cdef public unsigned long long oversized
     cdef public unsigned int delivery_count
     cdef public long long credit
     cdef public bint drain

@@ -63,6 +63,8 @@ class Link:
         self.source: Terminus | None = None
         self.target: Terminus | None = None
         self.max_message_size = 0
+        self.counts_sizes = False  # larger messages are counted in `oversized`, not refused, and no limit is told
+        self.oversized = 0
         self.delivery_count = 0
         self.credit = 0  # granted by the receiver and not used by the sender
         self.drain = False
@@ -105,7 +107,7 @@ class Link:
         answer.target = target
         if self.is_sender:
             answer.initial_delivery_count = self.delivery_count
-        if self.max_message_size:
+        if self.max_message_size and not self.counts_sizes:
             answer.max_message_size = self.max_message_size
         self.send_attach(answer)
 

@@ -323,8 +323,11 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
     if link.max_message_size:
         link.transfer_bytes += end - transfer.start
         if link.transfer_bytes > link.max_message_size:
-            link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
-            return
+            if not link.counts_sizes:
+                link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
+                return
+            if link.transfer_bytes - (end - transfer.start) <= link.max_message_size:  # in this frame of the message
+                link.oversized += 1
     session.handler.on_transfer(link, transfer)
 
 

@@ -12,6 +12,8 @@ from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.host import Host
 from waymesh_router.memory_watermark import FULL, HIGH, NAMES, NORMAL, level_of
+from waymesh_router.policy.enforcement import Enforcement
+from waymesh_router.policy.limit_warnings import Level, LimitWarnings
 
 MEMORY, LISTENER = "memory", "listener"
 _MIB = 1 << 20
@@ -23,7 +25,9 @@ class Admission:
     `level`: the memory level, see memory_watermark.py. `limit`: the limit in bytes, 0 for none.
     """
 
-    def __init__(self, core: Core, host: Host, listeners: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, core: Core, host: Host, listeners: Mapping[str, Mapping[str, Any]], policy: Enforcement
+    ) -> None:
         self.refused = dict.fromkeys((MEMORY, LISTENER), 0)
         self.level = NORMAL
         self.limit = 0
@@ -34,7 +38,8 @@ class Admission:
         self._listeners = listeners
         self._unique = UniqueConnections()
         self._open: dict[str, set[RouterConnection]] = {}
-        self._at_limit: set[str] = set()  # listeners whose limit was logged
+        self._policy = policy
+        self._warnings = LimitWarnings()
 
     @property
     def memory_state(self) -> str:
@@ -61,6 +66,7 @@ class Admission:
             return
         self._open.setdefault(conn.origin, set()).add(conn)
         self._unique.opened(conn)
+        self._warn(self._level(conn.origin))
 
     def gone(self, conn: RouterConnection) -> None:
         """A transport has ended."""
@@ -69,7 +75,8 @@ class Admission:
         if there is None or conn not in there:
             return
         there.discard(conn)
-        self._at_limit.discard(conn.origin)
+        for refusing in (False, True):
+            self._warnings.fell(self._level(conn.origin, refusing))
         if not there:
             del self._open[conn.origin]
 
@@ -78,15 +85,26 @@ class Admission:
         if self.level == FULL and conn.role != INTER_ROUTER and not conn.for_managers:
             self.refused[MEMORY] += 1
             return "the router is short of memory (maxMemory)"
-        most = self._listeners.get(conn.origin, {}).get("maxConnections")
-        if most is None or len(self._open.get(conn.origin, ())) < most:
+        level = self._level(conn.origin, refusing=True)
+        if not level.maximum or level.count < level.maximum:
             return ""
         self.refused[LISTENER] += 1
-        if conn.origin not in self._at_limit:
-            self._at_limit.add(conn.origin)
-            text = f"listener {conn.origin}: {most} connections are open (maxConnections); refusing more"
+        if self._warnings.is_due(level, self._core.now):
+            text = f"listener {conn.origin}: {level.maximum} connections are open (maxConnections); refusing more"
             self._host.log("SERVER", "warning", text)
-        return f"listener {conn.origin} has {most} connections (maxConnections)"
+        return f"listener {conn.origin} has {level.maximum} connections (maxConnections)"
+
+    def _level(self, listener: str, refusing: bool = False) -> Level:
+        """How full a listener is, to warn of it or, at 100 %, of refusals; maximum 0: no limit."""
+        most = self._listeners.get(listener, {}).get("maxConnections") or 0
+        percent = 100 if refusing else self._policy.policy.warn_at_percent
+        key = (listener, "refusing" if refusing else "warning")
+        return Level(key, f"listener {listener}", "maxConnections", len(self._open.get(listener, ())), most, percent)
+
+    def _warn(self, level: Level) -> None:
+        if self._warnings.is_due(level, self._core.now):
+            self._host.log("SERVER", "warning", level.text)
+            self._core.context.telemetry.event("policy.limit", "warning", level.about, level.detail)
 
     # ---- memory
     def configure(self, attrs: Mapping[str, Any]) -> None:

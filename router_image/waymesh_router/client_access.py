@@ -5,8 +5,8 @@ Dispatch book 3.6 "Policy". Connectors and other routers are exempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
 from waymesh_amqp.limits import MIN_MAX_FRAME
@@ -23,17 +23,19 @@ from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.rewriting import COORDINATOR, DYNAMIC_ADDRESS
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.dry_run import DryRunPermit
 from waymesh_router.group_rights import GroupRights
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.given import given_rules
 from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
 from waymesh_router.policy.settings import Policy
+from waymesh_schema.rates import parse_rate
 from waymesh_schema.tenant_names import unfit
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
-    from waymesh_router.core.links.refusals import Refusals
+    from waymesh_router.core.core import Core
     from waymesh_router.core.model import RouterConnection, RouterLink
     from waymesh_router.policy.links import LinkRules
     from waymesh_router.policy.settings import Group
@@ -67,11 +69,15 @@ def no_policy() -> Enforcement:
 class ClientAccess:
     """Decides on the opens of clients: by their vhost at a listener with `multiTenant`, then by the policy."""
 
-    def __init__(self, enforcement: Enforcement, refusals: Refusals, router_id: str, log: Log) -> None:
+    def __init__(
+        self, enforcement: Enforcement, core: Core, listeners: Mapping[str, Mapping[str, Any]], log: Log
+    ) -> None:
+        """`listeners`: attributes by name."""
         self._enforcement = enforcement
         self._rights = GroupRights(enforcement)
-        self._refusals = refusals
-        self._router_id = router_id
+        self._core = core
+        self._refusals = core.refusals
+        self._listeners = listeners
         self._log = log
 
     def opened(self, conn: RouterConnection) -> None:
@@ -100,9 +106,11 @@ class ClientAccess:
             conn.user or ANONYMOUS_USER,
             conn.peer.address,
             conn.policy_vhost or conn.remote.hostname or "",
-            manages=conn.for_managers,
+            conn.for_managers,
+            conn.origin,
+            parse_rate(self._listeners.get(conn.origin, {}).get("connectionRate")),
         )
-        verdict = self._enforcement.connect(request)
+        verdict = self._enforcement.connect(request, self._core.now)
         about = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"
         if isinstance(verdict, Denied):
             self._log("info", f"[C{conn.id}] DENY connection: {about}: {verdict.reason}")
@@ -117,14 +125,24 @@ class ClientAccess:
         if permissions is not None:
             tree = self._enforcement.policy.tree
             client.given = given_rules(group, permissions.targets, permissions.sources, tree)
-        conn.access = _ConnectionAccess(conn, client, self._enforcement, self._rights, self._router_id, self._log)
+        conn.access = _ConnectionAccess(conn, client, self._enforcement, self._rights, self._core.router_id, self._log)
+        if allowed.would is not None:
+            self._log("info", f"[C{conn.id}] would DENY connection: {about}: {allowed.would.reason}")
+        self._warn(client)
         if allowed.vhost is not None and group is not None:
             self._rights.opened(conn, client)
-            _limit(conn, group)
+            if not self._enforcement.dry_run(client):
+                _limit(conn, group)
             self._log(
                 "info",
                 f"[C{conn.id}] ALLOW connection: {about}: vhost {allowed.vhost.hostname}, group {group.name}",
             )
+
+    def _warn(self, client: Client) -> None:
+        """Warn of the maxima that the connection has nearly filled."""
+        for level in self._enforcement.due_warnings(client, self._core.now):
+            self._log("warning", level.text)
+            self._core.context.telemetry.event("policy.limit", "warning", level.about, level.detail)
 
 
 class _ConnectionAccess:
@@ -145,32 +163,71 @@ class _ConnectionAccess:
         self._rights = rights
         self._router_id = router_id
         self._log = log
+        self._most_sessions = 0  # in a dry run
 
     def attach(self, lk: RouterLink, attach: Attach) -> None:
         client, enforcement = self._client, self._enforcement
-        if not attach.role:
-            lk.max_message_size = enforcement.max_message_size(client)
-        if client.group is None and client.given is None:
-            if lk.max_message_size:
-                lk.permit = _LinkPermit(client, enforcement, None, self._router_id, not attach.role)
+        sends, judged = not attach.role, client.group is not None or client.given is not None
+        if sends:
+            lk.max_message_size, lk.counts_sizes = enforcement.max_message_size(client)
+        if not judged and not lk.max_message_size:
             return
-        request = link_request(attach, self._router_id, self._conn.management == WRITE_MANAGEMENT)
-        denied = enforcement.attach(client, request)
-        if denied is not None:
-            self._log(
-                "info",
-                f"[C{self._conn.id}] DENY {'receiver' if request.receiver else 'sender'} {_short(lk.name)}: "
-                f"user={_short(client.user)} vhost={_short(client.vhost)} group={_short(client.group)} "
-                f"address={_short(', '.join(request.addresses))}: {denied.reason}",
-            )
-            raise Refusal(denied.condition, f"{LINK_DENIED}: {PUBLIC_REASONS[denied.kind, denied.condition]}")
-        rules = None if enforcement.unlimited(client) else enforcement.rules_of(client)
-        lk.permit = _LinkPermit(client, enforcement, rules, self._router_id, not attach.role)
-        if rules is not None and not attach.role:
-            lk.checks_user = not rules.group.allow_user_id_proxy
-            lk.checks_targets = request.anonymous and not (
+        rules, request = None, link_request(attach, self._router_id, self._conn.management == WRITE_MANAGEMENT)
+        if judged:
+            self._judge(lk, request)
+            rules = None if enforcement.unlimited(client) else enforcement.rules_of(client)
+        permit = _LinkPermit(client, enforcement, rules, self._router_id, sends)
+        if rules is not None and sends:
+            permit.checks_user = not rules.group.allow_user_id_proxy
+            permit.checks_targets = request.anonymous and not (
                 rules.targets.every and rules.group.allow_admin_status_update
             )
+        if lk.counts_sizes or (judged and enforcement.dry_run(client)):
+            # Each message passes by the permit, which counts what would be denied.
+            lk.permit = DryRunPermit(permit.denies, self._would_deny, lambda: permit.ended(lk))
+            lk.checks_user = sends
+            return
+        lk.permit, lk.checks_user, lk.checks_targets = permit, permit.checks_user, permit.checks_targets
+
+    def _judge(self, lk: RouterLink, request: LinkRequest) -> None:
+        """Refuse a link that policy does not allow, but for a dry run. Raises Refusal."""
+        client = self._client
+        denied = self._enforcement.attach(client, request)
+        self._judge_sessions()
+        if denied is None:
+            return
+        self._log(
+            "info",
+            f"[C{self._conn.id}] {'DENY' if denied.carried_out else 'would DENY'} "
+            f"{'receiver' if request.receiver else 'sender'} {_short(lk.name)}: "
+            f"user={_short(client.user)} vhost={_short(client.vhost)} group={_short(client.group)} "
+            f"address={_short(', '.join(request.addresses))}: {denied.reason}",
+        )
+        if denied.carried_out:
+            raise Refusal(denied.condition, f"{LINK_DENIED}: {PUBLIC_REASONS[denied.kind, denied.condition]}")
+
+    def _judge_sessions(self) -> None:
+        """In a dry run the client is not told maxSessions: count the sessions that are too many when links attach."""
+        most = self._enforcement.max_sessions(self._client) if self._enforcement.dry_run(self._client) else 0
+        number = len(self._conn.sessions)
+        if most and number > max(most, self._most_sessions):
+            self._most_sessions = number
+            self._would_deny("session: maxSessions is reached")
+
+    def only_would_deny(self, what: str) -> bool:
+        dry_run = self._enforcement.dry_run(self._client)
+        if dry_run:
+            self._would_deny(what)
+        return dry_run
+
+    def _would_deny(self, what: str, logged: bool = True) -> None:
+        """Count what a dry run allows, and log it."""
+        client = self._client
+        self._enforcement.would_deny(client)
+        if logged:
+            about = f"user={_short(client.user)} vhost={_short(client.vhost)} group={_short(client.group)}"
+            kind, _, reason = what.partition(": ")
+            self._log("info", f"[C{self._conn.id}] would DENY {kind}: {about}: {reason}")
 
     def closed(self) -> None:
         client = self._client
@@ -200,7 +257,9 @@ class _ConnectionAccess:
 
 
 class _LinkPermit:
-    """Of one link that a client attached; implements core's `Permit`."""
+    """Of one link that a client attached; implements core's `Permit`. `checks_…`: as the link has them, see core."""
+
+    dry_run = False
 
     def __init__(
         self, client: Client, enforcement: Enforcement, rules: LinkRules | None, router_id: str, sender: bool
@@ -211,6 +270,7 @@ class _LinkPermit:
         self._rules = rules
         self._router_id = router_id
         self._sender = sender
+        self.checks_user = self.checks_targets = False
         self.user_ids = _user_ids(client.user) if rules is not None and sender else frozenset()
 
     def may_send_to(self, text: str) -> bool:
@@ -225,14 +285,16 @@ class _LinkPermit:
     def denies(self, lk: RouterLink, payload: bytes, more: bool) -> bool:
         sections = Sections()
         transfer = whole_transfer(payload, more)
+        if not (self.checks_user or self.checks_targets):
+            return False
         if not sections.scan(transfer):
             return True
         try:
-            if lk.checks_user:
+            if self.checks_user:
                 at = sections.find_user_id(transfer)
                 if at == -2 or (at >= 0 and payload[at : decode(payload, at)[1]] not in self.user_ids):
                     return True
-            if not lk.checks_targets:
+            if not self.checks_targets:
                 return False
             at = sections.find_to(transfer)
             text = decode(payload, at)[0] if at >= 0 else None
@@ -244,7 +306,7 @@ class _LinkPermit:
         self._enforcement.message_denied(self._client)
 
     def ended(self, lk: RouterLink) -> None:
-        if lk.max_message_size and lk.transfer_bytes > lk.max_message_size:
+        if lk.max_message_size and not lk.counts_sizes and lk.transfer_bytes > lk.max_message_size:
             self._enforcement.message_too_large(self._client)
         if self._client.group is not None or self._client.given is not None:
             self._enforcement.detached(self._client, not self._sender)

@@ -57,8 +57,8 @@ class GroupRights:
             self._set(conn, self._right(given))
 
     def _right(self, given: _Given) -> str:
-        """A client whose group is no longer configured has none."""
-        if self._enforcement.unlimited(given.client):
+        """A client whose group is no longer configured has none. A dry run neither gives nor takes rights."""
+        if self._enforcement.unlimited(given.client) or self._enforcement.dry_run(given.client):
             return management_right(given.listener, given.default, None)
         group = self._enforcement.group_of(given.client)
         return "none" if group is None else management_right(given.listener, given.default, group.management)

@@ -61,8 +61,7 @@ class Router:
     ) -> None:
         self.host = host
         self.recent_log, self.certificate_ends = host.recent_log, host.certificate_ends
-        self.rng = rng
-        self.version, self.host_names = version, KnownNames()
+        self.rng, self.version, self.host_names = rng, version, KnownNames()
         self.config = config
         self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
         self.mode: str = self.attrs["mode"]
@@ -92,9 +91,9 @@ class Router:
         self.drain = Drain(self.core, self.mesh)
         self.core.connection_table.on_opened = self._on_open
         self.policy = no_policy()
-        self._access = ClientAccess(self.policy, self.core.refusals, router_id, partial(host.log, "POLICY"))
+        self._access = ClientAccess(self.policy, self.core, self.listeners, partial(host.log, "POLICY"))
         self._token_expiry = TokenExpiry(host)
-        self.admission = Admission(self.core, host, self.listeners)
+        self.admission = Admission(self.core, host, self.listeners, self.policy)
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None

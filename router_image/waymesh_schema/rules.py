@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import token_rules
+from . import rates, token_rules
 from .components import parse_components
 from .convert import names
 from .errors import SchemaError
@@ -263,6 +263,8 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _open_container_id,
         _http_peers,
         _http_connections,
+        rates.rates,
+        rates.rate_of_clients,
         _secret_passwords,
         token_rules.listener,
         _users_file,
@@ -277,6 +279,6 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
     "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),
-    "vhost": (_vhost_names, _user_groups),
-    "vhostUserGroupSettings": (_source_or_pattern, _frame_size),
+    "vhost": (_vhost_names, _user_groups, rates.rates, rates.rates_of_users),
+    "vhostUserGroupSettings": (_source_or_pattern, _frame_size, rates.rates),
 }

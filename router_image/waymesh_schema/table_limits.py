@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import INTEGER, setting
+from .model import INTEGER, STRING, setting
 
 MAX_INT = 2**31 - 1
 
@@ -31,6 +31,13 @@ LISTENER_LIMITS = (
         "amqp:resource-limit-exceeded. Absent: no limit. Not for http.",
         minimum=1,
         maximum=MAX_INT,
+    ),
+    setting(
+        "connectionRate",
+        STRING,
+        "Maximum rate of new connections of clients, as connections/seconds: 60/10 is 60 at once and 60 more in each "
+        "10 seconds. A further one is closed with amqp:resource-limit-exceeded. Absent or none: no limit. Not for "
+        "http, nor for role inter-router. An extension of Waymesh.",
     ),
     setting(
         "maxOpeningConnections",

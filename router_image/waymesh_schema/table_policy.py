@@ -9,6 +9,20 @@ MAX_INT = 2**31 - 1
 MANAGEMENT = ("none", "read", "write")
 """Values of `management` of listeners, connectors and user groups."""
 
+_WARN = (
+    "Write a warning when a maximum number of connections is reached to this many percent, once until it has fallen "
+    "well below again; {}. An extension of Waymesh."
+)
+
+_DRY_RUN = (
+    count("dryRunConnections", "Connections that a dry run allowed. An extension of Waymesh."),
+    count("dryRunLinks", "Links that a dry run allowed. An extension of Waymesh."),
+    count(
+        "dryRunDenials",
+        "All that a dry run allowed: connections, links, sessions, messages and requests. An extension of Waymesh.",
+    ),
+)
+
 POLICY = configuration(
     "policy",
     "Limits of the whole router, and whether vhost policies are enforced. They concern connections of clients, not "
@@ -51,12 +65,30 @@ POLICY = configuration(
         default="$default",
         update=True,
     ),
+    setting(
+        "warnAtPercent",
+        INTEGER,
+        _WARN.format("0: no warning. It concerns maxConnections of policy and listeners, and the maxima of vhosts"),
+        default=0,
+        minimum=0,
+        maximum=100,
+        update=True,
+    ),
+    setting(
+        "dryRun",
+        BOOLEAN,
+        "Deny nothing: what the settings of policy and vhosts would deny is counted and logged as would DENY, and "
+        "allowed. This protects nothing. An extension of Waymesh.",
+        default=False,
+        update=True,
+    ),
     count("connectionsProcessed", "Connections checked."),
     count("connectionsDenied", "Connections refused."),
     count("connectionsCurrent", "Connections open now."),
     count("linksDenied", "Links refused, of all vhosts."),
     count("maxMessageSizeDenied", "Transfers refused for their size."),
     count("totalDenials", "All refusals, those of management requests included."),
+    *_DRY_RUN,
     operations=("UPDATE",),
     singleton=True,
 )
@@ -83,6 +115,56 @@ VHOST = configuration(
         minimum=0,
         update=True,
         deprecated_name="maxConnectionsPerRemoteHost",
+    ),
+    setting(
+        "connectionRate",
+        STRING,
+        "Maximum rate of new connections, as connections/seconds: 60/10 is 60 at once and 60 more in each 10 seconds. "
+        "Absent or none: no limit. An extension of Waymesh.",
+        update=True,
+    ),
+    setting(
+        "connectionRatePerUser",
+        STRING,
+        "Maximum rate of new connections of each user, as in connectionRate. An extension of Waymesh.",
+        update=True,
+    ),
+    setting(
+        "connectionRatePerHost",
+        STRING,
+        "Maximum rate of new connections from each remote host, as in connectionRate. An extension of Waymesh.",
+        update=True,
+    ),
+    setting(
+        "userConnectionRates",
+        MAP,
+        "Maximum rates of new connections by the name of the user, instead of connectionRatePerUser of group and "
+        "vhost. An extension of Waymesh.",
+        default={},
+        update=True,
+    ),
+    setting(
+        "blockedUsers",
+        NAMES,
+        "Users that may not connect, whatever their group allows, separated by commas. An extension of Waymesh.",
+        default="",
+        update=True,
+    ),
+    setting(
+        "warnAtPercent",
+        INTEGER,
+        _WARN.format("instead of that of the policy; 0: no warning"),
+        minimum=0,
+        maximum=100,
+        update=True,
+    ),
+    setting(
+        "dryRun",
+        BOOLEAN,
+        "Deny nothing: what the settings of this vhost would deny is counted and logged as would DENY, and allowed. "
+        "This protects nothing. An extension of Waymesh.",
+        default=False,
+        update=True,
     ),
     setting(
         "allowUnknownUser",
@@ -123,6 +205,19 @@ USER_GROUP = configuration(
     setting(
         "maxConnectionsPerHost", INTEGER, "Maximum connections from one host, instead of the vhost's.", minimum=0
     ),
+    setting(
+        "connectionRatePerUser",
+        STRING,
+        "Maximum rate of new connections of each user, instead of the vhost's; none: no limit. An extension of "
+        "Waymesh.",
+    ),
+    setting(
+        "connectionRatePerHost",
+        STRING,
+        "Maximum rate of new connections from each host, instead of the vhost's; none: no limit. An extension of "
+        "Waymesh.",
+    ),
+    setting("blocked", BOOLEAN, "The users of the group may not connect. An extension of Waymesh.", default=False),
     setting("maxMessageSize", INTEGER, "Maximum message size, instead of the vhost's; 0: no limit.", minimum=0),
     setting(
         "maxFrameSize",
@@ -205,6 +300,7 @@ VHOST_STATS = operational(
     reported("perUserState", MAP, "Number of open connections by user."),
     reported("perHostState", MAP, "Number of open connections by remote host."),
     *_DENIALS,
+    *_DRY_RUN,
 )
 
 USER_GROUP_STATS = operational(

@@ -241,6 +241,7 @@ EVENT = Kind(
             TEXT,
             "connection.up, connection.down (with routers and route-containers), connection.refused, link.refused, "
             "policy.denied (a connection, link or management request without permission or over a limit), "
+            "policy.limit (a maximum number of connections is nearly reached), "
             "management.create, management.update, management.delete (a change by a management request), "
             "topology.change (new paths), topology.converged (no more new paths), "
             "log.warning, log.error, log.critical.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,46 @@ def test_connection_beyond_the_limit_of_its_listener_is_refused_until_another_en
         (row,) = management.query("router", ["connectionsRefusedListener", "connectionsRefusedMemory"])
         assert (row["connectionsRefusedListener"], row["connectionsRefusedMemory"]) == (1, 0)
     assert router.log.count("maxConnections); refusing more") == 1
+
+
+def test_warnings_of_a_listener_come_once_until_it_is_well_below_its_limit(
+    listening: Callable[..., tuple[RouterProcess, int]],
+) -> None:
+    router, port = listening(section("policy", warnAtPercent=60), maxConnections=5)
+    with ExitStack() as stack:
+        kept = [stack.enter_context(RawClient(port)) for _ in range(4)]
+        for client in kept:
+            client.open()
+        for _ in range(3):  # the fifth comes and goes, and a sixth is refused each time
+            with RawClient(port) as fifth, RawClient(port) as sixth:
+                fifth.open()
+                sixth.open()
+                assert sixth.close_error()[0] == "amqp:resource-limit-exceeded"
+            wait_until(lambda: clients_of(router) == 4)
+    assert router.log.count("listener limited: 5 connections are open (maxConnections); refusing more") == 1
+    assert router.log.count("listener limited: 3 of 5 connections are open (maxConnections)") == 1
+
+
+def test_new_connections_beyond_the_rate_of_a_listener_are_refused(
+    listening: Callable[..., tuple[RouterProcess, int]],
+) -> None:
+    router, port = listening(connectionRate="2/3600")
+    for _ in range(2):
+        with RawClient(port) as client:
+            client.open()
+            client.put(Close())
+            assert client.expect(Close).error is None
+    with RawClient(port) as third:
+        third.open()
+        assert third.close_error() == ("amqp:resource-limit-exceeded", "connection disallowed by local policy")
+    exchange_message(router.port)  # the other listener is not affected
+    assert "listener limited: connectionRate 2/3600 is reached" in router.log
+
+
+def clients_of(router: RouterProcess) -> int:
+    with ManagementClient(router.url) as management:
+        rows = management.query("connection", ["container", "dir"])
+    return len(rows) - 1
 
 
 # ---- initialHandshakeTimeoutSeconds

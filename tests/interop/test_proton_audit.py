@@ -83,7 +83,8 @@ class Run:
             + broken
             + section("listener", name="people", port=ports["people"], saslMechanisms="PLAIN", allowInsecurePlain=True,
                       authenticatePeer=True, messageLoggingComponents="all", **here)
-            + section("listener", name="none", port=ports["none"], management="none", **here)
+            + section("listener", name="none", port=ports["none"], management="none", maxConnections=10, **here)
+            + section("policy", warnAtPercent=10)
             + section("listener", name="mesh", port=ports["mesh"], role="inter-router", **here)
             + section("listener", name="pages", port=ports["pages"], http=True, **here)
             + section("listener", name="tls", port=ports["tls"], sslProfile="tls", requireSsl=True, **here)

@@ -21,7 +21,7 @@ _OWN = frozenset(("name", "identity", "type"))
 _DONE_BY_MESH = frozenset(("inter-router",))
 _LISTENER = (
     "host", "port", "role", "sslProfile", "saslMechanisms", "authenticatePeer", "requireSsl", "requireEncryption",
-    "routeAddress", "openCapabilities", "expose", "http",
+    "routeAddress", "openCapabilities", "connectionRate", "expose", "http",
 )  # fmt: skip
 _ADDRESS = (
     "prefix", "pattern", "distribution", "waypoint", "ingressPhase", "egressPhase", "priority", "enableFallback",
@@ -190,6 +190,8 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
         item["routeAddress"] = entity.text("routeAddress")
     if entity.text("openCapabilities"):
         item["openCapabilities"] = entity.text("openCapabilities").split()
+    if entity.text("connectionRate"):
+        item["connectionRate"] = entity.text("connectionRate")
     listeners[port] = item
 
 

@@ -45,6 +45,8 @@ class Listener:
     vhost: str = ""
     # none or read
     management: str = "none"
+    # Of new connections on each router, as connections/seconds; empty: no limit.
+    connection_rate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,9 @@ class Policy:
     # Bytes; 0: no limit.
     max_message_size: int = 0
     hostname_patterns: bool = False
+    # 0: no warning.
+    warn_at_percent: int = 0
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,8 @@ def _policy(spec: Mapping[str, Any]) -> Policy:
         max_connections=spec["maxConnections"],
         max_message_size=spec["maxMessageSize"],
         hostname_patterns=spec["hostnamePatterns"],
+        warn_at_percent=spec["warnAtPercent"],
+        dry_run=spec["dryRun"],
     )
 
 
@@ -221,6 +228,7 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         tenants=bool(tenancy["mode"]),
         vhost=tenancy["vhost"] if tenancy["mode"] == "Fixed" else "",
         management=item.get("management", "none"),
+        connection_rate=item.get("connectionRate", ""),
     )
 
 

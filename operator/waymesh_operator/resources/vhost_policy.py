@@ -8,13 +8,13 @@ from typing import Any
 
 from .router import Manifest, Ref, _local, _metadata, ref_of
 
-_NUMBERS = (
-    "maxConnectionsPerUser", "maxConnectionsPerHost", "maxMessageSize", "maxFrameSize", "maxSessionWindow",
-    "maxSessions", "maxSenders", "maxReceivers",
+_LIMITS = (
+    "maxConnectionsPerUser", "maxConnectionsPerHost", "connectionRatePerUser", "connectionRatePerHost",
+    "maxMessageSize", "maxFrameSize", "maxSessionWindow", "maxSessions", "maxSenders", "maxReceivers",
 )  # fmt: skip
 _RIGHTS = (
     "allowDynamicSource", "allowAnonymousSender", "allowUserIdProxy", "allowWaypointLinks", "allowDynamicLinkRoutes",
-    "allowAdminStatusUpdate", "allowFallbackLinks",
+    "allowAdminStatusUpdate", "allowFallbackLinks", "blocked",
 )  # fmt: skip
 _LISTS = {
     "users": "users",
@@ -50,6 +50,16 @@ class VhostPolicy:
     max_message_size: int | None = None
     allow_unknown_user: bool = False
     groups: tuple[UserGroup, ...] = ()
+    # Connections/seconds, None: no limit.
+    connection_rate: str | None = None
+    connection_rate_per_user: str | None = None
+    connection_rate_per_host: str | None = None
+    # (user, rate), sorted by user.
+    user_connection_rates: tuple[tuple[str, str], ...] = ()
+    blocked_users: tuple[str, ...] = ()
+    # None: that of the Router.
+    warn_at_percent: int | None = None
+    dry_run: bool = False
     # Creation time as the API server writes it, "" outside a cluster. Of two with a common host name the oldest wins.
     created: str = ""
     uid: str = ""
@@ -72,6 +82,13 @@ def parse_vhost_policy(manifest: Manifest) -> VhostPolicy:
         max_connections=spec["maxConnections"],
         max_connections_per_user=spec["maxConnectionsPerUser"],
         max_connections_per_host=spec["maxConnectionsPerHost"],
+        connection_rate=spec.get("connectionRate"),
+        connection_rate_per_user=spec.get("connectionRatePerUser"),
+        connection_rate_per_host=spec.get("connectionRatePerHost"),
+        user_connection_rates=tuple(sorted(spec.get("userConnectionRates", {}).items())),
+        blocked_users=tuple(sorted(spec.get("blockedUsers", ()))),
+        warn_at_percent=spec.get("warnAtPercent"),
+        dry_run=spec["dryRun"],
         max_message_size=spec.get("maxMessageSize"),
         allow_unknown_user=spec["allowUnknownUser"],
         groups=tuple(_group(item) for item in spec["groups"]),
@@ -80,6 +97,6 @@ def parse_vhost_policy(manifest: Manifest) -> VhostPolicy:
 
 
 def _group(item: Mapping[str, Any]) -> UserGroup:
-    plain = {name: item.get(name) for name in (*_NUMBERS, *_RIGHTS, "management")}
+    plain = {name: item.get(name) for name in (*_LIMITS, *_RIGHTS, "management")}
     lists = {setting: ",".join(item[name]) if name in item else None for name, setting in _LISTS.items()}
     return UserGroup(item["name"], tuple({**plain, **lists}.items()))

@@ -76,12 +76,14 @@ class ListenerOptions:
     """Address of the broker behind a listener, additional capabilities offered to its clients, and what these may do.
 
     `tenants`: the clients of each virtual host have an address space of their own. `management`: none or read.
+    `connection_rate`: of new connections, as connections/seconds.
     """
 
     route_address: str = ""
     capabilities: tuple[str, ...] = ()
     tenants: bool = False
     management: str = "none"
+    connection_rate: str = ""
 
 
 NO_OPTIONS = ListenerOptions()
@@ -90,7 +92,11 @@ NO_OPTIONS = ListenerOptions()
 def options_of(listener: Listener) -> ListenerOptions:
     """The options of a listener of the manifest."""
     return ListenerOptions(
-        listener.route_address, listener.open_capabilities, listener.tenants, listener.management
+        listener.route_address,
+        listener.open_capabilities,
+        listener.tenants,
+        listener.management,
+        listener.connection_rate,
     )
 
 
@@ -111,6 +117,7 @@ def listener_entity(
         "saslMechanisms": _MECHANISMS[security.auth],
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
+        "connectionRate": offer.connection_rate or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
         "multiTenant": offer.tenants or None,  # routers of older images do not know it

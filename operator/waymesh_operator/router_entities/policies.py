@@ -37,6 +37,8 @@ def policy_entity(policy: Policy) -> Entity:
             "enableVhostPolicy": policy.enabled,
             "enableVhostNamePatterns": policy.hostname_patterns,
             "defaultVhost": policy.default_vhost,
+            "warnAtPercent": policy.warn_at_percent,
+            "dryRun": policy.dry_run,
         },
     )
 
@@ -58,6 +60,13 @@ def vhost_entity(policy: VhostPolicy) -> Entity:
             "maxConnections": policy.max_connections,
             "maxConnectionsPerUser": policy.max_connections_per_user,
             "maxConnectionsPerHost": policy.max_connections_per_host,
+            "connectionRate": policy.connection_rate,
+            "connectionRatePerUser": policy.connection_rate_per_user,
+            "connectionRatePerHost": policy.connection_rate_per_host,
+            "userConnectionRates": dict(policy.user_connection_rates),
+            "blockedUsers": ",".join(policy.blocked_users),
+            "warnAtPercent": policy.warn_at_percent,
+            "dryRun": policy.dry_run,
             "maxMessageSize": policy.max_message_size,
             "allowUnknownUser": policy.allow_unknown_user,
             "groups": {

@@ -97,9 +97,10 @@ _DENIALS = ("sessionDenied", "linksDenied", "maxMessageSizeDenied", "messagesDen
 def read_vhosts(client: LiveClient) -> VhostCounts:
     """What a router counts for its vhosts. Raises LiveError."""
     found = VhostCounts()
-    for row in _query(client, "vhostStats", ("hostname", "connectionsCurrent", "connectionsDenied")):
+    for row in _query(client, "vhostStats", ("hostname", "connectionsCurrent", "connectionsDenied", "dryRunDenials")):
         found.connections[str(row.get("hostname"))] += int(row.get("connectionsCurrent") or 0)
         found.refused[str(row.get("hostname"))] += int(row.get("connectionsDenied") or 0)
+        found.dry_run[str(row.get("hostname"))] += int(row.get("dryRunDenials") or 0)
     for row in _query(client, "vhostUserGroupStats", ("hostname", "groupName", *_DENIALS)):
         key = str(row.get("hostname")), str(row.get("groupName"))
         found.denied[key] += sum(int(row.get(name) or 0) for name in _DENIALS)

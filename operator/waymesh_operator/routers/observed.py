@@ -67,12 +67,15 @@ class VhostCounts:
     connections: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     denied: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dry_run: Counter[str] = field(default_factory=Counter)
+    """What dry runs allowed."""
 
     def add(self, other: VhostCounts) -> None:
         """Add those of another router."""
         self.connections.update(other.connections)
         self.refused.update(other.refused)
         self.denied.update(other.denied)
+        self.dry_run.update(other.dry_run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,15 @@ class Access(Protocol):
     def may_create_link_routes(self) -> bool:
         """Whether the client may create link routes to itself."""
 
+    def only_would_deny(self, what: str) -> bool:
+        """Whether a request that the client may not make is carried out nevertheless; it is counted and logged then."""
+
 
 class Permit(Protocol):
     """Of one link that a client attached."""
 
+    dry_run: bool
+    """Whether `denies` only counts, and allows everything."""
     user_ids: Set[bytes]
     """The encoded values of user-id that the link's messages may have."""
 

@@ -10,6 +10,7 @@ from waymesh_schema.entities import entity_type
 
 MAX_PER_CONNECTION = 256
 """Link routes that one connection may have: all routers of the mesh keep each of them."""
+CREATE_LINK_ROUTES = "link route: allowDynamicLinkRoutes is no"
 _SAME = ("pattern", "direction")
 
 
@@ -20,7 +21,8 @@ def connection_link_routes(core: CoreView) -> EntityAdapter:
         conn = core.connections.get(int(attributes["connectionId"] or 0))
         if conn is None or conn.role != ROUTE_CONTAINER:
             raise forbidden("only a container creates link routes, over its own connection of role route-container")
-        if conn.access is not None and not conn.access.may_create_link_routes():
+        access = conn.access
+        if access is not None and not (access.may_create_link_routes() or access.only_would_deny(CREATE_LINK_ROUTES)):
             raise forbidden("policy does not allow this client to create link routes")
         own = [one for one in adapter.entities.values() if one["connectionId"] == attributes["connectionId"]]
         if any(all(one[name] == attributes[name] for name in _SAME) for one in own):

@@ -102,6 +102,9 @@ def _policy_counts(view: RouterView) -> Mapping[str, Any]:
         "linksDenied": counts.links_denied,
         "maxMessageSizeDenied": counts.sizes_denied,
         "totalDenials": counts.total_denials + view.core.denied.get("management", 0),
+        "dryRunConnections": counts.dry_run.connections,
+        "dryRunLinks": counts.dry_run.links,
+        "dryRunDenials": counts.dry_run.denials,
     }
 
 
@@ -150,6 +153,9 @@ def _vhost_stats(view: RouterView) -> EntityAdapter:
         "perHostState": lambda row, _now: _of_vhost(view.policy.open.hosts, row.name),
     }
     columns |= _denials(lambda row: row.counts.denials)
+    columns["dryRunConnections"] = lambda row, _now: row.counts.dry_run.connections
+    columns["dryRunLinks"] = lambda row, _now: row.counts.dry_run.links
+    columns["dryRunDenials"] = lambda row, _now: row.counts.dry_run.denials
     return TableEntities(entity_type("vhostStats"), lambda: _rows(view.policy), columns)
 
 

@@ -80,6 +80,8 @@ class Rights:
         """Refuse an update of adminStatus that policy does not allow. Raises ManagementError 403."""
         if request.operation != "UPDATE" or ADMIN_STATUS not in request.body or conn.access.may_update_admin_status():
             return
+        if conn.access.only_would_deny("adminStatus: allowAdminStatusUpdate is no"):
+            return
         text = "adminStatus: policy does not allow this client to change it"
         self._log("warning", f"request refused: user={conn.user} host={conn.peer.host}: {text}")
         self._report(request.operation, UNAUTHORIZED_ACCESS, text, conn)

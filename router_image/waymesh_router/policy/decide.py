@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from waymesh_router.policy.names import AllowedAddresses
+from waymesh_router.policy.rates import RecentConnections
 from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import OpenConnections
+from waymesh_schema.rates import Rate
 from waymesh_schema.rules import DEFAULT_GROUP
 
 UNAUTHORIZED = "amqp:unauthorized-access"
 LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
+OF_LISTENER, OF_ROUTER, OF_VHOST = "listener", "policy", "vhost"
+"""Whose settings refuse a connection: entity types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,29 +23,36 @@ class Request:
     """A client connection at its open. `user`: authenticated name; `host`: numeric address; `hostname`: of the open.
 
     `manages`: its listener has `management: write`. The limits of the router do not concern it, so that the router can
-    be managed when clients have taken all connections.
+    be managed when clients have taken all connections. `listener`: its name; `listener_rate`: its `connectionRate`.
     """
 
     user: str
     host: str
     hostname: str
     manages: bool = False
+    listener: str = ""
+    listener_rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A refusal: AMQP condition and the reason as text for log and peer."""
+    """A refusal: AMQP condition, the reason as text for log and peer, and whose setting it is."""
 
     condition: str
     reason: str
+    level: str = OF_VHOST
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An allowed connection; without vhost policy, vhost and group are None and nothing is limited by them."""
+    """An allowed connection; without vhost policy, vhost and group are None and nothing is limited by them.
+
+    `would`: why it would be refused but for a dry run. Then vhost and group may be None because none was found.
+    """
 
     vhost: Vhost | None
     group: Group | None
+    would: Denied | None = None
 
 
 def vhost_of(policy: Policy, hostname: str) -> Vhost | None:
@@ -57,43 +69,111 @@ def group_of(vhost: Vhost, user: str) -> Group | None:
     return vhost.groups[DEFAULT_GROUP] if group is None and vhost.allow_unknown_user else group
 
 
-def decide_connection(policy: Policy, request: Request, now_open: OpenConnections) -> Allowed | Denied:
-    """Whether the connection may be opened; `now_open` does not count it."""
+def decide_connection(policy: Policy, request: Request, now_open: OpenConnections, now: float) -> Allowed | Denied:
+    """Whether the connection may be opened at the time `now` in seconds; `now_open` does not count it.
+
+    The first refusal that is not in a dry run decides.
+    """
+    vhost = vhost_of(policy, request.hostname) if policy.enabled else None
+    group = None if vhost is None else group_of(vhost, request.user)
+    would: Denied | None = None
+    for denied in _refusals(policy, request, Allowed(vhost, group), now_open, now):
+        if not is_dry_run(policy, vhost, denied.level):
+            return denied
+        would = would or denied
+    return Allowed(vhost, group, would)
+
+
+def is_dry_run(policy: Policy, vhost: Vhost | None, level: str = OF_VHOST) -> bool:
+    """Whether refusals by the settings of that level are not carried out."""
+    if level == OF_LISTENER:
+        return False
+    return policy.dry_run or (level == OF_VHOST and vhost is not None and vhost.dry_run)
+
+
+def _refusals(
+    policy: Policy, request: Request, place: Allowed, now_open: OpenConnections, now: float
+) -> Iterator[Denied]:
+    """All reasons to refuse the connection, in the order in which they are told."""
+    vhost, group, rate = place.vhost, place.group, request.listener_rate
+    if not now_open.recent.listeners.has_room(request.listener, rate, now):
+        yield Denied(LIMIT_EXCEEDED, f"listener {request.listener}: connectionRate {rate} is reached", OF_LISTENER)
     if now_open.total >= policy.max_connections and not request.manages:
-        return Denied(LIMIT_EXCEEDED, f"the router's maxConnections {policy.max_connections} is reached")
+        yield Denied(LIMIT_EXCEEDED, f"the router's maxConnections {policy.max_connections} is reached", OF_ROUTER)
     if not policy.enabled:
-        return Allowed(None, None)
-    vhost = vhost_of(policy, request.hostname)
+        return
     if vhost is None:
-        return Denied(UNAUTHORIZED, f"no vhost for host name {request.hostname!r}")
-    group = group_of(vhost, request.user)
+        yield Denied(UNAUTHORIZED, f"no vhost for host name {request.hostname!r}", OF_ROUTER)
+        return
+    if request.user in vhost.blocked_users:
+        yield Denied(UNAUTHORIZED, f"vhost {vhost.hostname}: user {request.user!r} is among the blockedUsers")
     if group is None:
-        return Denied(UNAUTHORIZED, f"vhost {vhost.hostname}: user {request.user!r} is in no group")
+        yield Denied(UNAUTHORIZED, f"vhost {vhost.hostname}: user {request.user!r} is in no group")
+        return
+    about = f"vhost {vhost.hostname}, group {group.name}"
+    if group.blocked:
+        yield Denied(UNAUTHORIZED, f"{about}: blocked is yes")
     if not group.remote_hosts.allow(request.host):
-        return Denied(UNAUTHORIZED, f"vhost {vhost.hostname}, group {group.name}: host {request.host} is not allowed")
-    return _over_limit(vhost, group, request, now_open) or Allowed(vhost, group)
+        yield Denied(UNAUTHORIZED, f"{about}: host {request.host} is not allowed")
+    yield from _over_limit(vhost, group, request, now_open)
+    yield from _over_rate(vhost, group, request, now_open.recent, now)
 
 
-def _over_limit(vhost: Vhost, group: Group, request: Request, now_open: OpenConnections) -> Denied | None:
-    per_user, per_host = group.max_connections_per_user, group.max_connections_per_host
+def _over_limit(vhost: Vhost, group: Group, request: Request, now_open: OpenConnections) -> Iterator[Denied]:
     name = vhost.hostname
     limits = (
         ("maxConnections", now_open.vhosts[name], vhost.max_connections),
-        (
-            "maxConnectionsPerUser",
-            now_open.users[name, request.user],
-            vhost.max_connections_per_user if per_user is None else per_user,
-        ),
-        (
-            "maxConnectionsPerHost",
-            now_open.hosts[name, request.host],
-            vhost.max_connections_per_host if per_host is None else per_host,
-        ),
+        ("maxConnectionsPerUser", now_open.users[name, request.user], per_user_of(vhost, group)),
+        ("maxConnectionsPerHost", now_open.hosts[name, request.host], per_host_of(vhost, group)),
     )
     for attribute, count, limit in limits:
         if count >= limit:
-            return Denied(LIMIT_EXCEEDED, f"vhost {name}: {attribute} {limit} is reached")
-    return None
+            yield Denied(LIMIT_EXCEEDED, f"vhost {name}: {attribute} {limit} is reached")
+
+
+def per_user_of(vhost: Vhost, group: Group) -> int:
+    """`maxConnectionsPerUser` of the group, else of the vhost."""
+    own = group.max_connections_per_user
+    return vhost.max_connections_per_user if own is None else own
+
+
+def per_host_of(vhost: Vhost, group: Group) -> int:
+    """`maxConnectionsPerHost` of the group, else of the vhost."""
+    own = group.max_connections_per_host
+    return vhost.max_connections_per_host if own is None else own
+
+
+def _over_rate(
+    vhost: Vhost, group: Group, request: Request, recent: RecentConnections, now: float
+) -> Iterator[Denied]:
+    name, user = vhost.hostname, request.user
+    attribute, rate = rate_of_user(vhost, group, user)
+    if not recent.vhosts.has_room(name, vhost.connection_rate, now):
+        yield Denied(LIMIT_EXCEEDED, f"vhost {name}: connectionRate {vhost.connection_rate} is reached")
+    if not recent.users.has_room((name, user), rate, now):
+        yield Denied(LIMIT_EXCEEDED, f"vhost {name}: {attribute} {rate} is reached")
+    if not recent.hosts.has_room((name, request.host), group.connection_rate_per_host, now):
+        reason = f"vhost {name}: connectionRatePerHost {group.connection_rate_per_host} is reached"
+        yield Denied(LIMIT_EXCEEDED, reason)
+
+
+def rate_of_user(vhost: Vhost, group: Group, user: str) -> tuple[str, Rate | None]:
+    """The rate of the user's connections and the attribute that sets it: the user's own before that of the group."""
+    if user in vhost.user_connection_rates:
+        return "userConnectionRates", vhost.user_connection_rates[user]
+    return "connectionRatePerUser", group.connection_rate_per_user
+
+
+def count_connection(allowed: Allowed, request: Request, recent: RecentConnections, now: float) -> None:
+    """Count an allowed connection to the rates. Refused ones do not count: who tries again is let in in time."""
+    recent.listeners.add(request.listener, request.listener_rate, now)
+    vhost, group = allowed.vhost, allowed.group
+    if vhost is None or group is None:
+        return
+    recent.vhosts.add(vhost.hostname, vhost.connection_rate, now)
+    _, rate = rate_of_user(vhost, group, request.user)
+    recent.users.add((vhost.hostname, request.user), rate, now)
+    recent.hosts.add((vhost.hostname, request.host), group.connection_rate_per_host, now)
 
 
 def max_message_size(policy: Policy, allowed: Allowed, manages: bool = False) -> int:

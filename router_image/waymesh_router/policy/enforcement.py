@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from waymesh_router.policy.decide import (
+    OF_ROUTER,
+    OF_VHOST,
     UNAUTHORIZED,
     Allowed,
     Denied,
     Request,
+    count_connection,
     decide_connection,
+    is_dry_run,
     max_message_size,
     vhost_of,
 )
+from waymesh_router.policy.limit_warnings import Level, LimitWarnings, levels
 from waymesh_router.policy.links import RECEIVER, SENDER, LinkDenied, LinkRequest, LinkRules, decide_link, link_rules
 from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import Denials, OpenConnections, PolicyCounts, VhostCounts
@@ -54,6 +59,7 @@ class Enforcement:
         self.open = OpenConnections()
         self.on_replaced: Callable[[], None] = _nothing
         """Called after the settings were replaced."""
+        self.warnings = LimitWarnings()
 
     def replace(self, policy: Policy) -> None:
         """New settings, from the next connection, link and management request on. Open connections and links stay."""
@@ -61,9 +67,9 @@ class Enforcement:
         self.on_replaced()
 
     # ---- connections
-    def connect(self, request: Request) -> tuple[Client, Allowed] | Denied:
+    def connect(self, request: Request, now: float) -> tuple[Client, Allowed] | Denied:
         """Decide on a client's open. An allowed connection counts until `closed`."""
-        verdict = decide_connection(self.policy, request, self.open)
+        verdict = decide_connection(self.policy, request, self.open, now)
         self.counts.connections_processed += 1
         if isinstance(verdict, Denied):
             self.counts.connections_denied += 1
@@ -72,6 +78,7 @@ class Enforcement:
             if vhost is not None:
                 self._counts_of(vhost.hostname).connections_denied += 1
             return verdict
+        count_connection(verdict, request, self.open.recent, now)
         vhost, group = verdict.vhost, verdict.group
         client = Client(
             request.user,
@@ -79,7 +86,7 @@ class Enforcement:
             None if vhost is None else vhost.hostname,
             None if group is None else group.name,
             manages=request.manages,
-            limits_sessions=group is not None and bool(group.max_sessions),
+            limits_sessions=group is not None and bool(group.max_sessions) and not is_dry_run(self.policy, vhost),
         )
         self.open.total += 1
         if client.vhost is not None:
@@ -87,6 +94,8 @@ class Enforcement:
             self.open.vhosts[client.vhost] += 1
             self.open.users[client.vhost, client.user] += 1
             self.open.hosts[client.vhost, client.host] += 1
+        if verdict.would is not None:
+            self.would_deny(client, "connections")
         return client, verdict
 
     def closed(self, client: Client) -> None:
@@ -95,9 +104,12 @@ class Enforcement:
             return
         client.open = False
         self.open.total -= 1
-        if client.vhost is None:
-            return
-        vhost = client.vhost
+        if client.vhost is not None:
+            self._leave(client, client.vhost)
+        for level in self._levels(client):
+            self.warnings.fell(level)
+
+    def _leave(self, client: Client, vhost: str) -> None:
         self.open.vhosts[vhost] -= 1
         self.open.users[vhost, client.user] -= 1
         self.open.hosts[vhost, client.host] -= 1
@@ -106,6 +118,14 @@ class Enforcement:
                 del counter[key]  # names of clients must not pile up
         if not self.open.vhosts[vhost]:
             del self.open.vhosts[vhost]
+
+    def due_warnings(self, client: Client, now: float) -> list[Level]:
+        """The maxima that an opened connection has nearly filled, each of them once."""
+        return [level for level in self._levels(client) if self.warnings.is_due(level, now)]
+
+    def _levels(self, client: Client) -> Iterator[Level]:
+        names = () if client.vhost is None else (client.vhost, client.user, client.host)
+        return levels(self.policy, self._settings_of(client), names, self.open)
 
     # ---- links
     def unlimited(self, client: Client) -> bool:
@@ -127,7 +147,7 @@ class Enforcement:
         return self._settings_of(client)[1]
 
     def attach(self, client: Client, request: LinkRequest) -> LinkDenied | None:
-        """Decide on a link. An allowed one counts until `detached`."""
+        """Decide on a link. One that is allowed, or whose denial is not carried out, counts until `detached`."""
         denied: LinkDenied | None = None
         if not self.unlimited(client):
             rules = self.rules_of(client)
@@ -136,10 +156,14 @@ class Enforcement:
                 denied = LinkDenied(UNAUTHORIZED, "the vhost or the group is no longer configured", kind)
             else:
                 denied = decide_link(rules, request, client.senders, client.receivers)
-        if denied is not None:
+        if denied is not None and self.dry_run(client):
+            self.would_deny(client, "links")
+            denied = replace(denied, carried_out=False)
+        elif denied is not None:
             self.counts.links_denied += 1
             self._denied(client, denied.kind, "links")
-        elif request.receiver:
+            return denied
+        if request.receiver:
             client.receivers += 1
         else:
             client.senders += 1
@@ -152,10 +176,29 @@ class Enforcement:
         else:
             client.senders -= 1
 
-    def max_message_size(self, client: Client) -> int:
-        """Bytes of a message on a new link of the client; 0: no limit."""
+    def max_message_size(self, client: Client) -> tuple[int, bool]:
+        """Bytes of a message on a new link of the client, 0: no limit; and whether larger ones are only counted."""
         allowed = Allowed(None, None) if self.unlimited(client) else Allowed(*self._settings_of(client))
-        return max_message_size(self.policy, allowed, client.manages)
+        size = max_message_size(self.policy, allowed, client.manages)
+        of_router = all(level is None or level.max_message_size is None for level in (allowed.group, allowed.vhost))
+        return size, bool(size) and is_dry_run(self.policy, allowed.vhost, OF_ROUTER if of_router else OF_VHOST)
+
+    def max_sessions(self, client: Client) -> int:
+        """Of the client's group as configured now; 0: no limit."""
+        _, group = self._settings_of(client)
+        return 0 if group is None or not self.policy.enabled else group.max_sessions or 0
+
+    # ---- dry run
+    def dry_run(self, client: Client) -> bool:
+        """Whether what the settings deny to the client is allowed nevertheless. What a SASL service denies never is."""
+        vhost, _ = self._settings_of(client)
+        return client.given is None and is_dry_run(self.policy, vhost)
+
+    def would_deny(self, client: Client, kind: str = "") -> None:
+        """Count what a dry run allows; `kind`: see `DryRunCounts`."""
+        self.counts.dry_run.add(kind)
+        if client.vhost is not None:
+            self._counts_of(client.vhost).dry_run.add(kind)
 
     # ---- sessions and messages
     def session_denied(self, client: Client) -> None:

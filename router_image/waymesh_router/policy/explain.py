@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waymesh_router.policy.decide import Denied, Request, decide_connection, sources_of, targets_of, vhost_of
+from waymesh_router.policy.decide import (
+    Denied,
+    Request,
+    decide_connection,
+    is_dry_run,
+    rate_of_user,
+    sources_of,
+    targets_of,
+    vhost_of,
+)
 from waymesh_router.policy.names import AllowedAddresses
 from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import OpenConnections
@@ -20,18 +29,44 @@ class Explanation:
 
 def explain(policy: Policy, request: Request, address: str, receives: bool) -> Explanation:
     """Whether the client may connect, if no other connection is open, and receive from the address or send to it."""
-    verdict = decide_connection(policy, request, OpenConnections())
+    verdict = decide_connection(policy, request, OpenConnections(), 0.0)
     vhost = vhost_of(policy, request.hostname) if policy.enabled else None
     reasons = [] if vhost is None else [f"vhost {vhost.hostname}: {_why_vhost(policy, vhost, request.hostname)}"]
     if isinstance(verdict, Denied):
         return Explanation(False, (*reasons, f"connection denied: {verdict.reason}"))
-    if verdict.group is None:
-        return Explanation(True, ("enableVhostPolicy is no: all users and addresses are allowed",))
-    reasons.append(f"group {verdict.group.name}: {_why_group(verdict.group, request.user)}")
-    reasons.append(f"remoteHosts allow {request.host}")
-    reasons.append(_why_management(verdict.group))
-    allowed, reason = _link(policy, verdict.group, request.user, address, receives)
+    if not policy.enabled:
+        reasons.append("enableVhostPolicy is no: all users and addresses are allowed")
+    if is_dry_run(policy, vhost):
+        entity = "policy" if policy.dry_run or vhost is None else f"vhost {vhost.hostname}"
+        reasons.insert(0, f"{entity}: dryRun is yes: what is denied is counted and logged, and allowed")
+    if verdict.would is not None:
+        reasons.append(f"would deny connection: {verdict.would.reason}")
+    group = verdict.group
+    if group is None or vhost is None:
+        return Explanation(True, tuple(reasons))
+    reasons.append(f"group {group.name}: {_why_group(group, request.user)}")
+    if verdict.would is None:
+        reasons.append(f"remoteHosts allow {request.host}")
+        reasons.append(_why_management(group))
+    reasons += _limits(vhost, group, request.user)
+    allowed, reason = _link(policy, group, request.user, address, receives)
+    if not allowed and is_dry_run(policy, vhost):
+        return Explanation(True, (*reasons, reason.replace("link denied", "would deny link")))
     return Explanation(allowed, (*reasons, reason))
+
+
+def _limits(vhost: Vhost, group: Group, user: str) -> list[str]:
+    """The rates that hold for the user, and whose they are."""
+    found = []
+    if vhost.connection_rate is not None:
+        found.append(f"connectionRate {vhost.connection_rate}: of the vhost")
+    attribute, rate = rate_of_user(vhost, group, user)
+    if rate is not None:
+        whose = f"of user {user!r} in the vhost" if attribute == "userConnectionRates" else "of the group or vhost"
+        found.append(f"{attribute} {rate}: {whose}")
+    if group.connection_rate_per_host is not None:
+        found.append(f"connectionRatePerHost {group.connection_rate_per_host}: of the group or vhost")
+    return found
 
 
 def _why_vhost(policy: Policy, vhost: Vhost, hostname: str) -> str:

@@ -46,6 +46,8 @@ class LinkDenied:
     condition: str
     reason: str
     kind: str
+    carried_out: bool = True
+    """No in a dry run."""
 
 
 def link_rules(policy: Policy, group: Group, user: str) -> LinkRules:

@@ -14,6 +14,7 @@ from waymesh_router.policy.hosts import RemoteHosts, Resolve, is_name
 from waymesh_router.policy.names import NewPatterns, Patterns
 from waymesh_schema.convert import names
 from waymesh_schema.entities import ENTITY_TYPES
+from waymesh_schema.rates import Rate, parse_rate
 from waymesh_schema.rules import ANY_USER
 
 _DEFAULTS = ENTITY_TYPES["policy"].attributes
@@ -25,13 +26,16 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Settings of one user group. None: the router-wide value applies."""
+    """Settings of one user group. None: the router-wide value applies; rates are those of the vhost then."""
 
     name: str
     users: tuple[str, ...]
     remote_hosts: RemoteHosts
     max_connections_per_user: int | None
     max_connections_per_host: int | None
+    connection_rate_per_user: Rate | None
+    connection_rate_per_host: Rate | None
+    blocked: bool
     max_frame_size: int | None
     max_sessions: int | None
     max_session_window: int | None
@@ -61,7 +65,12 @@ class Vhost:
     max_connections: int
     max_connections_per_user: int
     max_connections_per_host: int
+    connection_rate: Rate | None
+    user_connection_rates: Mapping[str, Rate | None]
+    blocked_users: frozenset[str]
     max_message_size: int | None
+    warn_at_percent: int | None
+    dry_run: bool
     allow_unknown_user: bool
     groups: Mapping[str, Group]
     group_of: Mapping[str, Group]
@@ -81,6 +90,8 @@ class Policy:
     max_message_size: int = _DEFAULTS["maxMessageSize"].default
     enabled: bool = _DEFAULTS["enableVhostPolicy"].default
     default_vhost: str = _DEFAULTS["defaultVhost"].default
+    warn_at_percent: int = _DEFAULTS["warnAtPercent"].default
+    dry_run: bool = _DEFAULTS["dryRun"].default
     vhosts: Mapping[str, Vhost] = field(default_factory=dict)
     """By hostname and alias."""
     patterns: Patterns | None = None
@@ -93,7 +104,7 @@ def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:
     groups: dict[str, Group] = {}
     for group_name, settings in values["groups"].items():
         try:
-            groups[group_name] = _group(group_name, settings, resolve)
+            groups[group_name] = _group(group_name, {**settings, **_rates(settings, values)}, resolve)
         except ValueError as error:
             raise SettingsError(f"vhost {name}: groups.{group_name}: {error}") from None
     return Vhost(
@@ -102,7 +113,12 @@ def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:
         values["maxConnections"],
         values["maxConnectionsPerUser"],
         values["maxConnectionsPerHost"],
+        parse_rate(values["connectionRate"]),
+        {user: parse_rate(rate) for user, rate in values["userConnectionRates"].items()},
+        frozenset(names(values["blockedUsers"])),
         values["maxMessageSize"],
+        values["warnAtPercent"],
+        values["dryRun"],
         values["allowUnknownUser"],
         groups,
         {user: group for group in groups.values() for user in group.users},
@@ -120,6 +136,12 @@ def alias_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(alias for alias in re.split(r"[,\s]+", text) if alias))
 
 
+def _rates(settings: Mapping[str, Any], vhost: Mapping[str, Any]) -> dict[str, Any]:
+    """The rates of a group, or those of the vhost where it has none."""
+    attributes = ("connectionRatePerUser", "connectionRatePerHost")
+    return {name: vhost[name] if settings[name] is None else settings[name] for name in attributes}
+
+
 def _group(name: str, values: Mapping[str, Any], resolve: Resolve) -> Group:
     return Group(
         name=name,
@@ -127,6 +149,9 @@ def _group(name: str, values: Mapping[str, Any], resolve: Resolve) -> Group:
         remote_hosts=_remote_hosts(values["remoteHosts"], resolve),
         max_connections_per_user=values["maxConnectionsPerUser"],
         max_connections_per_host=values["maxConnectionsPerHost"],
+        connection_rate_per_user=parse_rate(values["connectionRatePerUser"]),
+        connection_rate_per_host=parse_rate(values["connectionRatePerHost"]),
+        blocked=values["blocked"],
         max_frame_size=values["maxFrameSize"] or None,
         max_sessions=values["maxSessions"] or None,
         max_session_window=values["maxSessionWindow"] or None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from waymesh_router.policy.rates import RecentConnections
+
 
 @dataclass(slots=True)
 class Denials:
@@ -25,6 +27,21 @@ class Denials:
 
 
 @dataclass(slots=True)
+class DryRunCounts:
+    """What a dry run allowed. `denials`: all of it, with sessions, messages and management requests."""
+
+    connections: int = 0
+    links: int = 0
+    denials: int = 0
+
+    def add(self, kind: str = "") -> None:
+        """Count a denial, and one of `kind` (`connections` or `links`)."""
+        self.denials += 1
+        if kind:
+            setattr(self, kind, getattr(self, kind) + 1)
+
+
+@dataclass(slots=True)
 class VhostCounts:
     """Of one vhost: connections, and what its groups were denied."""
 
@@ -32,6 +49,7 @@ class VhostCounts:
     connections_denied: int = 0
     denials: Denials = field(default_factory=Denials)
     group_denials: dict[str, Denials] = field(default_factory=dict)
+    dry_run: DryRunCounts = field(default_factory=DryRunCounts)
 
 
 @dataclass(slots=True)
@@ -47,14 +65,19 @@ class PolicyCounts:
     messages_denied: int = 0
     """Messages with an address or a user-id that is not allowed."""
     total_denials: int = 0
+    dry_run: DryRunCounts = field(default_factory=DryRunCounts)
     vhosts: dict[str, VhostCounts] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class OpenConnections:
-    """Numbers of client connections that are open: all, by vhost, by (vhost, user) and by (vhost, host)."""
+    """Numbers of client connections that are open: all, by vhost, by (vhost, user) and by (vhost, host).
+
+    `recent`: those that were opened lately.
+    """
 
     total: int = 0
     vhosts: Counter[str] = field(default_factory=Counter)
     users: Counter[tuple[str, str]] = field(default_factory=Counter)
     hosts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    recent: RecentConnections = field(default_factory=RecentConnections)

@@ -31,6 +31,8 @@ class VhostTable:
             values["maxMessageSize"],
             values["enableVhostPolicy"],
             values["defaultVhost"] or "",
+            values["warnAtPercent"],
+            values["dryRun"],
             self._by_name,
             self._patterns,
         )

@@ -27,7 +27,7 @@ def manager(router: StubRouter) -> Manager:
 
 
 def allowed(router: StubRouter, user: str, hostname: str, host: str = "10.1.1.1") -> bool:
-    verdict = decide_connection(router.policy.policy, Request(user, host, hostname), OpenConnections())
+    verdict = decide_connection(router.policy.policy, Request(user, host, hostname), OpenConnections(), 0.0)
     assert isinstance(verdict, (Allowed, Denied))
     return isinstance(verdict, Allowed)
 

@@ -87,6 +87,25 @@ def test_what_no_router_could_enforce_is_refused(fields: dict[str, Any], error: 
     assert error in refused("VhostPolicy", fields)
 
 
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        (spec(connectionRate="60"), "spec.connectionRate"),
+        (spec(connectionRatePerUser="1/86401"), "spec.connectionRatePerUser"),
+        (spec(userConnectionRates={"u": "0/1"}), "spec.userConnectionRates"),
+        (spec(userConnectionRates={"": "1/1"}), "spec.userConnectionRates: names of users must have"),
+        (spec(userConnectionRates={"u": "1/1"}, blockedUsers=["u"]),
+         "spec.userConnectionRates: a user has a rate or is blocked, not both"),
+        (spec(blockedUsers=["*"]), "spec.blockedUsers[0]: * is not a user"),
+        (spec({**GROUP, "connectionRatePerHost": "often"}), "spec.groups[0].connectionRatePerHost"),
+        (spec(warnAtPercent=101), "spec.warnAtPercent: must be between 0 and 100"),
+    ],
+)  # fmt: skip
+def test_limits_that_no_router_could_enforce_are_refused(fields: dict[str, Any], error: str) -> None:
+    (told,) = refused("VhostPolicy", fields)
+    assert told.startswith(error)
+
+
 @pytest.mark.parametrize("name", ["$management", "", "a b", "a,b", "$Default"])
 def test_names_that_are_kept_or_cannot_be_listed_are_refused(name: str) -> None:
     assert refused("VhostPolicy", spec(hostname=name))
@@ -102,6 +121,8 @@ def test_names_that_are_kept_or_cannot_be_listed_are_refused(name: str) -> None:
         spec({"name": "$default", "sources": ["${user}.*"]}, {**GROUP, "maxFrameSize": 0}, allowUnknownUser=True),
         spec({"name": "g", "users": ["CN=worker"], "sourcePatterns": ["a.*.b.#"], "targetPatterns": ["#"]}),
         spec({**GROUP, "remoteHosts": ["10.0.0.1-10.0.0.9", "::1", "host.example"]}),
+        spec({**GROUP, "connectionRatePerUser": "none", "blocked": True}, connectionRate="60/86400", dryRun=True,
+             userConnectionRates={"CN=worker": "1/1", "b": "none"}, blockedUsers=["c"], warnAtPercent=80),
     ],
 )
 def test_what_routers_take_is_accepted_and_taken_by_the_table(fields: dict[str, Any]) -> None:
@@ -120,7 +141,11 @@ def policies() -> list[VhostPolicy]:
     found = list(parsed(EXAMPLE).vhost_policies)
     settings = (("users", "u"), ("sourcePattern", "a.#"), ("maxMessageSize", 5), ("maxSenders", None))
     group = UserGroup("$default", settings)
-    return [*found, VhostPolicy(Ref("ns", "x"), MESH, "h", ("i", "j"), 1, 2, 3, 4, True, (group,))]
+    rates = VhostPolicy(
+        Ref("ns", "y"), MESH, "r", connection_rate="1/2", user_connection_rates=(("u", "none"),),
+        blocked_users=("v", "w"), warn_at_percent=80, dry_run=True,
+    )  # fmt: skip
+    return [*found, rates, VhostPolicy(Ref("ns", "x"), MESH, "h", ("i", "j"), 1, 2, 3, 4, True, (group,))]
 
 
 @pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy.ref.name)
@@ -195,7 +220,7 @@ def judge(desired: DesiredState, user: str, host: str, vhost: str) -> Allowed | 
         if e.type == VHOST
     ]
     made = parse_policy(policy, vhosts, PatternTree[str], lambda name: ["10.0.0.1"])
-    verdict = decide_connection(made, Request(user, host, vhost), OpenConnections())
+    verdict = decide_connection(made, Request(user, host, vhost), OpenConnections(), 0.0)
     if isinstance(verdict, Allowed) and verdict.group is not None:
         assert targets_of(made, verdict.group, user).allow("$management")
         assert targets_of(made, verdict.group, user).allow("_topo/0/mesh-1/$management")
@@ -285,11 +310,13 @@ def test_the_status_tells_routers_connections_and_refusals() -> None:
     counts = VhostCounts()
     counts.connections.update(x=4, y=9)
     counts.refused.update(x=2, y=9)
+    counts.dry_run.update(x=6, y=9)
     counts.denied.update({("x", "g"): 5, ("y", "g"): 9})
     mesh = seen(Resources(ENABLED, vhost_policies=(POLICY_OF_X,)), vhosts=counts)
     status = vhost_policy_status(POLICY_OF_X, mesh, {}, NOW)
     assert fits("VhostPolicy", status)
     assert (status["active"], status["connections"], status["denied"]) == ("3/3", 4, 7)
+    assert status["dryRunDenials"] == 6
     assert status["groups"] == [{"name": "g", "denied": 5}, {"name": "h", "denied": 0}]
     assert status["observedGeneration"] == 3
     assert {kind: holds for kind, (holds, _, _) in conditions(status).items()} == dict.fromkeys(

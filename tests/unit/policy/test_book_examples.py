@@ -79,7 +79,7 @@ def policy_of(text: str) -> Policy:
 def verdict(
     policy: Policy, user: str, host: str, hostname: str, now_open: OpenConnections | None = None
 ) -> Allowed | Denied:
-    return decide_connection(policy, Request(user, host, hostname), now_open or OpenConnections())
+    return decide_connection(policy, Request(user, host, hostname), now_open or OpenConnections(), 0.0)
 
 
 def group_name(policy: Policy, user: str, host: str, hostname: str) -> str:

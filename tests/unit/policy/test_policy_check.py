@@ -161,3 +161,23 @@ def test_the_command_passes_verdict_and_exit_code_on(file: Path, capfd: pytest.C
     assert run_command(["policy", "check", *options, "--host", "a.name"]) == 2
     assert "--host" in capfd.readouterr().err
     assert run_command(["policy", "check", *options]) == 2
+
+
+def test_a_dry_run_says_what_would_be_denied(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = TEXT.replace("allowUnknownUser: yes", "allowUnknownUser: yes\n    dryRun: yes", 1)
+    file.write_text(text, encoding="utf-8")
+    assert main(words(file, "alice", "10.0.0.1", "example.com", "x", "in")) == 0
+    out = capsys.readouterr().out
+    assert "vhost example.com: dryRun is yes: what is denied is counted and logged, and allowed" in out
+    assert "would deny connection: vhost example.com, group admin: host 10.0.0.1 is not allowed" in out
+    assert main(words(file, "carl", "10.0.0.1", "example.com", "x", "in")) == 0
+    assert "would deny link: sources have no rule for 'x'" in capsys.readouterr().out
+
+
+def test_the_rates_of_a_user_are_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = "userConnectionRates: {\n        alice: 9/60\n    }"
+    rates = f"allowUnknownUser: yes\n    connectionRatePerUser: 5/60\n    {own}"
+    file.write_text(TEXT.replace("allowUnknownUser: yes", rates, 1), encoding="utf-8")
+    for user, told in (("alice", "userConnectionRates 9/60: of user 'alice'"), ("bob", "connectionRatePerUser 5/60")):
+        assert main(words(file, user, "127.0.0.1", "example.com", "x", "in")) == 0
+        assert told in capsys.readouterr().out

@@ -44,7 +44,7 @@ def policy_of(*vhosts: dict[str, Any], **values: Any) -> Policy:
 def decide(
     policy: Policy, user: str, host: str, name: str, now_open: OpenConnections | None = None
 ) -> Allowed | Denied:
-    return decide_connection(policy, Request(user, host, name), now_open or OpenConnections())
+    return decide_connection(policy, Request(user, host, name), now_open or OpenConnections(), 0.0)
 
 
 def condition(verdict: Allowed | Denied) -> str | None:

@@ -148,7 +148,7 @@ def test_the_management_of_another_router_is_recognized_in_a_target() -> None:
 
 # ---- enforcement
 def opened(enforcement: Enforcement, user: str = "u") -> Client:
-    verdict = enforcement.connect(Request(user, "10.0.0.1", "v"))
+    verdict = enforcement.connect(Request(user, "10.0.0.1", "v"), 0.0)
     assert isinstance(verdict, tuple), verdict
     return verdict[0]
 
@@ -178,17 +178,17 @@ def test_links_are_counted_and_denials_reach_vhost_and_group() -> None:
 def test_a_replaced_policy_is_looked_up_by_the_names_of_vhost_and_group() -> None:
     enforcement = Enforcement(policy_of(sources="in", maxMessageSize=5))
     client = opened(enforcement)
-    assert enforcement.max_message_size(client) == 5
+    assert enforcement.max_message_size(client) == (5, False)
     enforcement.replace(policy_of(sources="other"))
     assert enforcement.attach(client, IN) is not None
     enforcement.replace(policy_of(sources="in", maxMessageSize=7))
     assert enforcement.attach(client, IN) is None
-    assert enforcement.max_message_size(client) == 7
+    assert enforcement.max_message_size(client) == (7, False)
     enforcement.replace(replace(policy_of(), vhosts={}))
     assert enforcement.attach(client, IN) is not None
     enforcement.replace(Policy(PatternTree[str], max_message_size=9))
     assert enforcement.attach(client, IN) is None
-    assert enforcement.max_message_size(client) == 9
+    assert enforcement.max_message_size(client) == (9, False)
 
 
 def test_a_name_that_became_an_alias_of_another_vhost_does_not_move_the_client() -> None:
@@ -213,7 +213,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(user=st.sampled_from(["u", "v"]))
     def opens(self, user: str) -> None:
-        verdict = self.enforcement.connect(Request(user, "10.0.0.1", "v"))
+        verdict = self.enforcement.connect(Request(user, "10.0.0.1", "v"), 0.0)
         mine = sum(client.user == user for client in self.clients)
         assert isinstance(verdict, tuple) == (mine < self.limits[0])
         if isinstance(verdict, tuple):
@@ -273,9 +273,9 @@ TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadlin
 def test_who_manages_is_exempt_from_the_limits_of_the_router_but_not_from_its_vhosts() -> None:
     full = parse_policy({"maxConnections": 0, "maxMessageSize": 5}, [], PatternTree[str], lambda _: [])
     enforcement = Enforcement(full)
-    assert isinstance(enforcement.connect(Request("u", "10.0.0.1", "h")), Denied)
-    answer = enforcement.connect(Request("u", "10.0.0.1", "h", manages=True))
+    assert isinstance(enforcement.connect(Request("u", "10.0.0.1", "h"), 0.0), Denied)
+    answer = enforcement.connect(Request("u", "10.0.0.1", "h", manages=True), 0.0)
     assert not isinstance(answer, Denied)
-    assert enforcement.max_message_size(answer[0]) == 0
+    assert enforcement.max_message_size(answer[0]) == (0, False)
     enforcement.replace(parse_policy({"enableVhostPolicy": True}, [], PatternTree[str], lambda _: []))
-    assert isinstance(enforcement.connect(Request("u", "10.0.0.1", "h", manages=True)), Denied)
+    assert isinstance(enforcement.connect(Request("u", "10.0.0.1", "h", manages=True), 0.0), Denied)

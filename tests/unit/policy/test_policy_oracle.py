@@ -90,5 +90,5 @@ def test_every_user_host_and_vhost_is_decided_as_documented(
         counts.users[name, user] += 1
         counts.hosts[name, host] += 1
     for who in [(user, host, name) for user in USERS for host in HOSTS for name in (*NAMES, "other")]:
-        verdict = decide_connection(policy, Request(*who), counts)
+        verdict = decide_connection(policy, Request(*who), counts, 0.0)
         assert isinstance(verdict, Allowed) == oracle(given_vhosts, default, who, now_open), (who, verdict)

@@ -92,6 +92,7 @@ def vhost_policy_status(
         "active": _share(rows),
         "connections": counts.connections[policy.hostname],
         "denied": counts.refused[policy.hostname] + denied,
+        "dryRunDenials": counts.dry_run[policy.hostname],
         "groups": groups,
     }
     return _status(_Case("VhostPolicy", policy, seen, rows), before, now) | told | _state(rows)

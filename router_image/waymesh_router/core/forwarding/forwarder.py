@@ -185,6 +185,9 @@ class Forwarder:
 
     def denies_user(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
         """Refuse, or keep until more of it is there, a message whose user-id policy does not allow."""
+        if lk.permit.dry_run:
+            lk.permit.denies(lk, transfer.payload(), transfer.more)
+            return False
         if transfer.more and self.sections.find_user_id(transfer) == -2:
             self.incomplete_head(lk, transfer)
             return True

@@ -203,7 +203,7 @@ class RoutedAttaches:
             self._node_made(upstream, rewriting.made_address(answer))
         if upstream.route is not None and upstream.route.taken:
             no_local.give_back(answer, upstream.route.taken)
-        if lk.max_message_size:
+        if lk.max_message_size and not lk.counts_sizes:
             answer.max_message_size = min(answer.max_message_size or lk.max_message_size, lk.max_message_size)
         tenant = lk.connection.tenant
         if lk.is_sender:

@@ -1,0 +1,53 @@
+"""Messages of a client whose policy is in a dry run: judged, counted and logged, and passed on in any case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waymesh_router.core.model import RouterLink
+
+Judge = Callable[["RouterLink", bytes, bool], bool]
+"""Link, payload of a delivery's first frame, whether more frames follow; whether the message would be denied."""
+
+
+class DryRunPermit:
+    """Of one link; implements core's `Permit`. Logs one line for each link and reason, as messages may be many."""
+
+    dry_run = True
+    user_ids: frozenset[bytes] = frozenset()
+
+    def __init__(self, judge: Judge, would_deny: Callable[[str, bool], None], ended: Callable[[], None]) -> None:
+        """`would_deny` counts a denial; it is called with what was denied, and whether that is to be logged."""
+        self._judge = judge
+        self._would_deny = would_deny
+        self._ended = ended
+        self._oversized = 0
+        self._logged: set[str] = set()
+
+    def may_send_to(self, text: str) -> bool:
+        return True
+
+    def denies(self, lk: RouterLink, payload: bytes, more: bool) -> bool:
+        """Count what would be denied; denies nothing."""
+        self._count_oversized(lk)
+        if self._judge(lk, payload, more):
+            self._count("message: its address or user-id is not allowed")
+        return False
+
+    def message_denied(self) -> None:
+        """Nothing is."""
+
+    def ended(self, lk: RouterLink) -> None:
+        self._count_oversized(lk)
+        self._ended()
+
+    def _count_oversized(self, lk: RouterLink) -> None:
+        for _ in range(lk.oversized - self._oversized):
+            self._count(f"message: maxMessageSize {lk.max_message_size}")
+        self._oversized = lk.oversized
+
+    def _count(self, what: str) -> None:
+        self._would_deny(what, what not in self._logged)
+        self._logged.add(what)
