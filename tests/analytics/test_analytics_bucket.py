@@ -91,7 +91,7 @@ def test_the_report_in_a_bucket_is_that_of_a_folder(
 
 @pytest.mark.parametrize(
     ("method", "status", "said"),
-    [("HEAD", 403, "AccessDenied"), ("GET", 403, "Status Code: 403"), ("PUT", 503, "Status Code: 503")],
+    [("HEAD", 403, "AccessDenied"), ("GET", 403, "ACCESS_DENIED"), ("PUT", 503, "Status Code: 503")],
 )
 def test_a_bucket_that_refuses(
     server: S3Server, export: Path, analyze: Command, method: str, status: int, said: str

@@ -133,15 +133,16 @@ def test_a_run_that_is_killed_goes_on_where_it_was(store: Store, monkeypatch: py
 
     monkeypatch.setattr(compaction, "BATCH_BYTES", 1)
     deliveries(store.export, hours=3)
-    rolled, write_rollups = [], compaction.write_rollups
+    rolled, work = [], compaction.work
 
-    def killed(*arguments: Any) -> Any:
-        rolled.append(arguments)
+    def killed(shard: Any) -> Any:
+        made = work(shard)
+        rolled.append(shard)
         if len(rolled) == 2:
-            raise KeyboardInterrupt  # the second hour's curated file is written and not committed
-        return write_rollups(*arguments)
+            raise KeyboardInterrupt  # the second hour's files are written and not committed
+        return made
 
-    monkeypatch.setattr(compaction, "write_rollups", killed)
+    monkeypatch.setattr(compaction, "work", killed)
     with pytest.raises(KeyboardInterrupt):
         store.advance()
     assert list(store.hours()) == ["2026-01-30T00"]
@@ -363,28 +364,3 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
     aside.replace(first)
     store.advance()
     assert store.flows() == two_hours("A")
-
-
-@pytest.mark.parametrize("healed", ["whole_lines", "_count_lines"])
-def test_a_file_that_could_not_be_read_for_a_moment_is_not_taken_for_a_short_one(
-    store: Store, monkeypatch: pytest.MonkeyPatch, healed: str
-) -> None:
-    from waymesh_analytics import AnalyticsError
-    from waymesh_analytics.rollups.compaction import compact
-    from waymesh_analytics.store import curation
-
-    first, _ = deliveries(store.export, each=4000)
-    listing, whole = store.listing(), first.read_bytes()
-    first.write_bytes(whole[: len(whole) // 2])
-    step = getattr(curation, healed)
-
-    def heal(*arguments: Any) -> Any:
-        first.write_bytes(whole)
-        return step(*arguments)
-
-    monkeypatch.setattr(curation, healed, heal)
-    with pytest.raises(AnalyticsError, match="run it again"), store.write() as opened:
-        compact(opened, listing, lambda text: None)
-    assert store.hours() == {}
-    store.advance()
-    assert store.flows() == two_hours("A", each=4000)

@@ -84,8 +84,8 @@ def forget_last_hour(out: Path) -> None:
     manifest = from_text(newest.read_text())
     last = max(hour for hours in manifest.hours.values() for hour in hours)
     for entry in [hours.pop(last) for hours in manifest.hours.values() if last in hours]:
-        for file in entry.paths:
-            shutil.rmtree((out / "store" / file).parent)
+        for folder in {(out / "store" / file).parent for file in entry.paths}:
+            shutil.rmtree(folder)
     newest.write_text(to_text(manifest))
     os.utime(newest.parent, (0, 0))  # so that the files of that hour are new
 
@@ -94,7 +94,7 @@ def answer_from_parquet(out: Path) -> None:
     """Make all rollups from the curated files, and the report from these; in this process."""
     from waymesh_analytics.hours import Window
     from waymesh_analytics.report.report import build_report
-    from waymesh_analytics.rollups.compaction import write_rollups
+    from waymesh_analytics.rollups.compaction import roll_up_anew
     from waymesh_analytics.rollups.reader import Rollups
     from waymesh_analytics.spark.java_options import java_options
     from waymesh_analytics.spark.session import open_session
@@ -105,7 +105,7 @@ def answer_from_parquet(out: Path) -> None:
     store = Store.open(spark, f"{out.resolve().as_uri()}/store")
     storage, known = store.storage, store.manifest
     for kind, hours in known.hours.items():
-        write_rollups(storage, kind, "bench", {hour: entry.curated for hour, entry in hours.items()}, False)
+        roll_up_anew(storage, kind, {hour: entry.curated for hour, entry in hours.items()}, "bench")
     build_report(Rollups(store, Window()), known, Listing())
     for area in storage.names("rollups"):
         for name in storage.names(f"rollups/{area}"):

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from uuid import uuid4
+from zlib import crc32
 
-from pyspark.sql import functions as F
-
+from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.log import Log
 from waymesh_analytics.spark.parallel import run_parallel
-from waymesh_analytics.store.curation import Batch, expected_records, write_curated
-from waymesh_analytics.store.hour_files import PART, write_hours, written_hours
 from waymesh_analytics.store.manifest import Hour, Manifest
+from waymesh_analytics.store.places import SETTINGS
 from waymesh_analytics.store.raw_files import Listing, RawFile, fingerprint
-from waymesh_analytics.store.schemas import HOUR
 from waymesh_analytics.store.storage import Storage
-from waymesh_analytics.store.store import Store, read_curated
+from waymesh_analytics.store.store import Store
 from waymesh_schema.telemetry import KINDS
 
-from .definitions import ROLLUPS
+from .tasks import Made, Shard, work
 
+Batch = Mapping[str, list[RawFile]]
+"""Exported files by hour."""
 BATCH_BYTES = 256 << 20
 """Compressed bytes of lines between two commits: the most that the run after a killed one has to repeat."""
 BATCH_HOURS = 240
 PARALLEL_KINDS = 2
 """Kinds that are processed in parallel: the last step of each, one file an hour, is often a single task."""
+SHARD_BYTES = 8 << 20
+"""Compressed bytes of the files of a task: about 200,000 deliveries, for which it needs about 300 MiB."""
 SMALL_BYTES = 4 << 20
-"""Up to this many compressed bytes, one task is faster than starting several."""
+"""Up to this many compressed bytes, this process is faster than tasks of Spark."""
 
 
 def compact(store: Store, listing: Listing, log: Log) -> None:
@@ -47,48 +49,74 @@ def compact(store: Store, listing: Listing, log: Log) -> None:
 
 
 def compact_batch(store: Store, kind: str, batch: Batch) -> None:
-    """Write curated files and rollups of some hours of a kind, then commit.
+    """Write curated files and rollups of some hours of a kind, then commit. Raises AnalyticsError.
 
     They go to folders with a name of their own, so that no file of another run is overwritten.
     """
-    run = uuid4().hex[:16]
-    small = _size(batch) < SMALL_BYTES
-    storage = store.small if small else store.storage
-    counts = write_curated(storage, kind, run, batch, small)
-    curated = written_hours(storage, f"curated/{kind}/{run}")
-    rollups = write_rollups(storage, kind, run, curated, small)
-    hours = {}
+    made: dict[str, list[Made]] = {hour: [] for hour in batch}
+    for each in _run(store.storage, _shards(store.storage, kind, batch), _size(batch) < SMALL_BYTES):
+        if each.error:
+            raise AnalyticsError(each.error)
+        made[each.hour].append(each)
+    store.catalog.commit_hours(kind, {hour: _entry(files, made[hour]) for hour, files in batch.items()})
+
+
+def roll_up_anew(storage: Storage, kind: str, curated: Mapping[str, tuple[str, ...]], run: str) -> list[Made]:
+    """Make the rollups of some hours from their curated files; they are not committed."""
+    conf = _conf(storage)
+    shards = [Shard(kind, hour, run, storage.root, (), conf, path) for hour, paths in curated.items() for path in paths]
+    return _run(storage, shards, small=False)
+
+
+def _shards(storage: Storage, kind: str, batch: Batch) -> list[Shard]:
+    """The tasks of a batch: the files of a router, and so of an object of a mesh, are in the same one of an hour."""
+    run, conf = uuid4().hex[:16], _conf(storage)
+    shards = []
     for hour, files in batch.items():
-        count = counts[hour]
-        hours[hour] = Hour(
-            fingerprint=fingerprint(files),
-            files=len(files),
-            promised=expected_records(files),
-            rows=count.records,
-            corrupt=count.corrupt,
-            short=count.short,
-            curated=curated.get(hour, ""),
-            rollups={name: paths[hour] for name, paths in rollups.items() if hour in paths},
-        )
-    store.catalog.commit_hours(kind, hours)
+        count = -(-_size({hour: files}) // SHARD_BYTES) or 1
+        parts: list[list[RawFile]] = [[] for _ in range(count)]
+        for file in files:
+            parts[crc32(file.name.router.encode()) % count].append(file)
+        for part in parts:
+            if part:
+                named = tuple((file.path, file.name.count) for file in part)
+                shards.append(Shard(kind, hour, run, storage.root, named, conf))
+    return shards
 
 
-def write_rollups(
-    storage: Storage, kind: str, run: str, curated: Mapping[str, str], small: bool
-) -> dict[str, dict[str, str]]:
-    """Write the rollups of some hours from their curated files; returns rollup → hour → path."""
-    if not curated:
-        return {}
-    written = {}
-    for rollup in ROLLUPS:
-        if rollup.kinds and kind not in rollup.kinds:
-            continue
-        records = read_curated(storage, kind, sorted(curated.values())).withColumn("kind", F.lit(kind))
-        rows = (rollup.build(records.coalesce(1)) if small else rollup.build(records)).withColumn(PART, F.col(HOUR))
-        folder = f"rollups/{rollup.name}/{kind}-{run}"
-        write_hours(storage, rows if small else rows.repartition(PART), folder, rollup.keys)
-        written[rollup.name] = written_hours(storage, folder)
-    return written
+def _run(storage: Storage, shards: list[Shard], small: bool) -> list[Made]:
+    """Little data is done in this process: starting a worker of Spark costs more."""
+    if small or not shards:
+        return [work(shard) for shard in shards]
+    tasks = storage.spark.sparkContext.parallelize(shards, len(shards))
+    return list(tasks.map(work).collect())
+
+
+def _conf(storage: Storage) -> dict[str, str]:
+    return storage.settings(SETTINGS)
+
+
+def _entry(files: list[RawFile], made: list[Made]) -> Hour:
+    names = {file.path: file.name.path for file in files}
+    rollups: dict[str, tuple[str, ...]] = {}
+    for each in made:
+        for name, path in each.rollups.items():
+            rollups[name] = (*rollups.get(name, ()), path)
+    return Hour(
+        fingerprint=fingerprint(files),
+        files=len(files),
+        promised=expected_records(files),
+        rows=sum(each.records for each in made),
+        corrupt=sum(each.corrupt for each in made),
+        short=tuple(names[path] for each in made for path in each.short),
+        curated=tuple(each.curated for each in made if each.curated),
+        rollups=rollups,
+    )
+
+
+def expected_records(files: list[RawFile]) -> int:
+    """How many records the names of files announce."""
+    return sum(file.name.count for file in files)
 
 
 def _size(batch: Batch) -> int:

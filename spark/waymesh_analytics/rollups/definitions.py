@@ -1,20 +1,25 @@
 """The hourly rollups: each is computed from the records of one hour, and those of several hours can be merged.
 
-The report reads only rollups. Sums over sampled deliveries are weighted, so they estimate all deliveries.
+The report reads only rollups. Sums over sampled deliveries are weighted, so they estimate all deliveries. A large hour
+has several files of each rollup, so whoever reads rollups merges rows with the same keys.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from waymesh_analytics.store.schemas import HOUR
+from waymesh_analytics.store.sorting import sorted_by
 
 from .buckets import FIRST_OCTAVE, LINEAR, SUBBUCKETS
+from .grouping import COUNT, Measure, equal, grouped, number, plain
 
 OUTCOMES = ("accepted", "rejected", "released", "modified", "presettled", "dropped", "settled", "lost")
 _WITHOUT_SETTLEMENT = ("presettled", "dropped", "lost")
@@ -59,32 +64,31 @@ class Rollup:
     kinds: tuple[str, ...]
     # The columns that identify a row within an hour.
     keys: tuple[str, ...]
-    build: Callable[[DataFrame], DataFrame]
+    # From the records of an hour in the form of `store.parsing`.
+    build: Callable[[pa.Table], pa.Table]
 
 
-def _grouped(rows: DataFrame, keys: Sequence[str], *measures: Column) -> DataFrame:
-    return rows.groupBy(HOUR, *keys).agg(*measures)
+def _grouped(rows: pa.Table, keys: Sequence[str], measures: Mapping[str, Measure | str]) -> pa.Table:
+    return grouped(rows, (HOUR, *keys), measures)
 
 
-def _weight() -> Column:
-    return F.coalesce(F.col("weight"), F.lit(1.0))
+def _most(rows: pa.Table, names: Sequence[str]) -> dict[str, Measure]:
+    return {name: (rows[name], "max") for name in names}
 
 
-def _weighted(name: str) -> Column:
-    return F.sum(F.col(name) * _weight())
+def _last(rows: pa.Table, names: Sequence[str]) -> dict[str, Measure]:
+    return {name: (rows[name], "last") for name in names}
 
 
-def _spans(counters: Sequence[str]) -> list[Column]:
+def _spans(rows: pa.Table, counters: Sequence[str]) -> dict[str, Measure]:
     """The smallest and largest value of monotonic counters."""
-    return [each for name in counters for each in (F.min(name).alias(f"{name}_lo"), F.max(name).alias(f"{name}_hi"))]
+    ends = (("lo", "min"), ("hi", "max"))
+    return {f"{name}_{end}": (rows[name], operation) for name in counters for end, operation in ends}
 
 
-def _is(name: str, value: str) -> Column:
-    return F.coalesce(F.col(name) == value, F.lit(False))
-
-
-def _has_settlement() -> Column:
-    return ~F.col("outcome").isin(*_WITHOUT_SETTLEMENT)
+def _texts(rows: pa.Table, name: str, text: Callable[[Any], str | None]) -> pa.Array:
+    """A column of maps or lists as texts."""
+    return pa.array([None if value is None else text(value) for value in rows[name].to_pylist()], pa.string())
 
 
 # ---- deliveries
@@ -93,42 +97,66 @@ FLOW_PATH_KEYS = ("half", "address", "phase", "ingress", "egress", "hops")
 FLOW_KEYS = (*FLOW_PATH_KEYS, "container", "outcome")
 
 
-def _flow(rows: DataFrame) -> DataFrame:
-    # Times without a settlement are dropped after grouping by outcome: comparing texts for each record is expensive.
+def _weight(rows: pa.Table) -> pa.ChunkedArray:
+    return pc.fill_null(rows["weight"], 1.0)
+
+
+def _has_settlement(outcome: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.and_(pc.is_valid(outcome), pc.invert(pc.is_in(plain(outcome), pa.array(_WITHOUT_SETTLEMENT))))
+
+
+def _flow(rows: pa.Table) -> pa.Table:
+    weight = _weight(rows)
+
+    def weighted(name: str) -> Measure:
+        return pc.multiply(rows[name].cast(pa.float64()), weight), "sum"
+
+    container = pc.coalesce(plain(rows["producer"]), plain(rows["consumer"])).dictionary_encode()
     found = _grouped(
-        rows.withColumn("container", F.coalesce("producer", "consumer")),
+        rows.append_column("container", container),
         FLOW_KEYS,
-        F.count(F.lit(1)).alias("samples"),
-        F.sum(_weight()).alias("deliveries"),
-        _weighted("size").alias("bytes"),
-        _weighted("queue_us").alias("queue_us"),
-        F.max("queue_us").alias("queue_max_us"),
-        F.sum(F.when(F.col("settle_us").isNotNull(), _weight())).alias("settles"),
-        _weighted("settle_us").alias("settle_us"),
-        F.max("settle_us").alias("settle_max_us"),
+        {
+            "samples": COUNT,
+            "deliveries": (weight, "sum"),
+            "bytes": weighted("size"),
+            "queue_us": weighted("queue_us"),
+            "queue_max_us": (rows["queue_us"], "max"),
+            "settles": (pc.if_else(pc.is_valid(rows["settle_us"]), weight, None), "sum"),
+            "settle_us": weighted("settle_us"),
+            "settle_max_us": (rows["settle_us"], "max"),
+        },
     )
-    times = ("settles", "settle_us", "settle_max_us")
-    return found.withColumns({name: F.when(_has_settlement(), F.col(name)) for name in times})
+    # Times without a settlement are dropped after grouping by outcome: there are fewer rows then.
+    settled = _has_settlement(found["outcome"])
+    for name in ("settles", "settle_us", "settle_max_us"):
+        at = found.schema.get_field_index(name)
+        found = found.set_column(at, name, pc.if_else(settled, found[name], None))
+    return found
 
 
-def bucket_of(value: Column) -> Column:
+def bucket_of(value: pa.ChunkedArray) -> pa.ChunkedArray:
     """The bucket (see `buckets`) of a time in whole microseconds.
 
     The additional half microsecond keeps the logarithm of a power of two from being rounded down below it.
     """
-    octave = F.floor(F.ln(value + 0.5) * (1 / math.log(2))).cast("int") - FIRST_OCTAVE
-    within = F.call_function("shiftright", value, octave)
-    return F.when(value < LINEAR, value).otherwise(octave * SUBBUCKETS + within).cast("int")
+    logarithm = pc.multiply(pc.ln(pc.add(value, 0.5)), 1 / math.log(2))
+    octave = pc.subtract(pc.floor(logarithm).cast(pa.int64()), FIRST_OCTAVE)
+    within = pc.shift_right(value, pc.max_element_wise(octave, 0))
+    logarithmic = pc.add(pc.multiply(octave, SUBBUCKETS), within)
+    return pc.if_else(pc.less(value, LINEAR), value, logarithmic).cast(pa.int32())
 
 
 LATENCY_KEYS = ("address", "phase", "bucket")
 
 
-def _latency(rows: DataFrame) -> DataFrame:
+def _latency(rows: pa.Table) -> pa.Table:
     """Times from the arrival of a delivery to its settlement, both at the ingress router."""
-    settled = rows.where((F.col("half") == "in") & _has_settlement())
-    positive = settled.where(F.col("settle_us") >= 0).withColumn("bucket", bucket_of(F.col("settle_us")))
-    return _grouped(positive, LATENCY_KEYS, F.count(F.lit(1)).alias("samples"), F.sum(_weight()).alias("deliveries"))
+    chosen = pc.and_(equal(rows["half"], "in"), _has_settlement(rows["outcome"]))
+    settled = rows.select([HOUR, "address", "phase", "settle_us", "weight"]).filter(
+        pc.and_(chosen, pc.fill_null(pc.greater_equal(rows["settle_us"], 0), False))
+    )
+    measures: dict[str, Measure | str] = {"samples": COUNT, "deliveries": (_weight(settled), "sum")}
+    return _grouped(settled.append_column("bucket", bucket_of(settled["settle_us"])), LATENCY_KEYS, measures)
 
 
 # ---- state
@@ -137,18 +165,16 @@ LINK_KEYS = ("router", "boot", "link_id")
 LINK_TEXTS = ("container", "name", "dir", "type", "role", "address")
 
 
-def _links(rows: DataFrame) -> DataFrame:
-    # The constant attributes of a link are keys too: aggregating texts with max() would need a sort.
+def _links(rows: pa.Table) -> pa.Table:
     return _grouped(
         rows,
         (*LINK_KEYS, *LINK_TEXTS, "phase"),
-        F.max(_is("event", "attach")).alias("fresh"),
-        F.max(_is("event", "detach")).alias("ended"),
-        F.max("zero_credit_s").alias("zero_credit_s"),
-        F.max("undelivered").alias("undelivered"),
-        F.max("unsettled").alias("unsettled"),
-        F.max("stuck").alias("stuck"),
-        *_spans(LINK_COUNTERS),
+        {
+            "fresh": (equal(rows["event"], "attach"), "max"),
+            "ended": (equal(rows["event"], "detach"), "max"),
+            **_most(rows, ("zero_credit_s", "undelivered", "unsettled", "stuck")),
+            **_spans(rows, LINK_COUNTERS),
+        },
     )
 
 
@@ -156,57 +182,67 @@ ROUTER_KEYS = ("router", "boot")
 ROUTER_GAUGES = ("connections", "links", "addresses", "stuck", "blocked_links", "unsettled", "rss", "loop_lag_us")
 
 
-def _routers(rows: DataFrame) -> DataFrame:
+def _routers(rows: pa.Table) -> pa.Table:
+    rows = sorted_by(rows, ("seq",))
     return _grouped(
         rows,
         ROUTER_KEYS,
-        F.max("mesh").alias("mesh"),
-        F.max("version").alias("version"),
-        F.max("uptime_s").alias("uptime_s"),
-        *[F.max(name).alias(name) for name in ROUTER_GAUGES],
-        F.max("seq").alias("last_seq"),
-        F.max_by(F.to_json("records"), "seq").alias("records"),
-        F.max_by(F.to_json("dropped"), "seq").alias("dropped"),
-        *_spans(ROUTER_COUNTERS),
+        {
+            **_most(rows, ("mesh", "version", "uptime_s", *ROUTER_GAUGES)),
+            "last_seq": (rows["seq"], "max"),
+            **{name: (_texts(rows, name, _map_text), "last") for name in ("records", "dropped")},
+            **_spans(rows, ROUTER_COUNTERS),
+        },
     )
+
+
+def _map_text(pairs: list[tuple[str, Any]]) -> str:
+    return json.dumps(dict(sorted(pairs)), ensure_ascii=False, separators=(",", ":"))
 
 
 ADDRESS_KEYS = ("router", "boot", "address", "phase")
 
 
-def _addresses(rows: DataFrame) -> DataFrame:
-    return _grouped(
-        rows,
-        (*ADDRESS_KEYS, "distribution"),
-        F.max("subscribers").alias("subscribers"),
-        F.max("producers").alias("producers"),
-        F.max("pending").alias("pending"),
-        *_spans(ADDRESS_COUNTERS),
-    )
+def _addresses(rows: pa.Table) -> pa.Table:
+    gauges = _most(rows, ("subscribers", "producers", "pending"))
+    return _grouped(rows, (*ADDRESS_KEYS, "distribution"), {**gauges, **_spans(rows, ADDRESS_COUNTERS)})
 
 
 CONNECTION_KEYS = ("router", "container", "host", "dir", "role", "user", "sasl", "tls_proto")
 
 
-def _connections(rows: DataFrame) -> DataFrame:
-    closed = _is("event", "close")
+def _connections(rows: pa.Table) -> pa.Table:
+    closed = equal(rows["event"], "close")
     return _grouped(
         rows,
         CONNECTION_KEYS,
-        F.count_if(_is("event", "open")).alias("opened"),
-        F.count_if(closed).alias("closed"),
-        F.count_if(closed & F.col("error").isNotNull()).alias("failed"),
-        F.max("error").alias("error"),
+        {
+            "opened": (number(equal(rows["event"], "open")), "sum"),
+            "closed": (number(closed), "sum"),
+            "failed": (number(pc.and_(closed, pc.is_valid(rows["error"]))), "sum"),
+            "error": (rows["error"], "max"),
+        },
     )
 
 
 EDGE_KEYS = ("dest", "neighbour")
 
 
-def _edges(rows: DataFrame) -> DataFrame:
-    known = rows.where(~F.coalesce("gone", F.lit(False)))
-    each = known.select(HOUR, "dest", F.explode("neighbours").alias("neighbour", "cost"))
-    return _grouped(each, EDGE_KEYS, F.min("cost").alias("cost"))
+def _values(rows: pa.Table, *names: str) -> list[list[Any]]:
+    return [rows[name].to_pylist() for name in names]
+
+
+def _edges(rows: pa.Table) -> pa.Table:
+    known = rows.filter(pc.invert(pc.fill_null(rows["gone"], False)))
+    each = [
+        (hour, dest, neighbour, cost)
+        for hour, dest, neighbours in zip(*_values(known, HOUR, "dest", "neighbours"), strict=True)
+        for neighbour, cost in neighbours or ()
+    ]
+    columns = (HOUR, *EDGE_KEYS, "cost")
+    types = (pa.string(), pa.string(), pa.string(), pa.int64())
+    edges = pa.table({name: pa.array([row[at] for row in each], types[at]) for at, name in enumerate(columns)})
+    return _grouped(edges, EDGE_KEYS, {"cost": (edges["cost"], "min")})
 
 
 # ---- changes and events
@@ -214,75 +250,66 @@ def _edges(rows: DataFrame) -> DataFrame:
 ENTITY_KEYS = ("router", "boot", "name")
 
 
-def _changed() -> Column:
-    return ~F.col("from").eqNullSafe(F.col("to"))
-
-
-def _states(rows: DataFrame, target: str, *more: Column) -> DataFrame:
-    """Transitions of autolinks or link routes: how often they were lost, and their last state."""
-    return _grouped(
-        rows,
-        ENTITY_KEYS,
-        *[F.max(name).alias(name) for name in (target, "dir", "container", "connection")],
-        F.count_if(_changed() & _is("from", "active")).alias("downs"),
-        F.max("seq").alias("last_seq"),
-        F.max_by(F.coalesce("to", F.lit("removed")), "seq").alias("state"),
-        F.max("ts").alias("last_ts"),
-        *more,
+def _states(rows: pa.Table, target: str) -> tuple[pa.Table, dict[str, Measure | str], pa.ChunkedArray]:
+    """Transitions of autolinks or link routes in order; how often they were lost, and their last state; which rows
+    are changes."""
+    rows = sorted_by(rows, ("seq",))
+    before, after = plain(rows["from"]), plain(rows["to"])
+    changed = pc.or_(
+        pc.fill_null(pc.not_equal(before, after), False), pc.xor(pc.is_null(before), pc.is_null(after))
     )
+    measures: dict[str, Measure | str] = {
+        **_most(rows, (target, "dir", "container", "connection")),
+        "downs": (number(pc.and_(changed, equal(rows["from"], "active"))), "sum"),
+        "last_seq": (rows["seq"], "max"),
+        "state": (pc.fill_null(after, "removed"), "last"),
+        "last_ts": (rows["ts"], "max"),
+    }
+    return rows, measures, changed
 
 
-def _autolinks(rows: DataFrame) -> DataFrame:
-    failed = F.when(F.col("last_error").isNotNull(), F.col("seq"))
-    return _states(
-        rows,
-        "address",
-        F.count_if(_changed() & _is("to", "active")).alias("ups"),
-        F.count_if(_changed() & _is("to", "failed")).alias("failures"),
-        F.max_by("last_error", failed).alias("last_error"),
-        F.max(failed).alias("error_seq"),
-    )
+def _autolinks(rows: pa.Table) -> pa.Table:
+    rows, measures, changed = _states(rows, "address")
+    failed = pc.if_else(pc.is_valid(rows["last_error"]), rows["seq"], None)
+    more: dict[str, Measure | str] = {
+        "ups": (number(pc.and_(changed, equal(rows["to"], "active"))), "sum"),
+        "failures": (number(pc.and_(changed, equal(rows["to"], "failed"))), "sum"),
+        "last_error": (rows["last_error"], "last_valid"),
+        "error_seq": (failed, "max"),
+    }
+    return _grouped(rows, ENTITY_KEYS, {**measures, **more})
 
 
-def _linkroutes(rows: DataFrame) -> DataFrame:
-    return _states(rows, "pattern")
+def _linkroutes(rows: pa.Table) -> pa.Table:
+    rows, measures, _ = _states(rows, "pattern")
+    return _grouped(rows, ENTITY_KEYS, measures)
 
 
 EVENT_KEYS = ("router", "event", "severity", "object", "detail", "moment")
 TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED = "topology.change", "topology.converged"
 
 
-def _events(rows: DataFrame) -> DataFrame:
+def _events(rows: pa.Table) -> pa.Table:
     """Equal events are counted; topology events are kept one by one, because their times matter."""
-    moment = F.when(F.col("event").isin(TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED), F.col("ts"))
-    entries = F.array_sort(F.map_entries("detail"))
-    plain = rows.withColumn("detail", F.to_json(F.map_from_entries(entries))).withColumn("moment", moment)
-    return _grouped(
-        plain,
-        EVENT_KEYS,
-        F.count(F.lit(1)).alias("count"),
-        F.min("ts").alias("first_ts"),
-        F.max("ts").alias("last_ts"),
-    )
+    topology = pc.is_in(plain(rows["event"]), pa.array((TOPOLOGY_CHANGE, TOPOLOGY_CONVERGED)))
+    at = rows.schema.get_field_index("detail")
+    rows = rows.set_column(at, "detail", _texts(rows, "detail", _map_text))
+    rows = rows.append_column("moment", pc.if_else(topology, rows["ts"], None))
+    ends: dict[str, Measure | str] = {"first_ts": (rows["ts"], "min"), "last_ts": (rows["ts"], "max")}
+    return _grouped(rows, EVENT_KEYS, {"count": COUNT, **ends})
 
 
 AUDIT_KEYS = ("kind", "router", "boot")
 
 
-def _audit(rows: DataFrame) -> DataFrame:
+def _audit(rows: pa.Table) -> pa.Table:
     """Which records exist. `offset`: wall clock minus monotonic clock, in microseconds."""
-    offset = F.unix_micros("ts") - F.col("mono_us")
-    return _grouped(
-        rows,
-        AUDIT_KEYS,
-        F.count(F.lit(1)).alias("records"),
-        F.min("seq").alias("seq_lo"),
-        F.max("seq").alias("seq_hi"),
-        F.min("ts").alias("first_ts"),
-        F.max("ts").alias("last_ts"),
-        F.min(offset).alias("offset_lo"),
-        F.max(offset).alias("offset_hi"),
-    )
+    offset = pc.subtract(rows["ts"].cast(pa.int64()), rows["mono_us"])
+    measures: dict[str, Measure | str] = {"records": COUNT}
+    for name, column in (("seq", rows["seq"]), ("ts", rows["ts"]), ("offset", offset)):
+        low, high = ("first_ts", "last_ts") if name == "ts" else (f"{name}_lo", f"{name}_hi")
+        measures |= {low: (column, "min"), high: (column, "max")}
+    return _grouped(rows, AUDIT_KEYS, measures)
 
 
 ROLLUPS = (

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from waymesh_analytics.hours import FIRST, LAST, Window, add_hours, hour_start
 from waymesh_analytics.store.schemas import HOUR, curated_schema
@@ -139,10 +141,10 @@ class Rollups:
             return None
         small = sum(entry.rows for entry in entries) <= SMALL_RECORDS
         storage = self._store.small if small else self._store.storage
-        spark = storage.spark
         kind = (rollup.kinds or ("router",))[0]
-        empty = rollup.build(spark.createDataFrame([], curated_schema(kind)).withColumn("kind", F.lit(kind)))
-        return spark.read.schema(empty.schema).parquet(*sorted(storage.full(entry.rollups[name]) for entry in entries))
+        none = curated_schema(kind).empty_table().append_column("kind", pa.array([], pa.string()))
+        paths = sorted(storage.full(path) for entry in entries for path in entry.rollups[name])
+        return storage.spark.read.schema(from_arrow_schema(rollup.build(none).schema)).parquet(*paths)
 
 
 def _grouped(table: DataFrame, keys: Sequence[str], measures: Sequence[Column]) -> list[Row]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
 
@@ -36,6 +38,8 @@ SMALL_DATA = {
 """For small data, where planning and compiling a query costs more than running it."""
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """For a local master: nothing outside of the process connects to the driver."""
+TASKS = "PYSPARK_PYTHON"
+"""The environment variable with the Python that runs tasks."""
 
 
 S3A = "s3a://"
@@ -57,6 +61,8 @@ def open_session(
     if master:  # otherwise spark-submit sets it
         builder = builder.master(master)
     local = LOCAL if master.startswith("local") else {}
+    if local:
+        os.environ.setdefault(TASKS, sys.executable)  # so that tasks find the packages of this process
     java = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options}"}
     for name, value in {**SETTINGS, **java, **local, **(extra or {})}.items():
         builder = builder.config(name, value)

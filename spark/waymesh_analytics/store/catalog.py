@@ -179,8 +179,8 @@ class Catalog:
             for hour, entry in hours.items():
                 gone = {path for path in entry.paths if not self.files.exists(path)}
                 if gone:
-                    rollups = {table: path for table, path in entry.rollups.items() if path not in gone}
-                    curated = "" if entry.curated in gone else entry.curated
+                    rollups = {table: paths for table, paths in entry.rollups.items() if not gone.intersection(paths)}
+                    curated = () if gone.intersection(entry.curated) else entry.curated
                     hours[hour] = replace(entry, fingerprint="", curated=curated, rollups=rollups)
 
     def _prepare_folder(self) -> None:

@@ -13,7 +13,9 @@ from typing import Any
 
 from waymesh_analytics.errors import AnalyticsError
 
-VERSION = 4
+VERSION = 5
+ONE_FILE_VERSION = 4
+"""The version in which an hour had one curated file and one file of each rollup."""
 SINGLE_VERSION = 3
 """The version that had a single file, `manifest.json`, replaced at each commit."""
 
@@ -34,17 +36,17 @@ class Hour:
     corrupt: int
     # Paths of files with fewer lines than their names say.
     short: tuple[str, ...] = ()
-    # Path of the curated file in the store; "" if expired or empty.
-    curated: str = ""
-    # Paths of the rollups in the store by name; empty if expired.
-    rollups: dict[str, str] = field(default_factory=dict)
+    # Paths of the curated files in the store; none if expired or empty.
+    curated: tuple[str, ...] = ()
+    # Paths of the files of each rollup in the store by name; empty if expired.
+    rollups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # The exported files are removed or about to be: the hour cannot be processed again.
     sealed: bool = False
 
     @property
     def paths(self) -> set[str]:
         """The paths of the hour's files in the store."""
-        return {self.curated, *self.rollups.values()} - {""}
+        return {*self.curated, *(path for paths in self.rollups.values() for path in paths)}
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ def from_text(text: str) -> Manifest:
     if not text.endswith("\n") or last != _checksum(body):
         raise ValueError("wrong checksum")
     data = json.loads(body)
-    if data["version"] != VERSION:
+    if data["version"] not in (VERSION, ONE_FILE_VERSION):
         raise AnalyticsError(f"version {data['version']}, not {VERSION}: use another --out")
     return Manifest(_hours(data), data["late"], data["superseded"], data["unreadable"])
 
@@ -101,9 +103,18 @@ def from_single(text: str) -> Manifest:
 
 def _hours(data: dict[str, Any]) -> dict[str, dict[str, Hour]]:
     return {
-        kind: {hour: Hour(**{**entry, "short": tuple(entry["short"])}) for hour, entry in entries.items()}
-        for kind, entries in data["hours"].items()
+        kind: {hour: _hour(entry) for hour, entry in entries.items()} for kind, entries in data["hours"].items()
     }
+
+
+def _hour(entry: dict[str, Any]) -> Hour:
+    rollups = {name: _paths(found) for name, found in entry["rollups"].items()}
+    return Hour(**{**entry, "short": tuple(entry["short"]), "curated": _paths(entry["curated"]), "rollups": rollups})
+
+
+def _paths(found: str | list[str]) -> tuple[str, ...]:
+    """A text in earlier versions; an empty one means none."""
+    return ((found,) if found else ()) if isinstance(found, str) else tuple(found)
 
 
 def _checksum(body: str) -> str:

@@ -1,27 +1,19 @@
-"""The exported files: finding them, dropping duplicates, and reading their lines."""
+"""The exported files: finding them and dropping duplicates."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from functools import reduce
-from io import BytesIO
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.hours import hour_of
-from waymesh_analytics.spark.failures import is_path_not_found, translate_errors
+from waymesh_analytics.spark.failures import is_path_not_found
 from waymesh_schema.telemetry import SUFFIX, FileName, parse_path
-
-from .schemas import CORRUPT, line_schema
-from .storage import Storage
 
 LISTED = T.StructType(
     [
@@ -116,53 +108,3 @@ def fingerprint(files: Iterable[RawFile]) -> str:
     for line in sorted(f"{file.name.path} {file.size}\n" for file in files):
         digest.update(line.encode())
     return digest.hexdigest()[:16]
-
-
-def whole_lines(spark: SparkSession, file: RawFile) -> int | None:
-    """How many non-empty lines a file has; None for a truncated file and one that is not gzip.
-
-    Raises AnalyticsError if it cannot be read: Spark does not distinguish that from a truncated file.
-    """
-    folder, _, name = file.path.rpartition("/")
-    with translate_errors(file.path):
-        data = Storage(spark, folder).read_bytes(name)
-    try:
-        with gzip.open(BytesIO(data)) as lines:
-            return sum(1 for line in lines if line.strip())
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        return None
-
-
-def read_lines(spark: SparkSession, kind: str, files: Iterable[RawFile]) -> DataFrame:
-    """The lines of files as rows: the fields of the kind, and in CORRUPT the text of lines that do not fit the schema.
-
-    A truncated file, or one that fails while it is read, simply yields fewer rows: see `whole_lines`.
-    """
-    reader = spark.read.schema(line_schema(kind)).option("columnNameOfCorruptRecord", CORRUPT)
-    return reader.option("ignoreCorruptFiles", True).json([file.path for file in files])
-
-
-def is_record() -> Column:
-    """Whether a row of `read_lines` is a record: it fits the schema and has the common fields."""
-    envelope = (F.col(name).isNotNull() for name in ("router", "boot", "seq", "ts"))
-    return reduce(Column.__and__, envelope, F.col(CORRUPT).isNull())
-
-
-def file_path() -> Column:
-    """The file of a row of `read_lines`."""
-    return F.col("_metadata.file_path")
-
-
-def hour_column() -> Column:
-    """The hour of a row of `read_lines`, taken from the path of its file."""
-    tail = F.substring_index(file_path(), "/", -3)  # dt=2026-01-31/hr=05/name
-    return F.concat(F.substring(tail, 4, 10), F.lit("T"), F.substring(tail, 18, 2))
-
-
-def corrupt_text(kind: str) -> Column:
-    """The text of a row of `read_lines` that is not a record, else null.
-
-    It refers to all fields: Spark does not parse, and so does not check, fields that are not used.
-    """
-    fields = [F.col(name) for name in line_schema(kind).names if name != CORRUPT]
-    return F.when(~is_record(), F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*fields))))

@@ -43,9 +43,9 @@ def retain(
     for hours in manifest.hours.values():
         for hour, entry in list(hours.items()):
             if hour < before(retention.rollups):
-                hours[hour] = replace(entry, curated="", rollups={}, sealed=True)
+                hours[hour] = replace(entry, curated=(), rollups={}, sealed=True)
             elif hour < before(retention.curated):
-                hours[hour] = replace(entry, curated="")
+                hours[hour] = replace(entry, curated=())
     if manifest.hours != former:
         catalog.commit(folder_of(path) for path in paths - manifest.paths())
         catalog.remove_superseded()

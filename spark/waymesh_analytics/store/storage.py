@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +26,10 @@ class Storage:
     def full(self, path: str) -> str:
         """The full path."""
         return f"{self.root}/{path}" if path else self.root
+
+    def settings(self, names: Iterable[str]) -> dict[str, str]:
+        """The values of Hadoop's settings that are not empty."""
+        return {name: value for name in names if (value := str(self._conf.getTrimmed(name, "")))}
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.full(path))

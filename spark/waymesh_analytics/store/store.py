@@ -6,14 +6,13 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from waymesh_analytics.log import Log
 from waymesh_analytics.spark.session import small_data_session
 
 from .catalog import Catalog
 from .manifest import Manifest
-from .schemas import curated_schema
 from .storage import Storage
 
 
@@ -47,8 +46,3 @@ class Store:
         storage = Storage(spark, root)
         with Catalog.write(storage, log) as catalog:
             yield cls(storage, Storage(small_data_session(spark, given), root), catalog)
-
-
-def read_curated(storage: Storage, kind: str, paths: list[str]) -> DataFrame:
-    """The records of curated files."""
-    return storage.spark.read.schema(curated_schema(kind)).parquet(*[storage.full(path) for path in paths])

@@ -1,0 +1,157 @@
+"""What a Spark task does: the files of one shard become curated files and rollups.
+
+A shard has files of one kind and hour; an hour with many bytes has several shards. Nothing is valid before the driver
+commits it, so a task may be killed, or run twice: the second one writes files with other names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from waymesh_analytics.store.parsing import joined, parse_file
+from waymesh_analytics.store.places import open_place
+from waymesh_analytics.store.schemas import curated_order, curated_schema
+from waymesh_analytics.store.sorting import sorted_by
+
+from .definitions import ROLLUPS
+
+ROW_GROUP = 1 << 20
+"""Rows of a row group of curated files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The work of a task."""
+
+    kind: str
+    hour: str
+    # Of this run: part of the paths of what is written.
+    run: str
+    # The address of the store.
+    root: str
+    # Addresses of exported files, and how many records their names promise; empty: the rollups are made anew.
+    files: tuple[tuple[str, int], ...]
+    # Settings of s3a.
+    conf: Mapping[str, str]
+    # A curated file, relative to the store, to make the rollups anew from; "": none.
+    curated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a task has made of its shard. Paths are relative to the store."""
+
+    kind: str
+    hour: str
+    records: int = 0
+    corrupt: int = 0
+    # Addresses of files with fewer lines than their names say.
+    short: tuple[str, ...] = ()
+    curated: str = ""
+    rollups: Mapping[str, str] = field(default_factory=dict)
+    # Why a file could not be read or written; empty: success.
+    error: str = ""
+
+
+def work(shard: Shard) -> Made:
+    """Read the files of a shard, write its curated file, its rollups, and its lines that are not records."""
+    try:
+        return _roll_up_anew(shard) if shard.curated else _curate(shard)
+    except OSError as error:
+        return Made(shard.kind, shard.hour, error=" ".join(str(error).split()))
+
+
+def _curate(shard: Shard) -> Made:
+    tables: list[pa.Table] = []
+    corrupt: list[dict[str, str]] = []
+    short: list[str] = []
+    for address, promised in shard.files:
+        parsed = parse_file(shard.kind, shard.hour, _read(address, shard.conf))
+        tables.append(parsed.records)
+        corrupt += ({"file": address, "line": line} for line in parsed.corrupt)
+        if parsed.lines < promised:
+            short.append(address)
+    records = sorted_by(joined(shard.kind, tables), curated_order(shard.kind))
+    name = uuid4().hex[:12]
+    if corrupt:
+        _set_aside(shard, f"quarantine/{shard.kind}/{shard.run}/{name}.json.gz", corrupt)
+    if not len(records):
+        return Made(shard.kind, shard.hour, 0, len(corrupt), tuple(short))
+    curated = f"curated/{shard.kind}/{shard.run}/part={shard.hour}/{name}.parquet"
+    _write(shard, curated, records)
+    rollups = _roll_up(shard, records, name)
+    return Made(shard.kind, shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
+
+
+def _roll_up_anew(shard: Shard) -> Made:
+    system, root = open_place(shard.root, shard.conf)
+    texts = [field.name for field in curated_schema(shard.kind) if pa.types.is_dictionary(field.type)]
+    table = pq.read_table(f"{root}/{shard.curated}", filesystem=system, partitioning=None, read_dictionary=texts)
+    records = joined(shard.kind, [table.cast(curated_schema(shard.kind))])
+    return Made(shard.kind, shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
+
+
+def _roll_up(shard: Shard, records: pa.Table, name: str) -> dict[str, str]:
+    rows = records.append_column("kind", pa.repeat(pa.scalar(shard.kind), len(records)).dictionary_encode())
+    written = {}
+    for rollup in ROLLUPS:
+        if not rollup.kinds or shard.kind in rollup.kinds:
+            path = f"rollups/{rollup.name}/{shard.kind}-{shard.run}/part={shard.hour}/{name}.parquet"
+            _write(shard, path, rollup.build(rows))
+            written[rollup.name] = path
+    return written
+
+
+def _read(address: str, conf: Mapping[str, str]) -> bytes:
+    system, path = open_place(address, conf)
+    try:
+        with system.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read())
+    except OSError as error:
+        raise OSError(f"{address}: {error}") from error
+
+
+def _write(shard: Shard, path: str, table: pa.Table) -> None:
+    with _new_file(shard, path) as file:
+        pq.write_table(
+            table,
+            file,
+            compression="zstd",
+            row_group_size=ROW_GROUP,
+            use_dictionary=_recurring(table),
+            store_schema=False,
+        )
+
+
+def _set_aside(shard: Shard, path: str, lines: list[dict[str, str]]) -> None:
+    """Keep lines that are not records."""
+    with _new_file(shard, path) as file:
+        file.write(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), mtime=0))
+
+
+@contextmanager
+def _new_file(shard: Shard, path: str) -> Iterator[pa.NativeFile]:
+    system, root = open_place(shard.root, shard.conf)
+    full = f"{root}/{path}"
+    try:
+        if isinstance(system, fs.LocalFileSystem):
+            system.create_dir(full.rpartition("/")[0])
+        with system.open_output_stream(full, compression=None) as file:
+            yield file
+    except OSError as error:
+        raise OSError(f"{shard.root}/{path}: {error}") from error
+
+
+def _recurring(table: pa.Table) -> list[str]:
+    """Only columns of recurring values gain from a dictionary."""
+    kinds = (pa.types.is_dictionary, pa.types.is_string)
+    return [column.name for column in table.schema if any(kind(column.type) for kind in kinds)]
