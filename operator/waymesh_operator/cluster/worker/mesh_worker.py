@@ -26,12 +26,13 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
 from waymesh_operator.router_entities.names import of_broker
+from waymesh_operator.router_entities.users import USERS_FILE
 from waymesh_operator.routers.observed import ObservedMesh, Trouble
 from waymesh_operator.routers.pods import pod_view
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
-from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, troubles
+from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, secret_data, troubles
 from .rollout import DeliveredSeeds, RefusalKey, Refusals
 from .status_writer import Statuses
 
@@ -204,7 +205,14 @@ class MeshWorker:
             claims,
             pod["spec"],
             str((pod["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION, "")),
+            self._users_now(objects),
         )
+
+    def _users_now(self, objects: dict[Key, Object]) -> bytes:
+        """The users file that we last wanted, else the one that is there. So an edited file is put back as it was."""
+        name = f"{self.mesh.name}-credentials"
+        meant = {"data": self._meant[name]} if name in self._meant else None
+        return secret_data(meant or objects.get(("Secret", self.mesh.namespace, name)) or {}).get(USERS_FILE, b"")
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
         """Whether cert-manager is installed; adds its objects for this mesh to the objects."""
