@@ -19,6 +19,7 @@ from waymesh_operator.cluster.context import ClusterContext, referenced_secrets,
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
 from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
+from waymesh_operator.cluster.status.certificates import EXPIRING, ends_in_seconds
 from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
@@ -181,6 +182,7 @@ class MeshWorker:
             drift=this_pass.drift,
             repaired=self._repaired or 0,
             tls=this_pass.context.tls,
+            secrets=this_pass.context.secrets,
         )
 
     async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
@@ -270,6 +272,8 @@ class MeshWorker:
         metrics.drift.labels(*labels).set(this_pass.drift.current)
         metrics.converged.labels(*labels).set(_holds(status, "Converged"))
         metrics.routers.labels(*labels).set(len(this_pass.observed.draining))
+        metrics.expiring.labels(*labels).set(_holds(status, EXPIRING))
+        metrics.listeners_end(*labels, ends_in_seconds(status))
 
 
 def _planned(

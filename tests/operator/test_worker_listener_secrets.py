@@ -1,27 +1,33 @@
-"""Users of listeners from their Secret to that of the pods: keys alone, which change with the passwords only."""
+"""Secrets of listeners: users become keys that change with the passwords only; what ends soon is told."""
 
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_amqp.users import UserFile, make_line
+from waymesh_operator.tls.certificates import issue, new_ca
 
 pytestmark = pytest.mark.engine_independent
 
 LISTENERS = [{"name": "amqp", "port": 5672, "auth": "scram", "users": {"secretRef": {"name": "people"}}}]
 
 
-def people(lab: Lab, **values: str) -> None:
-    data = {name: base64.b64encode(text.encode()).decode() for name, text in values.items()}
-    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "people", "namespace": NAMESPACE}}
-    if ("Secret", NAMESPACE, "people") in lab.kube.objects:
-        lab.kube.edit("Secret", NAMESPACE, "people", lambda body: body.update(data=data))
+def secret(lab: Lab, name: str, **values: str) -> None:
+    data = {key: base64.b64encode(text.encode()).decode() for key, text in values.items()}
+    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}}
+    if ("Secret", NAMESPACE, name) in lab.kube.objects:
+        lab.kube.edit("Secret", NAMESPACE, name, lambda body: body.update(data=data))
     else:
         lab.kube.put({**manifest, "data": data})
+
+
+def people(lab: Lab, **values: str) -> None:
+    secret(lab, "people", **values)
 
 
 def mounted(lab: Lab) -> str:
@@ -97,5 +103,31 @@ def test_stored_keys_are_mounted_as_they_are() -> None:
         lab.router(1, listeners=LISTENERS)
         await lab.settle()
         assert mounted(lab) == f"{line}\n"
+
+    run(story)
+
+
+def test_a_certificate_that_ends_soon_is_a_warning() -> None:
+    async def story(lab: Lab) -> None:
+        leaf = issue(new_ca("own", lab.time), "shop", ["shop.example"], lab.time - timedelta(days=70))
+        data = {"tls.crt": leaf.certificate, "tls.key": leaf.key}
+        secret(lab, "shop-tls", **{name: value.decode() for name, value in data.items()})
+        listener = {"name": "shop", "port": 5671, "tls": True, "certificate": {"secretRef": {"name": "shop-tls"}}}
+        lab.router(1, listeners=[listener])
+        await lab.settle()
+        assert lab.condition("CertificateExpiring")[0] == "False"
+        lab.time += timedelta(days=7)
+        lab.later(60)
+        await lab.settle()
+        assert lab.condition("CertificateExpiring")[0] == "True"
+        assert lab.condition("Ready")[0] == "True"
+        (told,) = [message for reason, message in lab.kube.events() if reason == "CertificateEndsSoon"]
+        assert "listener shop: the certificate in Secret shop-tls ends at 2026-01-21T" in told
+        registry = lab.world.metrics.registry
+        labels = {"namespace": NAMESPACE, "router": "mesh"}
+        assert registry.get_sample_value("waymesh_operator_certificate_expiring", labels) == 1
+        own = {**labels, "listener": "shop", "field": "certificateNotAfter"}
+        end = registry.get_sample_value("waymesh_operator_listener_not_after_seconds", own)
+        assert end == datetime(2026, 1, 21, tzinfo=UTC).timestamp()
 
     run(story)
