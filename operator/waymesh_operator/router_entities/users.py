@@ -116,14 +116,14 @@ def _kept_or_new(user: str, password: str, mechanism: str, known: Credential, en
     return _line(user, password, mechanism, salt)
 
 
-@functools.lru_cache(maxsize=8192)
+@functools.lru_cache(maxsize=32768)
 def _line(user: str, password: str, mechanism: str, salt: bytes) -> str:
     """A line of the users file. It takes milliseconds, and every reconcile needs all of them: hence the cache. The
     process keeps the Secret with the password in memory anyway."""
     return make_line(user, password, mechanism, DEFAULT_ITERATIONS, salt)
 
 
-@functools.lru_cache(maxsize=8192)
+@functools.lru_cache(maxsize=32768)
 def _is_usable(password: str) -> bool:
     """Whether SASLprep (RFC 4013) allows the password: else no client can derive its keys."""
     try:
