@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.api import Object
-from tests.cluster.install import RELEASE
+from tests.cluster.install import RELEASE, install_chart
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.scene import Mesh, resource
 from tests.kit.waiting import wait_until
+from waymesh_operator.handlers.events import HEARTBEAT
 
 HERE = {"name": "mesh"}
 Right = tuple[str, str, str]
@@ -56,7 +57,28 @@ def test_operator_has_the_rights_that_it_uses_and_no_others(
 
     wait_until(lambda: left() <= UNUSED.keys(), SEEN_S, lambda: f"granted and never used: {sorted(left())}")
     assert left() == UNUSED.keys(), "used after all: remove it from the list"
-    assert forbidden(cluster, account) == []
+    assert forbidden(cluster, operator) == []
+
+
+def test_rights_are_enough_for_an_operator_of_one_namespace(
+    cluster: Cluster, operator: Namespace, namespace: Namespace
+) -> None:
+    try:
+        install_chart(cluster, "--set", f"watch.namespaces={{{namespace.name}}}")
+        assert cluster.api.get("ClusterRole", RELEASE) is None
+        wait_until(lambda: beats(cluster, namespace.name), SEEN_S, "a heartbeat in the namespace")
+        mesh = Mesh(namespace).apply(1)
+        mesh.converged(1)
+        mesh.scale(2)
+        mesh.converged(2)
+        assert forbidden(cluster, operator) == []
+    finally:
+        install_chart(cluster)
+
+
+def beats(cluster: Cluster, namespace: str) -> bool:
+    """Whether the operator has written its heartbeat there."""
+    return cluster.api.get("ConfigMap", HEARTBEAT, namespace) is not None
 
 
 def live_through(space: Namespace) -> None:
@@ -133,11 +155,27 @@ def used(cluster: Cluster, account: str) -> set[Right]:
     return found
 
 
-def forbidden(cluster: Cluster, account: str) -> list[str]:
-    """Requests that no role allowed. (A namespace that is being deleted refuses with status 403 as well.)"""
+def forbidden(cluster: Cluster, operator: Namespace) -> list[str]:
+    """Requests of the present operator that no role allowed.
+
+    One that is replaced as its rights change may ask for what it is about to lose. (A namespace that is being deleted
+    refuses with status 403 as well, but not because of a role.)
+    """
+    pods = {
+        pod["metadata"]["name"]
+        for pod in operator.all("Pod", "app.kubernetes.io/name=waymesh-operator")
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+    asked = [entry for entry in cluster.audit_log() if pod_of(entry) in pods]
+    assert asked, "requests of the present operator are in the audit log"
     return [
         f"{entry['verb']} {entry['requestURI']}"
-        for entry in cluster.audit_log()
-        if entry["user"]["username"] == account
-        and entry.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
+        for entry in asked
+        if entry.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
     ]
+
+
+def pod_of(entry: Object) -> str:
+    """The pod whose token a request had."""
+    (name,) = entry["user"].get("extra", {}).get("authentication.kubernetes.io/pod-name", [""])
+    return str(name)
