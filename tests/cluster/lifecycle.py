@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tests.cluster import binaries, components, images, system
 from tests.cluster.api import Api, ApiError
@@ -155,9 +156,12 @@ class Cluster:
 
     def operator_requests(self) -> list[str]:
         """What the operator installed by the chart has asked of the API server so far: `patch secrets`, in order."""
+        return [f"{e['verb']} {e.get('objectRef', {}).get('resource', e['requestURI'])}" for e in self.audit_log()]
+
+    def audit_log(self) -> list[dict[str, Any]]:
+        """The API server's audit Events (audit.k8s.io/v1) of accounts in the operator's namespace, in order."""
         lines = (self.folder / "log" / "audit.log").read_text().splitlines()
-        entries = [json.loads(line) for line in lines if line.endswith("}")]
-        return [f"{e['verb']} {e.get('objectRef', {}).get('resource', e['requestURI'])}" for e in entries]
+        return [json.loads(line) for line in lines if line.endswith("}")]
 
     def trouble(self) -> str:
         """The ends of the components' logs, for the report of a start that failed."""

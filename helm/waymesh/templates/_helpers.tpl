@@ -30,7 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "waymesh.rules" -}}
 - apiGroups: [waymesh.io]
   resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [waymesh.io]
   resources:
   - routers/status
@@ -51,13 +51,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get]
@@ -74,15 +74,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* What it may do in its own namespace: its Lease, and the ConfigMap that it writes to see it come back. */}}
+{{/* What it may do in its own namespace: its Lease. The ConfigMap that it writes to see it come back is in a namespace
+     that it looks after. */}}
 {{- define "waymesh.homeRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, patch]
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [get, list, watch, create, patch]
-- apiGroups: [""]
-  resources: [events]
-  verbs: [create, patch]
 {{- end }}

@@ -223,7 +223,7 @@ def report(
 
 @app.command()
 def user(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")],
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the user.", show_default=False)] = "",
     file: Annotated[
         Path | None,
         typer.Option("-f", "--file", metavar="FILE", help="Users file to change.", show_default="print the lines"),
@@ -237,16 +237,24 @@ def user(
         ),
     ] = None,
     iterations: Annotated[int, typer.Option(min=4096, max=1_000_000, help="Iterations of the key derivation.")] = 4096,
+    secret: Annotated[
+        str, typer.Option(metavar="SECRET", help="Print a Secret of this name, for users of a Router.")
+    ] = "",
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Namespace of the Secret.")] = "",
+    output: Annotated[str, typer.Option("-o", "--output", help="Format of the Secret: yaml.")] = "yaml",
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the user; no password is asked for.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the users of FILE and their mechanisms.")] = False,
 ) -> None:
     """Make the lines of a users file (saslConfigDir of the router) for a user, with keys instead of the password.
 
     The password is read from the terminal without echo, or from the standard input. With --file, the lines replace
-    those of the user in the file, and routers notice the change.
+    those of the user in the file, and routers notice the change. With --secret, a Secret with the lines is printed,
+    which kubectl apply creates and kubectl patch adds to one that exists.
     """
-    from .user import NewUser, mechanisms, run_add, run_hash
+    from .user import Asked, run_user
 
-    new = NewUser(name, mechanisms(mechanism), iterations)
-    raise typer.Exit(run_hash(new) if file is None else run_add(new, file))
+    asked = Asked(name, file, secret, namespace, output, remove, list_)
+    raise typer.Exit(run_user(asked, mechanism, iterations))
 
 
 @app.command(name="import")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import getpass
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from waymesh_amqp.credentials import SCRAM_MECHANISMS, prepared
 from waymesh_amqp.users import make_line
 from waymesh_operator.errors import WaymeshError
 
 DEFAULT_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+"""Names of the keys of a Secret."""
 MODE = 0o600
 """Of a new users file: whoever reads stored keys can try passwords, or stand in for the router."""
 
@@ -27,6 +33,52 @@ class NewUser:
     name: str
     mechanisms: Sequence[str]
     iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command is to do; empty texts are options that are not given."""
+
+    name: str
+    file: Path | None = None
+    secret: str = ""
+    namespace: str = ""
+    output: str = "yaml"
+    remove: bool = False
+    list: bool = False
+
+    def check(self) -> None:
+        """Raises WaymeshError for options that do not go together."""
+        if self.list and (self.file is None or self.name or self.remove):
+            raise WaymeshError("--list takes --file and no user")
+        if not self.list and not self.name:
+            raise WaymeshError("name a user, or list all with --list --file FILE")
+        if self.secret and self.file is not None:
+            raise WaymeshError("give --file or --secret, not both")
+        if self.namespace and not self.secret:
+            raise WaymeshError("--namespace is for --secret")
+        if self.output != "yaml":
+            raise WaymeshError(f"--output {self.output}: possible is yaml")
+        if self.remove and not self.secret and self.file is None:
+            raise WaymeshError("--remove takes --file or --secret")
+        if self.secret and not _KEY.fullmatch(self.name):
+            raise WaymeshError(f"{self.name!r} cannot be a key of a Secret: possible are letters, digits, -, _ and .")
+
+
+def run_user(asked: Asked, mechanisms_: Sequence[str] | None, iterations: int) -> int:
+    """Print, add, remove or list users. Raises WaymeshError."""
+    asked.check()
+    new = NewUser(asked.name, mechanisms(mechanisms_), iterations)
+    if asked.secret:
+        return _run_secret(new, asked)
+    if asked.file is None:
+        return run_hash(new)
+    try:
+        if asked.list:
+            return _run_list(asked.file)
+        return _run_remove(asked.name, asked.file) if asked.remove else _run_add(new, asked.file)
+    except OSError as error:
+        raise WaymeshError(f"{asked.file}: {error.strerror or error}") from None
 
 
 def mechanisms(asked: Sequence[str] | None) -> Sequence[str]:
@@ -44,14 +96,51 @@ def run_hash(user: NewUser) -> int:
     return 0
 
 
-def run_add(user: NewUser, file: Path) -> int:
-    """Put the user's lines into the file, in place of earlier ones. Raises WaymeshError."""
-    lines = _lines(user)
-    try:
-        replaced = _replace(file.resolve(), user.name, lines)
-    except OSError as error:
-        raise WaymeshError(f"{file}: {error.strerror or error}") from None
+def _run_add(user: NewUser, file: Path) -> int:
+    """Put the user's lines into the file, in place of earlier ones. Raises WaymeshError and OSError."""
+    replaced = _replace(file.resolve(), user.name, _lines(user))
     print(f"{file}: user {user.name} {'changed' if replaced else 'added'}")
+    return 0
+
+
+def _run_remove(name: str, file: Path) -> int:
+    """Take all lines of a user out of the file. Raises WaymeshError and OSError."""
+    if prepared(name) not in _users(file):
+        raise WaymeshError(f"{file}: no user {name}")
+    _replace(file.resolve(), name, ())
+    print(f"{file}: user {name} removed")
+    return 0
+
+
+def _run_list(file: Path) -> int:
+    """A line for each user: the name, and how the password is stored. Raises OSError."""
+    for name, schemes in sorted(_users(file).items()):
+        print(f"{name}  {' '.join(schemes)}")
+    return 0
+
+
+def _users(file: Path) -> dict[str, list[str]]:
+    """Names and the schemes of their lines, usable or not."""
+    found: dict[str, list[str]] = {}
+    for line in file.read_bytes().decode("utf-8", "backslashreplace").splitlines():
+        name, colon, rest = line.lstrip().partition(":")
+        if colon and not name.startswith("#"):
+            scheme = rest.partition("}")[0].removeprefix("{")
+            known = scheme == "plain" or scheme in SCRAM_MECHANISMS
+            found.setdefault(prepared(name), []).append(scheme if known else "unusable")
+    return found
+
+
+def _run_secret(user: NewUser, asked: Asked) -> int:
+    """Print a Secret with the user's keys; to remove a user, a patch in which null removes. Raises WaymeshError."""
+    metadata = {"name": asked.secret} | ({"namespace": asked.namespace} if asked.namespace else {})
+    head = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    if asked.remove:
+        print(yaml.safe_dump({**head, "data": {user.name: None}}, sort_keys=False), end="")
+        return 0
+    text = "".join(line.removeprefix(f"{user.name}:") + "\n" for line in _lines(user))
+    data = {user.name: base64.b64encode(text.encode()).decode()}
+    print(yaml.safe_dump({**head, "data": data}, sort_keys=False, width=1 << 20), end="")
     return 0
 
 

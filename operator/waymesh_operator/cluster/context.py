@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 MESH_PORT, MANAGEMENT_PORT, LOCAL_PORT, HTTP_PORT = 55671, 55672, 55673, 9090
 """Ports of every router pod. LOCAL_PORT is management without TLS, on the pod's loopback only."""
+
+ENTROPY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,9 @@ class ClusterContext:
     pod_now: Mapping[str, Any] = field(default_factory=dict)
     # When a person last restarted the pods (`kubectl rollout restart`).
     restarted_at: str = ""
+    # The users file that routers have, whose keys stay as long as the passwords do; and what makes salts of new keys.
+    users_now: bytes = b""
+    entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:

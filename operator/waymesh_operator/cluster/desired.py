@@ -19,7 +19,7 @@ from waymesh_operator.router_entities.builders import (
     options_of,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import listener_files, users_file
+from waymesh_operator.router_entities.credentials import listener_files
 from waymesh_operator.router_entities.names import (
     CREDENTIALS,
     OPERATORS,
@@ -32,6 +32,7 @@ from waymesh_operator.router_entities.names import (
 )
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import LOOPBACK, MANAGEMENT_VHOST, management_vhost, policy_entity
+from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.router_entities.verdicts import (
     Verdict,
     Verdicts,
@@ -193,7 +194,8 @@ def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdic
     data: dict[str, bytes] = {}
     users = next((item.users for item in resources.router.listeners if item.users), "")
     if users:
-        data |= users_file(context.secrets.get(users) or {})[0]
+        kept = KeptKeys(context.users_now, context.entropy)
+        data |= users_file(context.secrets.get(users) or {}, kept)
     for listener in resources.router.listeners:
         if judge_listener(listener, context.secrets).good:
             data |= listener_files(listener, context.secrets)

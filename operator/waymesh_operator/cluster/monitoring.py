@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,6 +137,15 @@ class Metrics:
         self.repairs = self._counter("drift_repaired", "Drifted entities and objects repaired.", *MESH)
         self.converged = self._gauge("converged", "1 for a mesh whose condition Converged is True.", *MESH)
         self.routers = self._gauge("routers_running", "Routers that answer.", *MESH)
+        self.expiring = self._gauge("certificate_expiring", "1 for a mesh with condition CertificateExpiring.", *MESH)
+        self.ends = self._gauge(
+            "listener_not_after_seconds",
+            "When what a listener has from a Secret ends, in seconds since 1970; by listener and field of its status.",
+            *MESH,
+            "listener",
+            "field",
+        )
+        self._ends: dict[tuple[str, str], set[tuple[str, str]]] = {}
         self.requests = self._counter("api_requests", "Requests to the API server.", "verb", "kind", "status")
         self.live_requests = self._counter("live_rounds", "Readings of routers over management.", "result")
         self.events_seen = self._counter("watch_events", "Events delivered by watches.", "kind")
@@ -153,9 +162,20 @@ class Metrics:
         """Count a request to the API server."""
         self.requests.labels(verb, kind, str(status)).inc()
 
+    def listeners_end(self, namespace: str, router: str, ends: Mapping[tuple[str, str], float]) -> None:
+        """Set when what the listeners of a mesh have from Secrets ends, by listener and field."""
+        former = self._ends.pop((namespace, router), set())
+        for gone in former - ends.keys():
+            self.ends.remove(namespace, router, *gone)
+        for key, moment in ends.items():
+            self.ends.labels(namespace, router, *key).set(moment)
+        if ends:
+            self._ends[namespace, router] = set(ends)
+
     def forget(self, namespace: str, router: str) -> None:
         """Drop the series of a mesh that is gone."""
-        for gauge in (self.drift, self.converged, self.routers):
+        self.listeners_end(namespace, router, {})
+        for gauge in (self.drift, self.converged, self.routers, self.expiring):
             gauge.remove(namespace, router)
         self.repairs.remove(namespace, router)
         for result in ("done", "busy", "error"):

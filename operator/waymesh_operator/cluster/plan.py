@@ -62,8 +62,9 @@ class ObservedState:
 
 
 STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
-REMOVABLE = ("Service", "NetworkPolicy", "PodDisruptionBudget", "Issuer", "Certificate")
-"""Kinds whose objects are deleted when they are no longer desired. Secrets are kept: others may write them by then."""
+REMOVABLE = ("Service", "Issuer", "Certificate")
+"""Kinds whose objects are deleted when they are no longer desired. Secrets are kept: others may write them by then. A
+mesh needs the others as long as its Router exists, and they go with it."""
 
 
 @dataclass(frozen=True, slots=True)

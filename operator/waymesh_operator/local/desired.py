@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from waymesh_operator.cluster.context import ENTROPY_BYTES
 from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import (
     DesiredConnector,
@@ -26,10 +28,11 @@ from waymesh_operator.router_entities.builders import (
     options_of,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import SecretData, users_file
+from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
+from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.router_entities.verdicts import judge
 
 
@@ -45,6 +48,9 @@ class LocalContext:
     credentials: str = CREDENTIALS
     # The folder for exported telemetry, whatever the target in a cluster.
     telemetry: str = TELEMETRY_FOLDER
+    # The users file as it is, and what makes salts: as in `ClusterContext`.
+    users_now: bytes = b""
+    entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,9 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     state = DesiredState(mesh, (), verdicts, size=router.size, placements=found.placements(router), seeds=seeds)
     files = credential_files(resources, context.secrets, verdicts)
     users = next((item.users for item in router.listeners if item.users), "")
-    return DesiredLocal(state, files | (users_file(context.secrets.get(users, {}))[0] if users else {}))
+    if users:
+        files = files | users_file(context.secrets.get(users, {}), KeptKeys(context.users_now, context.entropy))
+    return DesiredLocal(state, files)
 
 
 def _desired_router(router: Router, ordinal: int, context: LocalContext, found: EntityPlacement) -> DesiredRouter:

@@ -20,6 +20,7 @@ from waymesh_operator.cluster.mesh import Place
 from waymesh_operator.errors import LocalError
 from waymesh_operator.resources.router import Ref, Router, router_id
 from waymesh_operator.router_entities.names import OPERATORS
+from waymesh_operator.router_entities.users import USERS_FILE
 
 LOOPBACK = "127.0.0.1"
 FIRST, LAST = 20000, 32000
@@ -172,6 +173,15 @@ class StateFolder:
     def telemetry(self) -> Path:
         """The folder of the routers' exports."""
         return self.path / "telemetry"
+
+    def users(self) -> bytes:
+        """The users file as it is, with the keys of passwords; empty if there is none."""
+        if self._credentials is not None:
+            return self._credentials.get(USERS_FILE, b"")
+        try:
+            return (self.credentials / USERS_FILE).read_bytes()
+        except OSError:
+            return b""
 
     def write_credentials(self, files: Mapping[str, bytes]) -> None:
         """Replace the content of the folder of passwords and keys, readable by the user only."""

@@ -260,7 +260,7 @@ class Supervisor:
         secrets = self._files.checked.secrets_of(ref.namespace)
         folder = entry.mesh.folder
         places = entry.ports.places(router, alive)
-        context = LocalContext(places, secrets, str(folder.credentials), str(folder.telemetry))
+        context = LocalContext(places, secrets, str(folder.credentials), str(folder.telemetry), folder.users())
         return desired_local(entry.resources, context)
 
     def _reload(self) -> None:

@@ -19,7 +19,8 @@ from waymesh_operator.resources.dependents import (
 from waymesh_operator.resources.router import Listener, Ref, Router
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
-from .credentials import SecretData, listener_keys, users_file
+from .credentials import SecretData, listener_keys
+from .users import unusable_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def judge_users(router: Router, secrets: Secrets) -> Verdict:
         if data is None:
             message = f"Secret {name} with the users of the listeners does not exist: no user can log in"
             return Verdict(resolved_refs=False, reason="SecretMissing", message=message)
-        bad = users_file(data)[1]
+        bad = unusable_users(data)
         if bad:
             told = [f"{user} ({why})" for user, why in list(bad.items())[:SHOWN]]
             more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""

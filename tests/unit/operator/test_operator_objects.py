@@ -17,6 +17,7 @@ from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import Manifest, needs_apply
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.router import Listener, Pod, Ref, Router, RouterTls
+from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.tls.rollover import TlsRequest, next_tls
 from waymesh_schema.config import parse_json
 
@@ -228,7 +229,7 @@ def test_users_and_passwords_of_brokers_are_files_in_one_secret() -> None:
     desired = desired_cluster(resources, context)
     (secret,) = (o for o in desired.objects if o["metadata"]["name"] == "mesh-credentials")
     assert data(secret) == {
-        "waymesh.users": b"alice:{plain}secret\nbob:" + stored + b"\n",
+        **users_file(context.secrets["users"] or {}, KeptKeys(b"", context.entropy)),
         "broker.b.password": b"p",
         "broker.b.ca.crt": b"pem",
     }

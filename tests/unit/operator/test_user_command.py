@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pty
 import subprocess
@@ -9,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from waymesh_amqp.sasl import MECHANISMS, Challenge, SaslClient, SaslServer
 from waymesh_amqp.users import UserFile
+from waymesh_operator.router_entities.users import USERS_FILE, KeptKeys, unusable_users, users_file
 
 pytestmark = pytest.mark.engine_independent
 
@@ -67,6 +70,30 @@ def test_file_is_made_and_only_the_user_changes(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mesh.users"]
 
 
+def test_users_are_listed_and_removed(tmp_path: Path) -> None:
+    file = tmp_path / "mesh.users"
+    file.write_bytes(b"# alice:{plain}x\nbob:{plain}x\ncarol:{md5}x\n\xff broken\n")
+    user("alice", "-f", str(file))
+    assert user("--list", "-f", str(file)).stdout == (
+        "alice  SCRAM-SHA-512 SCRAM-SHA-256\nbob  plain\ncarol  unusable\n"
+    )
+    assert user("alice", "--remove", "-f", str(file)).stdout == f"{file}: user alice removed\n"
+    assert file.read_bytes() == b"# alice:{plain}x\nbob:{plain}x\ncarol:{md5}x\n\xff broken\n"
+
+
+def test_secret_with_keys_is_what_the_operator_takes() -> None:
+    manifest = yaml.safe_load(user("alice", "--secret", "people", "-n", "shop", "-o", "yaml").stdout)
+    assert manifest["kind"] == "Secret"
+    assert manifest["metadata"] == {"name": "people", "namespace": "shop"}
+    users = {name: base64.b64decode(text) for name, text in manifest["data"].items()}
+    assert unusable_users(users) == {}
+    text = users_file(users, KeptKeys(b"", b""))[USERS_FILE].decode()
+    for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"):
+        assert logs_in(text, "alice", mechanism)
+    patch = yaml.safe_load(user("alice", "--secret", "people", "--remove").stdout)
+    assert patch == {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "people"}, "data": {"alice": None}}
+
+
 def test_a_link_to_the_file_stays(tmp_path: Path) -> None:
     (tmp_path / "link.users").symlink_to("real.users")
     assert user("alice", "-f", str(tmp_path / "link.users")).returncode == 0
@@ -84,6 +111,16 @@ def test_a_link_to_the_file_stays(tmp_path: Path) -> None:
         (["alice"], "a\tb", "control characters"),
         (["alice", "--mechanism", "PLAIN"], "x", "possible are SCRAM-SHA-512"),
         (["alice", "-f", "/missing/mesh.users"], "x", "/missing/mesh.users: No such file"),
+        (["alice", "-f", "/missing/mesh.users", "--remove"], "", "/missing/mesh.users: No such file"),
+        (["alice", "-f", "/dev/null", "--remove"], "", "/dev/null: no user alice"),
+        (["alice", "--remove"], "", "--remove takes --file or --secret"),
+        (["alice", "--secret", "s", "-f", "f"], "x", "--file or --secret, not both"),
+        (["alice", "--secret", "s", "-o", "json"], "x", "--output json: possible is yaml"),
+        (["alice@example", "--secret", "s"], "x", "cannot be a key of a Secret"),
+        (["alice", "-n", "x"], "x", "--namespace is for --secret"),
+        (["alice", "--list", "-f", "f"], "", "--list takes --file and no user"),
+        (["--list"], "", "--list takes --file and no user"),
+        ([], "x", "name a user"),
     ],
 )
 def test_refusals(arguments: list[str], password: str, reason: str) -> None:

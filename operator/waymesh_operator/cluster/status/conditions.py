@@ -15,6 +15,7 @@ from waymesh_operator.cluster.mesh import DesiredRouter
 from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import VhostCounts
@@ -86,6 +87,8 @@ class MeshSnapshot:
     # Number of repairs since the Router was created.
     repaired: int = 0
     tls: MeshTls | None = None
+    # Data of the Secrets that resources refer to, None for one that does not exist.
+    secrets: Mapping[str, SecretData | None] = field(default_factory=dict)
 
     def verdict(self, kind: str, ref: Ref) -> Verdict:
         """The verdict on a resource; good for one that came after the desired state was made."""

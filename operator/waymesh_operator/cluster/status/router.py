@@ -13,6 +13,7 @@ from waymesh_operator.router_entities.names import OWNED_PREFIX
 from waymesh_operator.routers.observed import ObservedRouter, RouterState, Trouble
 from waymesh_operator.tls.certificates import expires
 
+from .certificates import expiring, listener_rows
 from .conditions import Condition, MeshSnapshot, rendered, timestamp
 from .dependents import verdict_conditions
 
@@ -47,7 +48,8 @@ def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any])
         "routers": [_row(name, seen) for name in _names(seen)],
         "conditions": rendered(conditions, before, router.generation, seen.now),
     }
-    return status | ({"tls": _tls(seen)} if seen.tls else {})
+    rows = listener_rows(router, seen)
+    return status | ({"tls": _tls(seen)} if seen.tls else {}) | ({"listeners": rows} if rows else {})
 
 
 def _names(seen: MeshSnapshot) -> list[str]:
@@ -104,6 +106,7 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
         _restart_pending(router, seen),
         _draining(seen),
         _paused(router),
+        expiring(router, seen),
     ]
     return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
 

@@ -19,6 +19,7 @@ from waymesh_operator.cluster.context import ClusterContext, referenced_secrets,
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
 from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
+from waymesh_operator.cluster.status.certificates import EXPIRING, ends_in_seconds
 from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
@@ -26,12 +27,13 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
 from waymesh_operator.router_entities.names import of_broker
+from waymesh_operator.router_entities.users import USERS_FILE
 from waymesh_operator.routers.observed import ObservedMesh, Trouble
 from waymesh_operator.routers.pods import pod_view
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
-from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, troubles
+from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, secret_data, troubles
 from .rollout import DeliveredSeeds, RefusalKey, Refusals
 from .status_writer import Statuses
 
@@ -180,6 +182,7 @@ class MeshWorker:
             drift=this_pass.drift,
             repaired=self._repaired or 0,
             tls=this_pass.context.tls,
+            secrets=this_pass.context.secrets,
         )
 
     async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
@@ -204,7 +207,14 @@ class MeshWorker:
             claims,
             pod["spec"],
             str((pod["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION, "")),
+            self._users_now(objects),
         )
+
+    def _users_now(self, objects: dict[Key, Object]) -> bytes:
+        """The users file that we last wanted, else the one that is there. So an edited file is put back as it was."""
+        name = f"{self.mesh.name}-credentials"
+        meant = {"data": self._meant[name]} if name in self._meant else None
+        return secret_data(meant or objects.get(("Secret", self.mesh.namespace, name)) or {}).get(USERS_FILE, b"")
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
         """Whether cert-manager is installed; adds its objects for this mesh to the objects."""
@@ -262,6 +272,8 @@ class MeshWorker:
         metrics.drift.labels(*labels).set(this_pass.drift.current)
         metrics.converged.labels(*labels).set(_holds(status, "Converged"))
         metrics.routers.labels(*labels).set(len(this_pass.observed.draining))
+        metrics.expiring.labels(*labels).set(_holds(status, EXPIRING))
+        metrics.listeners_end(*labels, ends_in_seconds(status))
 
 
 def _planned(

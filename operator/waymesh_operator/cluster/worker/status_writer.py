@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from waymesh_operator.cluster.status.certificates import EXPIRING
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import (
     address_status,
@@ -31,10 +32,10 @@ AT_ONCE = 16
 COUNTS_S = 10.0
 FLEETING = frozenset({"unsettled", "consumers", "links", "connections", "denied", "lastTransitionTime"})
 """Fields that change with every message or client; if only these have changed, a status is written less often."""
-GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled"})
-TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged"})
+GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled", EXPIRING})
+TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged", EXPIRING})
 TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
-WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled"})
+WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled", EXPIRING})
 """Conditions with a warning even if a resource has them in a bad state from the beginning."""
 FAILED = "failed"
 PASSING = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})

@@ -1,0 +1,83 @@
+"""Until when certificates and lists of listeners are good that come from users' Secrets: rows, condition, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waymesh_operator.resources.router import Listener, Router
+from waymesh_operator.tls.validity import Validity, of_certificates, of_revocation_lists
+
+from .conditions import Condition, MeshSnapshot, timestamp
+
+EXPIRING = "CertificateExpiring"
+SHOWN = 3
+"""How many a message names."""
+_Reader = Callable[[bytes], Validity | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One thing of a listener that ends."""
+
+    listener: str
+    # Field of the row.
+    field: str
+    what: str
+    secret: str
+    validity: Validity
+
+
+def listener_rows(router: Router, seen: MeshSnapshot) -> list[dict[str, Any]]:
+    """Of each listener with a certificate or authorities of its own, when these end."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in _ends(router, seen):
+        rows.setdefault(one.listener, {"name": one.listener})[one.field] = timestamp(one.validity.end)
+    return list(rows.values())
+
+
+def expiring(router: Router, seen: MeshSnapshot) -> Condition:
+    """Whether one of them ends soon or has ended."""
+    found = sorted(
+        (one for one in _ends(router, seen) if one.validity.soon(seen.now)), key=lambda one: one.validity.end
+    )
+    if not found:
+        return Condition(EXPIRING, False, "NotExpiring", "no certificate that a listener names ends soon")
+    told = [_told(one, seen.now) for one in found[:SHOWN]]
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    ended = found[0].validity.end <= seen.now
+    return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", "; ".join(told) + more)
+
+
+def ends_in_seconds(status: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """From the status of a Router: by listener and field the seconds since 1970 at which something ends."""
+    return {
+        (row["name"], field): datetime.fromisoformat(moment).timestamp()
+        for row in status.get("listeners") or ()
+        for field, moment in row.items()
+        if field != "name"
+    }
+
+
+def _told(one: _End, now: datetime) -> str:
+    verb = "ended" if one.validity.end <= now else "ends"
+    return f"listener {one.listener}: {one.what} in Secret {one.secret} {verb} at {timestamp(one.validity.end)}"
+
+
+def _ends(router: Router, seen: MeshSnapshot) -> Iterable[_End]:
+    for listener in router.listeners:
+        for field, what, secret, key, read in _parts(listener):
+            validity = read((seen.secrets.get(secret) or {}).get(key, b""))
+            if validity is not None:
+                yield _End(listener.name, field, what, secret, validity)
+
+
+def _parts(listener: Listener) -> Iterable[tuple[str, str, str, str, _Reader]]:
+    if listener.certificate:
+        yield "certificateNotAfter", "the certificate", listener.certificate, "tls.crt", of_certificates
+    if listener.authorities:
+        yield "authoritiesNotAfter", "an authority", listener.authorities, "ca.crt", of_certificates
+        if listener.revocation:
+            yield "revocationNotAfter", "a revocation list", listener.authorities, "ca.crl", of_revocation_lists

@@ -1,0 +1,52 @@
+"""Until when certificates and revocation lists are good that others made. `now` is always an aware time in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+
+SOON = timedelta(days=14)
+SOON_SHARE = 5
+"""What lives for less than 70 days ends soon in the last fifth of its time: a daily list is no warning all day."""
+_CRL = b"-----BEGIN X509 CRL-----", b"-----END X509 CRL-----"
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """When something begins and ends to be good."""
+
+    begin: datetime
+    end: datetime
+
+    def soon(self, now: datetime) -> bool:
+        """Whether it ends soon, or has ended."""
+        return now >= self.end - min(SOON, (self.end - self.begin) / SOON_SHARE)
+
+
+def of_certificates(pem: bytes) -> Validity | None:
+    """Of the certificates in a PEM file the one that ends first: clients need the whole chain. None if unreadable."""
+    try:
+        found = x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        return None
+    return _first(Validity(one.not_valid_before_utc, one.not_valid_after_utc) for one in found)
+
+
+def of_revocation_lists(pem: bytes) -> Validity | None:
+    """Of the lists in a PEM file the one that ends first. None if unreadable, or if none has an end."""
+    begin, end = _CRL
+    try:
+        found = [
+            x509.load_pem_x509_crl(begin + part.partition(end)[0] + end + b"\n") for part in pem.split(begin)[1:]
+        ]
+    except ValueError:
+        return None
+    spans = ((one.last_update_utc, one.next_update_utc) for one in found)
+    return _first(Validity(first, last) for first, last in spans if last is not None)
+
+
+def _first(found: Iterable[Validity]) -> Validity | None:
+    return min(found, key=lambda one: one.end, default=None)
