@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import datetime
+from io import BytesIO
 from typing import Any
 
-from pyspark.sql import types as T
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from waymesh_analytics.spark.parallel import run_parallel
 from waymesh_analytics.store.storage import Storage
@@ -22,11 +24,11 @@ PARALLEL_TABLES = 4
 PAGE = "report.html"
 SUMMARY = "summary.json"
 _TYPES = {
-    ColumnType.TEXT: T.StringType(),
-    ColumnType.COUNT: T.LongType(),
-    ColumnType.NUMBER: T.DoubleType(),
-    ColumnType.SHARE: T.DoubleType(),
-    ColumnType.TIME: T.TimestampType(),
+    ColumnType.TEXT: pa.string(),
+    ColumnType.COUNT: pa.int64(),
+    ColumnType.NUMBER: pa.float64(),
+    ColumnType.SHARE: pa.float64(),
+    ColumnType.TIME: pa.timestamp("us", tz="UTC"),
 }
 
 
@@ -57,10 +59,12 @@ def _write_table(storage: Storage, table: Table[Any]) -> None:
 
 
 def _write_parquet(storage: Storage, table: Table[Any]) -> None:
-    schema = T.StructType([T.StructField(column.name, _TYPES[column.type]) for column in table.columns])
-    cells = [table.cells(row) for row in table.rows]
-    rows = storage.spark.createDataFrame(cells, schema, verifySchema=False).coalesce(1)
-    rows.write.mode("overwrite").parquet(storage.full(f"{TABLES}/{table.name}.parquet"))
+    schema = pa.schema([(column.name, _TYPES[column.type]) for column in table.columns])
+    content = BytesIO()
+    pq.write_table(pa.Table.from_pylist(table.dicts(), schema), content, compression="zstd", store_schema=False)
+    path = f"{TABLES}/{table.name}.parquet"
+    storage.delete(path)  # earlier versions wrote a folder
+    storage.write_bytes(path, content.getvalue())
 
 
 def _json(data: Any) -> str:

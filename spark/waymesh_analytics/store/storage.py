@@ -66,8 +66,12 @@ class Storage:
 
         A reader never sees a part of it, but may briefly find no file: Hadoop deletes the old one before the rename.
         """
+        self.write_bytes(path, text.encode())
+
+    def write_bytes(self, path: str, content: bytes) -> None:
+        """As `write_text`."""
         partial = self._path(f"{path}.tmp")
-        self._write(partial, text)
+        self._write(partial, content)
         overwrite = self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE
         self._rename(partial, self._path(path), overwrite)
 
@@ -75,7 +79,7 @@ class Storage:
         """Create a file atomically: a reader sees nothing or all of it. Raises FileExistsError."""
         folder, _, name = path.rpartition("/")
         partial = self._path(f"{folder}/.{name}.{uuid4().hex[:8]}.tmp")
-        self._write(partial, text)
+        self._write(partial, text.encode())
         none = self._jvm.org.apache.hadoop.fs.Options.Rename.NONE
         try:
             with translate_errors(self.full(path)):
@@ -89,12 +93,12 @@ class Storage:
     def put(self, path: str, text: str) -> None:
         """Write a file in place: it always exists, but a reader may see only a part of it."""
         with translate_errors(self.full(path)):
-            self._write(self._path(path), text)
+            self._write(self._path(path), text.encode())
 
-    def _write(self, path: Any, text: str) -> None:
+    def _write(self, path: Any, content: bytes) -> None:
         stream = self._system.create(path, True)
         try:
-            stream.write(text.encode())
+            stream.write(content)
             if stream.hasCapability("hsync"):
                 stream.hsync()  # otherwise a crash may keep the name and lose the content
         finally:
