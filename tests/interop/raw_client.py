@@ -52,10 +52,10 @@ class Ended(AssertionError):
 class RawClient:
     """A connection. `frame()` gives what comes, in order; the helpers skip what they do not ask for."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
-        self._socket: socket.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+        self._socket: socket.socket = socket.create_connection((host, port), DEADLINE_S)
         if tls is not None:
-            self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self.last = b""
         """The body of the last frame."""
         self._data = b""

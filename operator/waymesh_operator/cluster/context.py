@@ -9,6 +9,7 @@ from typing import Any
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.credentials import SecretData, listener_keys
+from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, token_secrets
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 MESH_PORT, MANAGEMENT_PORT, LOCAL_PORT, HTTP_PORT = 55671, 55672, 55673, 9090
@@ -53,12 +54,15 @@ class ClusterContext:
     pod_now: Mapping[str, Any] = field(default_factory=dict)
     # When a person last restarted the pods (`kubectl rollout restart`).
     restarted_at: str = ""
+    # Issuer and keys of ServiceAccount tokens; only read for a Router that accepts them.
+    service_accounts: ServiceAccountKeys = UNKNOWN
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:
     """Names of the Secrets, in the Router's namespace, that the resources refer to."""
     names = {listener.users for listener in resources.router.listeners}
     names |= {name for listener in resources.router.listeners for name, _ in listener_keys(listener)}
+    names |= token_secrets(resources.router)
     names |= {resources.router.telemetry.s3.secret} if resources.router.telemetry.s3 else set()
     for broker in resources.brokers:
         names |= {broker.secret, broker.tls.ca_secret if broker.tls else ""}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
-from waymesh_operator.resources.router import Listener, Ref, Telemetry
+from waymesh_operator.resources.router import LIMITS, Listener, Ref, Telemetry
 from waymesh_schema.loglevels import LOG_MODULES
 
 from .names import (
@@ -47,7 +47,7 @@ class Security:
 
     # With the certificate of the mesh.
     tls: bool = False
-    # none, plain, scram or mtls
+    # none, plain, scram, mtls or token
     auth: str = "none"
     # A client's certificate must have one of these DNS names; empty: any name.
     peers: tuple[str, ...] = ()
@@ -55,6 +55,13 @@ class Security:
     profile: str = MESH_PROFILE
     # The vhost of all connections; empty: each peer names it.
     vhost: str = ""
+    # Name of the tokenProfile entity; empty: no tokens are accepted.
+    tokens: str = ""
+
+    @property
+    def mechanisms(self) -> str:
+        """SASL mechanisms, separated by blanks."""
+        return " ".join(filter(None, (_MECHANISMS[self.auth], BEARER if self.tokens else "")))
 
 
 _MESH_FILES = {
@@ -68,15 +75,24 @@ _MECHANISMS = {
     "plain": "PLAIN",
     "scram": "SCRAM-SHA-512 SCRAM-SHA-256",
     "mtls": "EXTERNAL",
+    "token": "",
 }
+BEARER = "OAUTHBEARER XOAUTH2"
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions:
-    """Address of the broker behind a listener, and additional capabilities offered to its clients."""
+    """Address of the broker behind a listener, additional capabilities offered to its clients, and their limits."""
 
     route_address: str = ""
     capabilities: tuple[str, ...] = ()
+    # Attributes by name; those of LIMITS that are not here have their defaults.
+    limits: tuple[tuple[str, int], ...] = ()
+
+
+def listener_options(listener: Listener) -> ListenerOptions:
+    """The options of a listener of a Router."""
+    return ListenerOptions(listener.route_address, listener.open_capabilities, listener.limits)
 
 
 NO_OPTIONS = ListenerOptions()
@@ -96,13 +112,15 @@ def listener_entity(
         "port": str(place[1]),
         "role": role,
         "authenticatePeer": security.auth != "none",
-        "saslMechanisms": _MECHANISMS[security.auth],
+        "saslMechanisms": security.mechanisms,
+        "tokenProfile": security.tokens or None,
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
         "management": "write" if part in (OPERATORS, POD) else "none",
         "managementFiles": part == OPERATORS,
+        **{name: dict(offer.limits).get(name) for name in LIMITS},
     }
     if security.tls:
         attributes |= {"sslProfile": security.profile, "requireSsl": True}
@@ -121,7 +139,7 @@ def connector_entity(ref: Ref, peer: str, place: tuple[str, int], security: Secu
         "host": place[0],
         "port": str(place[1]),
         "role": "inter-router",
-        "saslMechanisms": _MECHANISMS[security.auth],
+        "saslMechanisms": security.mechanisms,
     }
     if security.tls:
         attributes |= {"sslProfile": MESH_PROFILE, "verifyHostname": True}
@@ -145,7 +163,7 @@ def listener_profile(ref: Ref, listener: Listener) -> Entity | None:
     if not listener.tls or not own:
         return None
     files |= {name: f"{CREDENTIALS}/{listener_file(listener.name, part)}" for name, part in own.items()}
-    return Entity(SSL_PROFILE, entity_name(ref, "Router", "listener", listener.name, f"tls-{_digest(files)}"), files)
+    return Entity(SSL_PROFILE, entity_name(ref, "Router", "listener", listener.name, f"tls-{digest(files)}"), files)
 
 
 def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
@@ -229,11 +247,12 @@ def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
     if broker.mechanism == "EXTERNAL":
         files["certFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.crt')}"
         files["privateKeyFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.key')}"
-    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{_digest(files)}"), files)
+    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest(files)}"), files)
 
 
-def _digest(files: Mapping[str, str]) -> str:
-    return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:8]
+def digest(values: Mapping[str, Any]) -> str:
+    """Eight digits that differ when the values do."""
+    return hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]
 
 
 def _url(place: tuple[str, int], tls: bool) -> str:

@@ -25,13 +25,14 @@ from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SE
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
-from waymesh_operator.router_entities.names import of_broker
+from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, of_broker
+from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.routers.observed import ObservedMesh, Trouble
 from waymesh_operator.routers.pods import pod_view
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
-from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, troubles
+from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, secret_data, troubles
 from .rollout import DeliveredSeeds, RefusalKey, Refusals
 from .status_writer import Statuses
 
@@ -204,7 +205,15 @@ class MeshWorker:
             claims,
             pod["spec"],
             str((pod["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION, "")),
+            await self._service_accounts(resources, objects),
         )
+
+    async def _service_accounts(self, resources: Resources, objects: dict[Key, Object]) -> ServiceAccountKeys:
+        if not any(profile.of_cluster for profile in resources.router.token_profiles):
+            return UNKNOWN
+        secret = objects.get(("Secret", self.mesh.namespace, f"{self.mesh.name}-credentials"))
+        live = secret_data(secret).get(SERVICE_ACCOUNT_KEYS, b"") if secret else b""
+        return await self._world.service_accounts.read(self._world.kube, self._world.clock(), live)
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
         """Whether cert-manager is installed; adds its objects for this mesh to the objects."""
