@@ -113,7 +113,8 @@ class DynamicKube:
 
     async def document(self, path: str) -> dict[str, Any]:
         """See KubeClient."""
-        return await self._ask("get", "document", path)
+        # The JWKS has a media type of its own, and the API server gives it to nobody who asks for plain JSON.
+        return await self._ask("get", "document", path, header_params={"Accept": "*/*"})
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """See KubeClient."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import (
@@ -19,17 +19,19 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
-    ListenerOptions,
     Security,
     connector_entity,
     listener_entity,
+    listener_options,
+    listener_profile,
     log_entities,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import SecretData, users_file
-from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
+from waymesh_operator.router_entities.credentials import SecretData, listener_files, users_file
+from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, ROUTER, TELEMETRY_FOLDER, Entity
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
+from waymesh_operator.router_entities.tokens import UNKNOWN, token_files, token_profiles
 from waymesh_operator.router_entities.verdicts import judge
 
 
@@ -66,17 +68,25 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     state = DesiredState(mesh, (), verdicts, size=router.size, placements=found.placements(router), seeds=seeds)
     files = credential_files(resources, context.secrets, verdicts)
     users = next((item.users for item in router.listeners if item.users), "")
-    return DesiredLocal(state, files | (users_file(context.secrets.get(users, {}))[0] if users else {}))
+    files |= users_file(context.secrets.get(users, {}))[0] if users else {}
+    for listener in router.listeners:
+        files |= listener_files(listener, context.secrets)
+    return DesiredLocal(state, files | dict(token_files(router, context.secrets, UNKNOWN)))
 
 
 def _desired_router(router: Router, ordinal: int, context: LocalContext, found: EntityPlacement) -> DesiredRouter:
     own_id, places = router_id(router.ref, ordinal), context.places
-    listeners = tuple(_listeners(router, places[ordinal]))
+    tokens = token_profiles(router, UNKNOWN, context.credentials)
+    profiles = [listener_profile(router.ref, item, context.credentials) for item in router.listeners]
+    listeners = tuple(_listeners(router, places[ordinal], tokens, context.credentials))
     connectors = tuple(
         DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)
         for peer in peers_below(router, ordinal)
     )
     own = (
+        Entity(ROUTER, own_id, {"maxMemory": router.max_memory}),
+        *tokens.values(),
+        *(profile for profile in profiles if profile is not None),
         *(
             listener_entity(router.ref, item.part, (item.host, item.port), item.role, item.security, item.offer)
             for item in listeners
@@ -91,10 +101,16 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
     return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
 
 
-def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
+def _listeners(
+    router: Router, place: Place, tokens: Mapping[str, Entity], credentials: str
+) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        offer = ListenerOptions(listener.route_address, listener.open_capabilities)
-        port, security = place.ports[listener.name], Security(auth=listener.auth)
+        port, security = place.ports[listener.name], Security(listener.tls, listener.auth)
+        if (profile := listener_profile(router.ref, listener, credentials)) is not None:
+            security = replace(security, profile=profile.name)
+        if listener.token_profile:
+            security = replace(security, tokens=tokens[listener.token_profile].name)
+        offer = listener_options(listener)
         yield DesiredListener(f"listener/{listener.name}", place.bind, port, security=security, offer=offer)
     managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN
     yield DesiredListener(OPERATORS, place.bind, place.management_port, security=managed)

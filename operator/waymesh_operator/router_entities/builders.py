@@ -151,18 +151,19 @@ def mesh_profile() -> Entity:
     return Entity(SSL_PROFILE, MESH_PROFILE, dict(_MESH_FILES))
 
 
-def listener_profile(ref: Ref, listener: Listener) -> Entity | None:
+def listener_profile(ref: Ref, listener: Listener, folder: str = CREDENTIALS) -> Entity | None:
     """The sslProfile of a listener with a certificate or client authorities of its own; None without them.
 
-    Like that of a Broker, its name contains a digest of its values. The contents of the files may change.
+    Like that of a Broker, its name contains a digest of its values. The contents of the files may change. `folder`: the
+    one with its files; local mode has one of its own, and no certificates of the mesh.
     """
-    files = dict(_MESH_FILES)
+    files = dict(_MESH_FILES) if folder == CREDENTIALS else {}
     own = {"certFile": "tls.crt", "privateKeyFile": "tls.key"} if listener.certificate else {}
     own |= {"caCertFile": "ca.crt"} if listener.authorities else {}
     own |= {"crlFile": "ca.crl"} if listener.authorities and listener.revocation else {}
     if not listener.tls or not own:
         return None
-    files |= {name: f"{CREDENTIALS}/{listener_file(listener.name, part)}" for name, part in own.items()}
+    files |= {name: f"{folder}/{listener_file(listener.name, part)}" for name, part in own.items()}
     return Entity(SSL_PROFILE, entity_name(ref, "Router", "listener", listener.name, f"tls-{digest(files)}"), files)
 
 
