@@ -19,7 +19,17 @@ from pathlib import Path
 
 from raw_client import AMQP, SASL, Ended, RawClient  # type: ignore[import-not-found]
 
-from waymesh_amqp.performatives import Attach, Close, Detach, Flow, SaslInit, SaslMechanisms, SaslOutcome, Terminus
+from waymesh_amqp.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Flow,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    Terminus,
+)
 
 HOST, PORT = os.environ.get("HOST", ""), 5671
 BODY = b"\x00\x53\x75\xa0\x05hello"
@@ -46,7 +56,11 @@ def opened() -> RawClient:
     if code:
         raise Refused(f"login {code}")
     raw.open(sasl=False, hostname="mesh")
-    raw.begin()
+    raw.put(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
+    answer, _ = raw.frame()
+    if isinstance(answer, Close) and answer.error is not None:
+        raise Refused(f"closed {answer.error.condition}")
+    assert isinstance(answer, Begin), answer
     return raw
 
 
@@ -79,15 +93,15 @@ def exchange(address: str) -> str:
 
 
 def attach(address: str) -> str:
-    """A sender to the address."""
-    attached(opened(), address, 0, receiver=False)
+    """A receiver from the address."""
+    attached(opened(), address, 0, receiver=True)
     return "attached"
 
 
 def hold() -> str:
     """Two connections."""
     with opened():
-        attached(opened(), "orders", 0, receiver=False)
+        attached(opened(), "orders", 0, receiver=True)
     return "attached"
 
 

@@ -269,29 +269,6 @@ def test_bad_manifests_stop_the_start(tmp_path: Path) -> None:
         Stage(tmp_path, manifest(-1))
 
 
-def test_listeners_that_need_certificates_are_refused_clearly(tmp_path: Path) -> None:
-    listener = "  listeners:\n  - {name: amqps, port: 5671, tls: true"
-    with pytest.raises(ManifestError, match="local mode has no certificates of its own: TLS needs certificate"):
-        Stage(tmp_path, manifest() + listener + "}\n")
-    own = listener + ", certificate: {secretRef: {name: own}}"
-    with pytest.raises(ManifestError, match="Secret own does not exist"):
-        Stage(tmp_path, manifest() + own + "}\n")
-    with pytest.raises(ManifestError, match="auth mtls needs clientAuthorities"):
-        Stage(tmp_path, manifest() + own + ", auth: mtls}\n")
-
-
-@pytest.mark.parametrize(
-    ("profile", "error"),
-    [
-        ("serviceAccounts: {audience: a}", "there are no ServiceAccounts in local mode; use issuer and audience"),
-        ("issuer: i, audience: a, keysSecretRef: {name: keys}", "tokenProfile p: Secret keys does not exist"),
-    ],
-)
-def test_tokens_whose_keys_local_mode_cannot_have_are_refused_clearly(tmp_path: Path, profile: str, error: str) -> None:
-    with pytest.raises(ManifestError, match=error):
-        Stage(tmp_path, manifest() + f"  tokenProfiles:\n  - {{name: p, {profile}}}\n")
-
-
 USERS = """  listeners:
   - {name: amqp, port: 5672, auth: scram, users: {secretRef: {name: users}}}
 ---

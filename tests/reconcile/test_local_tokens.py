@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,8 @@ from tests.kit.certificates import Authority
 from tests.kit.local_mode import Up
 from tests.kit.tokens import AUDIENCE, ISSUER, Issuer
 from waymesh_amqp.performatives import SaslInit, SaslMechanisms, SaslOutcome
+from waymesh_operator.errors import ManifestError
+from waymesh_operator.local.supervisor import ManifestFiles
 
 pytestmark = pytest.mark.e2e
 
@@ -36,6 +39,31 @@ MESH = {
         "maxMemory": "2Gi",
     },
 }  # fmt: skip
+
+
+OWN = {"name": "amqps", "port": 5671, "tls": True, "certificate": {"secretRef": {"name": "own"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ({"listeners": [{**OWN, "certificate": None}]}, "local mode has no certificates of its own: TLS needs"),
+        ({"listeners": [OWN]}, "Secret own does not exist"),
+        ({"listeners": [{**OWN, "auth": "mtls"}]}, "auth mtls needs clientAuthorities"),
+        (
+            {"tokenProfiles": [{"name": "p", "serviceAccounts": {"audience": "a"}}]},
+            "there are no ServiceAccounts in local mode; use issuer, audience",
+        ),
+        (
+            {"tokenProfiles": [{"name": "p", "issuer": "i", "audience": "a", "keysSecretRef": {"name": "keys"}}]},
+            "tokenProfile p: Secret keys does not exist",
+        ),
+    ],
+)
+def test_what_local_mode_cannot_have_is_refused_clearly(tmp_path: Path, spec: dict[str, Any], error: str) -> None:
+    (tmp_path / "mesh.yaml").write_text(json.dumps({**MESH, "spec": spec}))
+    with pytest.raises(ManifestError, match=error):
+        ManifestFiles([tmp_path / "mesh.yaml"]).read()
 
 
 def secret(name: str, **data: bytes) -> str:
