@@ -45,10 +45,12 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
 def _indispensable(name: str, entry: ConfigEntry) -> bool:
     """Whether the router does not start without the entity, whoever configured it.
 
-    A listener with an sslProfile of its own, named after it, stays closed instead: its certificate comes from a user.
+    A listener with an sslProfile of its own, named after it, or with a tokenProfile stays closed instead: its
+    certificate, or the keys of its tokens, come from a user.
     """
     if entry.type.name == "listener":
-        return not str(entry.attributes["sslProfile"] or "").startswith(f"{name}/")
+        own = str(entry.attributes["sslProfile"] or "").startswith(f"{name}/")
+        return not own and not entry.attributes["tokenProfile"]
     return entry.type.name in ("router", "policy", "vhost")
 
 

@@ -55,7 +55,7 @@ class RawClient:
     def __init__(self, port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self._socket: socket.socket = socket.create_connection((host, port), DEADLINE_S)
         if tls is not None:
-            self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self.last = b""
         """The body of the last frame."""
         self._data = b""

@@ -27,6 +27,7 @@ class FakeKube:
         self.watchers: list[Callable[[str | None, Object], object]] = []
         self.fail: Callable[[str, str, str], None] = lambda verb, kind, name: None
         self.unknown_kinds = {"Certificate", "Issuer"}
+        self.documents: dict[str, Object] = {}
         self._applied: dict[tuple[Key, str], Object] = {}
         self._numbers = itertools.count(1)
 
@@ -75,6 +76,12 @@ class FakeKube:
         body = copy.deepcopy(self._find((kind.kind, namespace, name)))
         body["status"] = copy.deepcopy(dict(status))
         return self._store("MODIFIED", (kind.kind, namespace, name), body)
+
+    async def document(self, path: str) -> Object:
+        self._call("get", "document", path)
+        if path not in self.documents:
+            raise KubeError(404, f"document {path} not found")
+        return copy.deepcopy(self.documents[path])
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self._call("delete", kind.kind, name)

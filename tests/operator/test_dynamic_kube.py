@@ -111,6 +111,18 @@ def test_dynamic_tells_a_namespace_that_is_being_deleted_from_other_refusals() -
     against(handler, story)
 
 
+def test_dynamic_reads_a_document_of_any_media_type() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.headers["Accept"] != "*/*":
+            return web.Response(status=406)
+        return web.Response(text='{"keys": []}', content_type="application/jwk-set+json")
+
+    async def story(kube: DynamicKube) -> None:
+        assert await kube.document("/openid/v1/jwks") == {"keys": []}
+
+    assert against(handler, story) == [("get", "document", 200)]
+
+
 def test_dynamic_deletes_what_is_gone_already() -> None:
     async def story(kube: DynamicKube) -> None:
         await kube.delete(ROUTER, "n", "mesh")

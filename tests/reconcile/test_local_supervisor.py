@@ -269,12 +269,6 @@ def test_bad_manifests_stop_the_start(tmp_path: Path) -> None:
         Stage(tmp_path, manifest(-1))
 
 
-def test_listeners_that_need_certificates_are_refused_clearly(tmp_path: Path) -> None:
-    text = manifest() + "  listeners:\n  - {name: amqps, port: 5671, tls: true}\n"
-    with pytest.raises(ManifestError, match="local mode supports only listeners without TLS, with auth none or scram"):
-        Stage(tmp_path, text)
-
-
 USERS = """  listeners:
   - {name: amqp, port: 5672, auth: scram, users: {secretRef: {name: users}}}
 ---

@@ -10,6 +10,7 @@ from typing import Any
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.credentials import SecretData, listener_keys
+from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, token_secrets
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 MESH_PORT, MANAGEMENT_PORT, LOCAL_PORT, HTTP_PORT = 55671, 55672, 55673, 9090
@@ -59,12 +60,15 @@ class ClusterContext:
     # The users file that routers have, whose keys stay as long as the passwords do; and what makes salts of new keys.
     users_now: bytes = b""
     entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
+    # Issuer and keys of ServiceAccount tokens; only read for a Router that accepts them.
+    service_accounts: ServiceAccountKeys = UNKNOWN
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:
     """Names of the Secrets, in the Router's namespace, that the resources refer to."""
     names = {listener.users for listener in resources.router.listeners}
     names |= {name for listener in resources.router.listeners for name, _ in listener_keys(listener)}
+    names |= token_secrets(resources.router)
     names |= {resources.router.telemetry.s3.secret} if resources.router.telemetry.s3 else set()
     for broker in resources.brokers:
         names |= {broker.secret, broker.tls.ca_secret if broker.tls else ""}

@@ -21,17 +21,16 @@ from waymesh_operator.router_entities.builders import (
 )
 from waymesh_operator.router_entities.credentials import listener_files
 from waymesh_operator.router_entities.names import (
-    CREDENTIALS,
     OPERATORS,
     POD,
     ROUTER,
     TELEMETRY_FOLDER,
-    USERS_NAME,
     Entity,
     entity_name,
 )
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import LOOPBACK, MANAGEMENT_VHOST, management_vhost, policy_entity
+from waymesh_operator.router_entities.tokens import judge_tokens, token_files, token_profiles
 from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.router_entities.verdicts import (
     Verdict,
@@ -79,7 +78,9 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
     router = resources.router
     verdicts = judge(resources, context.secrets)
     found = place_entities(resources, context.secrets, verdicts)
-    shared = (mesh_profile(), *_listener_entities(router), *_own_settings(router, context), *found.shared)
+    tokens = token_profiles(router, context.service_accounts)
+    listeners = _listener_entities(router, tokens)
+    shared = (mesh_profile(), *tokens.values(), *listeners, *_own_settings(router, context), *found.shared)
     count = max(router.size, context.size_now or 0)
     routers = tuple(_desired_router(router, ordinal, found, shared, context) for ordinal in range(count))
     config_map, stalled = _seeds(router, routers, shared)
@@ -87,7 +88,7 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
         stalled = "tls.issuer is CertManager, but the cert-manager API is not installed in this cluster"
     elif router.tls.issuer == "Internal" and context.tls is None:
         stalled = "the certificates of the mesh do not exist yet"
-    verdicts["Router", router.ref] = judge_router(router, context.secrets, context.claims, stalled)
+    verdicts["Router", router.ref] = _verdict(router, context, stalled)
     repair = router.drift == "Repair"
     mesh = DesiredMesh(router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused)
     objects = () if stalled else (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
@@ -104,9 +105,16 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
     )
 
 
-def _listener_entities(router: Router) -> list[Entity]:
+def _verdict(router: Router, context: ClusterContext, stalled: str) -> Verdict:
+    """The verdict on the Router."""
+    found = judge_router(router, context.secrets, context.claims, stalled)
+    tokens = judge_tokens(router, context.secrets, context.service_accounts)
+    return found if (not found.good and not found.spared) or tokens.good else tokens
+
+
+def _listener_entities(router: Router, tokens: Mapping[str, Entity]) -> list[Entity]:
     ref = router.ref
-    entities = [entity for item in router.listeners for entity in _client_listener(ref, item)]
+    entities = [entity for item in router.listeners for entity in _client_listener(ref, item, tokens)]
     names = TlsRequest(ref.name, ref.namespace)
     vhost = MANAGEMENT_VHOST if router.policy.enabled else ""
     operator = replace(MUTUAL, peers=names.operator_names, vhost=vhost)
@@ -119,13 +127,16 @@ def _listener_entities(router: Router) -> list[Entity]:
     return entities
 
 
-def _client_listener(ref: Ref, item: Listener) -> Iterable[Entity]:
-    """A listener of the manifest, behind the sslProfile that it may have.
+def _client_listener(ref: Ref, item: Listener, tokens: Mapping[str, Entity]) -> Iterable[Entity]:
+    """A listener of the manifest, behind the sslProfile that it may have; none if its tokenProfile is unknown.
 
     They are wanted without the Secrets too: routers refuse what they cannot load, and keep what they have loaded.
     """
+    if item.token_profile and item.token_profile not in tokens:
+        return
     profile = listener_profile(ref, item)
-    security = Security(item.tls, item.auth, vhost=item.vhost)
+    token = tokens[item.token_profile].name if item.token_profile else ""
+    security = Security(item.tls, item.auth, vhost=item.vhost, tokens=token)
     if profile is not None:
         yield profile
         security = replace(security, profile=profile.name)
@@ -151,7 +162,7 @@ def _desired_router(
     peers = [router_id(router.ref, peer) for peer in peers_below(router, ordinal)]
     connectors = tuple(DesiredConnector(peer, f"{peer}.{domain}", MESH_PORT) for peer in peers)
     own = (
-        Entity(ROUTER, own_id, {"drainTimeoutSeconds": router.drain_timeout_s}),
+        Entity(ROUTER, own_id, {"drainTimeoutSeconds": router.drain_timeout_s, "maxMemory": router.max_memory}),
         *(connector_entity(router.ref, item.peer, (item.host, item.port), MUTUAL) for item in connectors),
         *found.only_on(ordinal),
     )
@@ -164,13 +175,8 @@ def _desired_router(
 
 def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...]) -> tuple[Manifest, str]:
     """The seed ConfigMap, and an error message if it is too large."""
-    settings = {
-        "saslConfigDir": CREDENTIALS,
-        "saslConfigName": USERS_NAME,
-        "drainTimeoutSeconds": router.drain_timeout_s,
-    }
     packed = shared_seed(shared)
-    own = {item.id: own_seed(item, settings) for item in routers}
+    own = {item.id: own_seed(item) for item in routers}
     size = seed_bytes(packed, own)
     wrong = "" if size <= LIMIT_BYTES else f"the configuration has {size:,} bytes, more than one ConfigMap can hold"
     return seed_config_map(router, packed, own), wrong
@@ -199,6 +205,7 @@ def _credentials(resources: Resources, context: ClusterContext, verdicts: Verdic
     for listener in resources.router.listeners:
         if judge_listener(listener, context.secrets).good:
             data |= listener_files(listener, context.secrets)
+    data |= token_files(resources.router, context.secrets, context.service_accounts)
     return data | credential_files(resources, context.secrets, verdicts)
 
 

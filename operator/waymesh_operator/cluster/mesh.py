@@ -12,7 +12,7 @@ from typing import Any
 
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.builders import NO_OPTIONS, OPEN, ListenerOptions, Security, router_entity
-from waymesh_operator.router_entities.names import LOG, ROUTER, STANDING_TYPES, USERS_NAME, Entity
+from waymesh_operator.router_entities.names import CREDENTIALS, LOG, ROUTER, STANDING_TYPES, USERS_NAME, Entity
 from waymesh_operator.router_entities.policies import is_default
 
 FULL_UP_TO = 6
@@ -109,9 +109,7 @@ SHARED_FILE = "shared.json.gz"
 @functools.lru_cache(maxsize=1024)
 def seed_text(router: DesiredRouter, credentials: str) -> str:
     """The whole configuration of one router in one text. `credentials` is the folder with the user file."""
-    base = router_entity(router.id, router.mode)
-    settings = {"saslConfigDir": credentials, "saslConfigName": USERS_NAME}
-    return render((Entity(ROUTER, base.name, {**base.attributes, **settings}), *router.entities))
+    return render((*_own(router, credentials), *router.shared))
 
 
 def shared_seed(entities: Iterable[Entity]) -> bytes:
@@ -122,11 +120,18 @@ def shared_seed(entities: Iterable[Entity]) -> bytes:
     return packed.getvalue()
 
 
-def own_seed(router: DesiredRouter, settings: Mapping[str, Any]) -> str:
-    """The seed of one router besides the shared one; `settings` are further attributes of its router entity."""
+def own_seed(router: DesiredRouter) -> str:
+    """The seed of one router besides the shared one."""
+    return render(_own(router, CREDENTIALS))
+
+
+def _own(router: DesiredRouter, credentials: str) -> Iterable[Entity]:
+    """The entities of one router only: the router entity comes first, with what a running router cannot change."""
     base = router_entity(router.id, router.mode)
-    own = (entity for entity in router.own if entity.type != ROUTER)
-    return render((Entity(ROUTER, base.name, {**base.attributes, **settings}), *own))
+    settings = {**base.attributes, "saslConfigDir": credentials, "saslConfigName": USERS_NAME}
+    settings |= next((entity.attributes for entity in router.own if entity.type == ROUTER), {})
+    yield Entity(ROUTER, base.name, settings)
+    yield from (entity for entity in router.own if entity.type != ROUTER)
 
 
 def render(entities: Iterable[Entity]) -> str:

@@ -107,5 +107,8 @@ class KubeClient(Protocol):
     async def patch_status(self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the status of an existing object."""
 
+    async def document(self, path: str) -> dict[str, Any]:
+        """Read a document of the API server that is no object, such as its JWKS."""
+
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete an object; no error if it does not exist."""

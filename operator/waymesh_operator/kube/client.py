@@ -78,7 +78,7 @@ class DynamicKube:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
         """See KubeClient."""
-        return await self._ask("get", kind, kind.path(namespace, name))
+        return await self._ask("get", kind.kind, kind.path(namespace, name))
 
     async def list(
         self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
@@ -88,7 +88,7 @@ class DynamicKube:
         chosen = {"label_selector": selector, "field_selector": fields}
         query: dict[str, Any] = {"limit": PAGE, **{name: value for name, value in chosen.items() if value}}
         while True:
-            page = await self._ask("get", kind, kind.path(namespace), verb="list", **query)
+            page = await self._ask("get", kind.kind, kind.path(namespace), verb="list", **query)
             items += [{**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in page.get("items", ())]
             query["_continue"] = page["metadata"].get("continue")
             if not query["_continue"]:
@@ -99,7 +99,7 @@ class DynamicKube:
         kind, metadata = kind_of(manifest["kind"]), manifest["metadata"]
         path = kind.path(metadata["namespace"], metadata["name"])
         return await self._ask(
-            "patch", kind, path, verb="apply", body=manifest, content_type=APPLY, **_manager(manager, force)
+            "patch", kind.kind, path, verb="apply", body=manifest, content_type=APPLY, **_manager(manager, force)
         )
 
     async def patch_status(self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,18 +108,23 @@ class DynamicKube:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "status": status}
         path = kind.path(namespace, name) + "/status"
         return await self._ask(
-            "patch", kind, path, verb="status", body=body, content_type=APPLY, **_manager(FIELD_MANAGER, True)
+            "patch", kind.kind, path, verb="status", body=body, content_type=APPLY, **_manager(FIELD_MANAGER, True)
         )
+
+    async def document(self, path: str) -> dict[str, Any]:
+        """See KubeClient."""
+        # The JWKS has a media type of its own, and the API server gives it to nobody who asks for plain JSON.
+        return await self._ask("get", "document", path, header_params={"Accept": "*/*"})
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """See KubeClient."""
         try:
-            await self._ask("delete", kind, kind.path(namespace, name))
+            await self._ask("delete", kind.kind, kind.path(namespace, name))
         except KubeError as error:
             if not error.missing:
                 raise
 
-    async def _ask(self, method: str, kind: Kind, path: str, *, verb: str = "", **query: Any) -> dict[str, Any]:
+    async def _ask(self, method: str, kind: str, path: str, *, verb: str = "", **query: Any) -> dict[str, Any]:
         status = 0
         try:
             async with self._slots, asyncio.timeout(TIMEOUT_S):
@@ -131,13 +136,13 @@ class DynamicKube:
             said = _status(error)
             made = NamespaceEnding if "NamespaceTerminating" in _causes(said) else KubeError
             reason = said.get("message") or error.reason or f"status {error.status}"
-            raise made(status, f"{kind.kind} {path.rpartition('/')[2]}: {reason}") from None
+            raise made(status, f"{kind} {path.rpartition('/')[2]}: {reason}") from None
         except TimeoutError:
             raise KubeError(0, f"the API server did not answer within {TIMEOUT_S:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise KubeError(0, f"the API server cannot be reached: {str(error) or type(error).__name__}") from error
         finally:
-            self._counted(verb or method, kind.kind, status)
+            self._counted(verb or method, kind, status)
 
 
 def _manager(name: str, force: bool) -> dict[str, Any]:

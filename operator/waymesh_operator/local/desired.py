@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from waymesh_operator.cluster.context import ENTROPY_BYTES
 from waymesh_operator.cluster.desired import DesiredState
@@ -24,14 +24,16 @@ from waymesh_operator.router_entities.builders import (
     Security,
     connector_entity,
     listener_entity,
+    listener_profile,
     log_entities,
     options_of,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import SecretData
-from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, TELEMETRY_FOLDER
+from waymesh_operator.router_entities.credentials import SecretData, listener_files
+from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, ROUTER, TELEMETRY_FOLDER, Entity
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
+from waymesh_operator.router_entities.tokens import UNKNOWN, token_files, token_profiles
 from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.router_entities.verdicts import judge
 
@@ -73,18 +75,25 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     files = credential_files(resources, context.secrets, verdicts)
     users = next((item.users for item in router.listeners if item.users), "")
     if users:
-        files = files | users_file(context.secrets.get(users, {}), KeptKeys(context.users_now, context.entropy))
-    return DesiredLocal(state, files)
+        files |= users_file(context.secrets.get(users, {}), KeptKeys(context.users_now, context.entropy))
+    for listener in router.listeners:
+        files |= listener_files(listener, context.secrets)
+    return DesiredLocal(state, files | dict(token_files(router, context.secrets, UNKNOWN)))
 
 
 def _desired_router(router: Router, ordinal: int, context: LocalContext, found: EntityPlacement) -> DesiredRouter:
     own_id, places = router_id(router.ref, ordinal), context.places
-    listeners = tuple(_listeners(router, places[ordinal]))
+    tokens = token_profiles(router, UNKNOWN, context.credentials)
+    profiles = [listener_profile(router.ref, item, context.credentials) for item in router.listeners]
+    listeners = tuple(_listeners(router, places[ordinal], tokens, context.credentials))
     connectors = tuple(
         DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)
         for peer in peers_below(router, ordinal)
     )
     own = (
+        Entity(ROUTER, own_id, {"maxMemory": router.max_memory}),
+        *tokens.values(),
+        *(profile for profile in profiles if profile is not None),
         *(
             listener_entity(router.ref, item.part, (item.host, item.port), item.role, item.security, item.offer)
             for item in listeners
@@ -99,9 +108,15 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
     return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
 
 
-def _listeners(router: Router, place: Place) -> Iterable[DesiredListener]:
+def _listeners(
+    router: Router, place: Place, tokens: Mapping[str, Entity], credentials: str
+) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        port, security = place.ports[listener.name], Security(auth=listener.auth, vhost=listener.vhost)
+        port, security = place.ports[listener.name], Security(listener.tls, listener.auth, vhost=listener.vhost)
+        if (profile := listener_profile(router.ref, listener, credentials)) is not None:
+            security = replace(security, profile=profile.name)
+        if listener.token_profile:
+            security = replace(security, tokens=tokens[listener.token_profile].name)
         offer = options_of(listener)
         yield DesiredListener(f"listener/{listener.name}", place.bind, port, security=security, offer=offer)
     managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN

@@ -19,7 +19,7 @@ from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.errors import LiveError
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, RouterAction, UndrainRouter
-from waymesh_operator.router_entities.names import ROUTER, Entity
+from waymesh_operator.router_entities.names import LISTENER, ROUTER, Entity
 from waymesh_operator.routers.client import LiveClient
 from waymesh_operator.routers.management import (
     AddressView,
@@ -263,12 +263,18 @@ class LocalMesh:
         """For each router, the AMQP URL of each client listener, by the listener's name."""
         return {
             name: {
-                purpose.removeprefix("listener/"): f"amqp://{LOOPBACK}:{pair[1]}"
+                purpose.removeprefix("listener/"): f"{self._scheme(name, purpose)}://{LOOPBACK}:{pair[1]}"
                 for purpose, pair in ports.items()
                 if purpose.startswith("listener/")
             }
             for name, ports in self.folder.ports.items()
         }
+
+    def _scheme(self, router: str, purpose: str) -> str:
+        """Of the URL of a listener, as the router has it."""
+        listeners = (e for e in self._entities.get(router, ()) if e.type == LISTENER and e.owned)
+        secured = any(e.base_name.endswith(f"/{purpose}") and e.attributes.get("sslProfile") for e in listeners)
+        return "amqps" if secured else "amqp"
 
 
 def _ordinal(name: str) -> int:

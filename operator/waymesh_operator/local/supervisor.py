@@ -16,9 +16,10 @@ from waymesh_operator.errors import LiveError, LocalError, ManifestError, Proble
 from waymesh_operator.resources.crds import Crd, load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.manifests import Document, manifest_files, read_files
-from waymesh_operator.resources.router import Ref, ref_of
+from waymesh_operator.resources.router import Ref, Router, ref_of
 from waymesh_operator.resources.validation import Checked, check
-from waymesh_operator.router_entities.verdicts import judge_users
+from waymesh_operator.router_entities.tokens import UNKNOWN, judge_tokens
+from waymesh_operator.router_entities.verdicts import Verdict, judge_listener, judge_users
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
@@ -52,7 +53,7 @@ class ManifestFiles:
             problems.extend(error.problems)
         problems.extend(_local_problems(documents))
         if checked is not None:
-            problems.extend(_user_problems(documents, checked))
+            problems.extend(_secret_problems(documents, checked))
         if problems or checked is None:
             raise ManifestError(problems)
         self.checked = checked
@@ -72,28 +73,51 @@ def _stamp(file: Path) -> tuple[str, int, int, int]:
 
 
 def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    """Settings that local mode does not support: listeners that need certificates."""
+    """Settings that need a cluster: certificates of the mesh's own, and its ServiceAccounts."""
     for document in documents:
         data = document.data if isinstance(document.data, dict) and document.data.get("kind") == "Router" else {}
-        spec = data.get("spec")
-        listeners = spec.get("listeners") if isinstance(spec, dict) else None
-        for i, listener in enumerate(listeners if isinstance(listeners, list) else ()):
-            for name, known in (("tls", (False, None)), ("auth", ("none", "scram", None))):
-                if isinstance(listener, dict) and listener.get(name) not in known:
-                    line = document.line(("spec", "listeners", i, name))
-                    subject = f"Router/{(data.get('metadata') or {}).get('name')}"
-                    message = "local mode supports only listeners without TLS, with auth none or scram"
-                    yield Problem(document.file, line, subject, f"spec.listeners[{i}].{name}", message)
+        for part, i, name, message in _unsupported(data.get("spec")):
+            subject = f"Router/{(data.get('metadata') or {}).get('name')}"
+            yield Problem(document.file, document.line(("spec", part, i)), subject, f"spec.{part}[{i}].{name}", message)
 
 
-def _user_problems(documents: Iterable[Document], checked: Checked) -> Iterator[Problem]:
-    """Users of listeners who could not log in: their Secret must be in the manifests."""
-    found = {router.ref: judge_users(router, checked.secrets_of(router.ref.namespace)) for router in checked.routers}
+def _unsupported(spec: object) -> Iterator[tuple[str, int, str, str]]:
+    """Field of spec, index, field of the item, message. The manifest may be invalid in any way."""
+    for i, item in _maps(spec, "listeners"):
+        if item.get("tls") and not item.get("certificate"):
+            message = "local mode has no certificates of its own: TLS needs certificate, its Secret in the manifests"
+            yield "listeners", i, "tls", message
+        if item.get("auth") == "mtls" and not item.get("clientAuthorities"):
+            message = "in local mode auth mtls needs clientAuthorities, their Secret in the manifests"
+            yield "listeners", i, "auth", message
+    for i, item in _maps(spec, "tokenProfiles"):
+        if "serviceAccounts" in item:
+            message = "there are no ServiceAccounts in local mode; use issuer, audience, and keysSecretRef or keysUrl"
+            yield "tokenProfiles", i, "serviceAccounts", message
+
+
+def _maps(spec: object, name: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    items = spec.get(name) if isinstance(spec, dict) else None
+    for i, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, dict):
+            yield i, item
+
+
+def _secret_problems(documents: Iterable[Document], checked: Checked) -> Iterator[Problem]:
+    """Secrets of listeners and token profiles: they must be in the manifests, and nobody be unable to log in."""
+    found = {router.ref: _secrets_of(router, checked) for router in checked.routers}
     for document in documents:
         data = document.data
         if isinstance(data, dict) and data.get("kind") == "Router" and not found[ref_of(data)].good:
             line = document.line(("spec", "listeners"))
             yield Problem(document.file, line, f"Router/{ref_of(data)}", "spec.listeners", found[ref_of(data)].message)
+
+
+def _secrets_of(router: Router, checked: Checked) -> Verdict:
+    secrets = checked.secrets_of(router.ref.namespace)
+    verdicts = (judge_users(router, secrets), *(judge_listener(one, secrets) for one in router.listeners))
+    wrong = next((verdict for verdict in verdicts if not verdict.good), None)
+    return wrong or judge_tokens(router, secrets, UNKNOWN)
 
 
 BUSY_S, STEADY_S = 0.05, 0.1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.resources.crds import GROUP
+from waymesh_operator.resources.router import LIMITS
 
 from .brokers import broker_of
 from .names import Names, resource_name
@@ -28,6 +29,7 @@ _ADDRESS = (
 )  # fmt: skip
 _NO_COUNTERPART = {
     "policy": "is not translated: set spec.policy of the Router",
+    "tokenProfile": "is not translated: set spec.tokenProfiles of the Router, and tokenProfile of its listener",
     "vhost": "is not translated: create a VhostPolicy",
     "authServicePlugin": "no resource has it; use users of listeners, or run the file with waymesh-router",
     "router.config.exchange": "no resource has exchanges; create it by management, or run the file with waymesh-router",
@@ -171,7 +173,7 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
     if port < FIRST_PORT:
         found.note(entity, f"port: routers cannot bind ports below {FIRST_PORT}; {port + HIGHER} is used")
         port += HIGHER
-    found.not_taken(entity, _LISTENER)
+    found.not_taken(entity, (*_LISTENER, *LIMITS))
     item: dict[str, Any] = {"name": _listener_name(entity, listeners), "port": port}
     if entity.text("sslProfile"):
         item["tls"] = True
@@ -192,6 +194,8 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
         item["openCapabilities"] = entity.text("openCapabilities").split()
     if entity.text("connectionRate"):
         item["connectionRate"] = entity.text("connectionRate")
+    limits = _numbers(entity, *LIMITS)
+    item |= {name: number for name, number in limits.items() if number or name.endswith("Seconds")}  # else 0: default
     listeners[port] = item
 
 

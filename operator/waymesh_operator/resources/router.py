@@ -25,7 +25,7 @@ class Listener:
     name: str
     port: int
     tls: bool = False
-    # none, plain, scram or mtls
+    # none, plain, scram, mtls or token
     auth: str = "none"
     # Name of the Secret with the passwords.
     users: str = ""
@@ -47,6 +47,31 @@ class Listener:
     management: str = "none"
     # Of new connections on each router, as connections/seconds; empty: no limit.
     connection_rate: str = ""
+    # Name of the TokenProfile; empty: no tokens.
+    token_profile: str = ""
+    # Limits of connections: attributes of the router's listener by name, those that are set.
+    limits: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenProfile:
+    """Which bearer tokens are accepted."""
+
+    name: str
+    audience: str
+    # Empty: that of the cluster's ServiceAccounts, whose keys the operator reads.
+    issuer: str = ""
+    # Name of the Secret with the keys; empty: they are at the URL, or the cluster's.
+    keys_secret: str = ""
+    # Name of the Secret with the authorities for the URL; empty: those of the system.
+    ca_secret: str = ""
+    # Other attributes of the router's tokenProfile by name, those that are set.
+    settings: tuple[tuple[str, str | int | bool], ...] = ()
+
+    @property
+    def of_cluster(self) -> bool:
+        """Whether it accepts tokens of the cluster's ServiceAccounts."""
+        return not self.issuer
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +165,23 @@ class Router:
     pod: Pod = field(default_factory=Pod)
     telemetry: Telemetry = Telemetry()
     policy: Policy = Policy()
+    token_profiles: tuple[TokenProfile, ...] = ()
+    # Bytes of memory of each router; 0: no limit; None: as the container's limit says.
+    max_memory: int | None = None
     uid: str = ""
     generation: int = 0
     created: str = ""
+
+
+LIMITS = (
+    "maxConnections", "maxOpeningConnections", "maxSessions", "maxLinks", "maxFrameSize", "maxSessionFrames",
+    "linkCapacity", "idleTimeoutSeconds", "initialHandshakeTimeoutSeconds",
+)  # fmt: skip
+"""Fields of a listener that are attributes of the router's listener, too."""
+_TOKEN_SETTINGS = (
+    "keysUrl", "userClaim", "groupsClaim", "clockSkewSeconds", "allowNoExpiry", "refreshSeconds", "minRefreshSeconds",
+    "keepKeysSeconds",
+)  # fmt: skip
 
 
 def router_id(ref: Ref, ordinal: int) -> str:
@@ -178,6 +217,8 @@ def parse_router(manifest: Manifest) -> Router:
         pod=_pod(spec.get("pod", {})),
         telemetry=_telemetry(spec["telemetry"]) if "telemetry" in spec else Telemetry(),
         policy=_policy(spec["policy"]) if "policy" in spec else Policy(),
+        token_profiles=tuple(_token_profile(item) for item in spec.get("tokenProfiles", ())),
+        max_memory=_bytes(spec["maxMemory"]) if "maxMemory" in spec else None,
         **_metadata(manifest),
     )
 
@@ -229,7 +270,32 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         vhost=tenancy["vhost"] if tenancy["mode"] == "Fixed" else "",
         management=item.get("management", "none"),
         connection_rate=item.get("connectionRate", ""),
+        token_profile=item.get("tokenProfile", ""),
+        limits=tuple((name, item[name]) for name in LIMITS if name in item),
     )
+
+
+def _token_profile(item: Mapping[str, Any]) -> TokenProfile:
+    settings = [(name, item[name]) for name in _TOKEN_SETTINGS if name in item]
+    if "algorithms" in item:
+        settings.append(("algorithms", " ".join(item["algorithms"])))
+    return TokenProfile(
+        item["name"],
+        item["audience"] if "issuer" in item else item["serviceAccounts"]["audience"],
+        issuer=item.get("issuer", ""),
+        keys_secret=item.get("keysSecretRef", {}).get("name", ""),
+        ca_secret=item.get("caSecretRef", {}).get("name", ""),
+        settings=tuple(settings),
+    )
+
+
+def _bytes(quantity: str | int) -> int:
+    """Bytes of a quantity as the CRD allows it: a number with a unit, or 0."""
+    text = str(quantity)
+    number = text.rstrip("MGTi")
+    power = " MGT".find(text[len(number) :][:1] or " ")
+    unit: int = 1024 ** (power + 1) if text.endswith("i") else 1000 ** (power + 1)
+    return int(number) * unit
 
 
 def _router_tls(spec: Mapping[str, Any]) -> RouterTls:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
-from waymesh_operator.resources.router import Listener, Ref, Telemetry
+from waymesh_operator.resources.router import LIMITS, Listener, Ref, Telemetry
 from waymesh_schema.loglevels import LOG_MODULES
 
 from .names import (
@@ -47,7 +47,7 @@ class Security:
 
     # With the certificate of the mesh.
     tls: bool = False
-    # none, plain, scram or mtls
+    # none, plain, scram, mtls or token
     auth: str = "none"
     # A client's certificate must have one of these DNS names; empty: any name.
     peers: tuple[str, ...] = ()
@@ -55,6 +55,13 @@ class Security:
     profile: str = MESH_PROFILE
     # The vhost of all connections; empty: each peer names it.
     vhost: str = ""
+    # Name of the tokenProfile entity; empty: no tokens are accepted.
+    tokens: str = ""
+
+    @property
+    def mechanisms(self) -> str:
+        """SASL mechanisms, separated by blanks."""
+        return " ".join(filter(None, (_MECHANISMS[self.auth], BEARER if self.tokens else "")))
 
 
 _MESH_FILES = {
@@ -68,7 +75,9 @@ _MECHANISMS = {
     "plain": "PLAIN",
     "scram": "SCRAM-SHA-512 SCRAM-SHA-256",
     "mtls": "EXTERNAL",
+    "token": "",
 }
+BEARER = "OAUTHBEARER XOAUTH2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,8 @@ class ListenerOptions:
     tenants: bool = False
     management: str = "none"
     connection_rate: str = ""
+    # Attributes by name; those of LIMITS that are not here have their defaults.
+    limits: tuple[tuple[str, int], ...] = ()
 
 
 NO_OPTIONS = ListenerOptions()
@@ -97,6 +108,7 @@ def options_of(listener: Listener) -> ListenerOptions:
         listener.tenants,
         listener.management,
         listener.connection_rate,
+        listener.limits,
     )
 
 
@@ -114,7 +126,8 @@ def listener_entity(
         "port": str(place[1]),
         "role": role,
         "authenticatePeer": security.auth != "none",
-        "saslMechanisms": _MECHANISMS[security.auth],
+        "saslMechanisms": security.mechanisms,
+        "tokenProfile": security.tokens or None,
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
         "connectionRate": offer.connection_rate or None,
@@ -123,6 +136,7 @@ def listener_entity(
         "multiTenant": offer.tenants or None,  # routers of older images do not know it
         "management": "write" if part in (OPERATORS, POD) else offer.management,
         "managementFiles": part == OPERATORS,
+        **{name: dict(offer.limits).get(name) for name in LIMITS},
     }
     if security.tls:
         attributes |= {"sslProfile": security.profile, "requireSsl": True}
@@ -141,7 +155,7 @@ def connector_entity(ref: Ref, peer: str, place: tuple[str, int], security: Secu
         "host": place[0],
         "port": str(place[1]),
         "role": "inter-router",
-        "saslMechanisms": _MECHANISMS[security.auth],
+        "saslMechanisms": security.mechanisms,
     }
     if security.tls:
         attributes |= {"sslProfile": MESH_PROFILE, "verifyHostname": True}
@@ -153,19 +167,20 @@ def mesh_profile() -> Entity:
     return Entity(SSL_PROFILE, MESH_PROFILE, dict(_MESH_FILES))
 
 
-def listener_profile(ref: Ref, listener: Listener) -> Entity | None:
+def listener_profile(ref: Ref, listener: Listener, folder: str = CREDENTIALS) -> Entity | None:
     """The sslProfile of a listener with a certificate or client authorities of its own; None without them.
 
-    Like that of a Broker, its name contains a digest of its values. The contents of the files may change.
+    Like that of a Broker, its name contains a digest of its values. The contents of the files may change. `folder`: the
+    one with its files; local mode has one of its own, and no certificates of the mesh.
     """
-    files = dict(_MESH_FILES)
+    files = dict(_MESH_FILES) if folder == CREDENTIALS else {}
     own = {"certFile": "tls.crt", "privateKeyFile": "tls.key"} if listener.certificate else {}
     own |= {"caCertFile": "ca.crt"} if listener.authorities else {}
     own |= {"crlFile": "ca.crl"} if listener.authorities and listener.revocation else {}
     if not listener.tls or not own:
         return None
-    files |= {name: f"{CREDENTIALS}/{listener_file(listener.name, part)}" for name, part in own.items()}
-    return Entity(SSL_PROFILE, entity_name(ref, "Router", "listener", listener.name, f"tls-{_digest(files)}"), files)
+    files |= {name: f"{folder}/{listener_file(listener.name, part)}" for name, part in own.items()}
+    return Entity(SSL_PROFILE, entity_name(ref, "Router", "listener", listener.name, f"tls-{digest(files)}"), files)
 
 
 def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
@@ -249,11 +264,12 @@ def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
     if broker.mechanism == "EXTERNAL":
         files["certFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.crt')}"
         files["privateKeyFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.key')}"
-    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{_digest(files)}"), files)
+    return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest(files)}"), files)
 
 
-def _digest(files: Mapping[str, str]) -> str:
-    return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:8]
+def digest(values: Mapping[str, Any]) -> str:
+    """Eight digits that differ when the values do."""
+    return hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]
 
 
 def _url(place: tuple[str, int], tls: bool) -> str:

@@ -23,8 +23,11 @@ QUIESCING = "quiescing"
 """Attribute of an autolink that is being quiesced: the router removes it when no delivery is under way."""
 ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
 AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
-TELEMETRY, POLICY, VHOST = "telemetry", "policy", "vhost"
-MANAGED_TYPES = (SSL_PROFILE, VHOST, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, POLICY, ROUTER)
+TELEMETRY, POLICY, VHOST, TOKEN_PROFILE = "telemetry", "policy", "vhost", "tokenProfile"
+MANAGED_TYPES = (
+    SSL_PROFILE, TOKEN_PROFILE, VHOST, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, POLICY,
+    ROUTER,
+)  # fmt: skip
 """Types whose live entities are compared with the desired ones, in the order of creation."""
 STANDING_TYPES = (LOG, TELEMETRY, POLICY, ROUTER)
 """Types whose entities every router has from its start, with names that it chooses."""
@@ -94,9 +97,18 @@ def listener_file(listener: str, part: str) -> str:
     return f"listener.{listener}.{part}"
 
 
+SERVICE_ACCOUNT_KEYS = "service-accounts.jwks"
+"""The key in the credentials Secret, and so the file name, of the keys of ServiceAccount tokens."""
+
+
+def token_file(profile: str, part: str) -> str:
+    """The key in the credentials Secret, and so the file name, of something that belongs to a token profile."""
+    return f"token.{profile}.{part}"
+
+
 def keeps_name(entity: Entity) -> bool:
     """Whether other entities refer to this one by name, so that a replacement must have the same name."""
-    return entity.type == SSL_PROFILE or of_broker(entity)
+    return entity.type in (SSL_PROFILE, TOKEN_PROFILE) or of_broker(entity)
 
 
 def of_broker(entity: Entity) -> bool:

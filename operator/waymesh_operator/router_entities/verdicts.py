@@ -126,14 +126,19 @@ def _keys(broker: Broker) -> tuple[str, ...]:
     return ("tls.crt", "tls.key") if broker.mechanism == "EXTERNAL" else ("username", "password")
 
 
+def judge_keys(name: str, data: SecretData | None, keys: tuple[str, ...]) -> tuple[str, str] | None:
+    """Reason and message if a Secret does not exist or lacks keys; None if it is complete."""
+    if data is None:
+        return "SecretMissing", f"Secret {name} does not exist"
+    missing = [key for key in keys if not data.get(key)]
+    return ("SecretIncomplete", f"Secret {name} lacks {', '.join(missing)}") if missing else None
+
+
 def _secret(name: str, data: SecretData | None, keys: tuple[str, ...]) -> Verdict:
     """A Secret that is missing for a moment, as when it is replaced, must not end the connection: hence `held`."""
-    if data is None:
-        return _unresolved("SecretMissing", f"Secret {name} does not exist")
-    missing = [key for key in keys if not data.get(key)]
-    if missing:
-        return _unresolved("SecretIncomplete", f"Secret {name} lacks {', '.join(missing)}")
-    if "username" in keys and not _is_text(data["username"]):
+    if wrong := judge_keys(name, data, keys):
+        return _unresolved(*wrong)
+    if data and "username" in keys and not _is_text(data["username"]):
         return _unresolved("SecretUnusable", f"Secret {name}: username is not UTF-8 text")
     return GOOD
 

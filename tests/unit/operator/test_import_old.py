@@ -155,11 +155,14 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
         "policy {\n}\nvhost {\n id: v\n}\n"
         "exchange {\n name: x\n}\nbinding {\n exchangeName: x\n}\ntcpListener {\n port: 1\n}\n"
         "connector {\n role: edge\n host: h\n}\nlistener {\n port: <port>\n}\n"
-        "listener {\n port: 1\n linkCapacity: 5\n}\n"
+        "listener {\n port: 1\n linkCapacity: 5\n maxSessions: 0\n idleTimeoutSeconds: 0\n cost: 2\n}\n"
+        "tokenProfile {\n name: t\n}\n"
         "autoLink {\n addr: a\n dir: in\n connection: none\n}\nlinkRoute {\n prefix: p\n dir: in\n}\n"
     )
     found = run(capsys, conf(tmp_path, text))
     assert found.specs("Router")["mesh"]["role"] == "interior"
+    listener = {"name": "amqp", "port": 10001, "linkCapacity": 5, "idleTimeoutSeconds": 0}
+    assert found.specs("Router")["mesh"]["listeners"] == [listener]
     assert found.specs("Address") == {"default-distribution": {"pattern": "#", "distribution": "multicast"}}
     assert not found.specs("AutoLink")
     assert not found.specs("LinkRoute")
@@ -174,7 +177,8 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
         "connector: role edge: edge routers have no counterpart",
         "listener: port: '<port>' is not a port number",
         "listener: port: routers cannot bind ports below 1024; 10001 is used",
-        "listener: linkCapacity: has no counterpart",
+        "listener: cost: has no counterpart",
+        "tokenProfile: is not translated: set spec.tokenProfiles",
         "router.config.autoLink: connection: there is no connector none",
         "router.config.linkRoute: has neither connection nor containerId",
     )

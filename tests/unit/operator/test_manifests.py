@@ -37,7 +37,9 @@ def refuse(text: str, before: Checked | None = None) -> list[str]:
     return [str(problem) for problem in problems]
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("cluster/*.yaml"))), ids=lambda path: path.name
+)
 def test_examples_are_valid(path: Path) -> None:
     documents, problems = read_files([path])
     assert problems == []

@@ -24,7 +24,7 @@ KINDS = sorted(CRDS)
 WORDS = st.sampled_from(
     ["spec", "size", "listeners", "name", "port", "tls", "routerRef", "prefix", "auth", "items", "x"]
 )
-TEXTS = ("a", "b1", "bucket", "http://a", "60/10")
+TEXTS = ("a", "b1", "bucket", "http://a", "https://a", "60/10")
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
@@ -36,6 +36,8 @@ def fitting(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     """Values that fit the structural schema."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if "x-kubernetes-int-or-string" in schema:
+        return st.sampled_from([0, 5, "400Mi"])
     kind = schema.get("type")
     if kind == "object" and "properties" in schema:
         required = set(schema.get("required", ()))

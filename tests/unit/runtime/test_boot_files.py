@@ -57,6 +57,32 @@ def test_refused_entities_of_an_operator_are_logged_and_left_out(tmp_path: Path,
         router.stop()
 
 
+def test_a_listener_whose_token_keys_are_missing_stays_closed_and_the_router_starts(tmp_path: Path, port: int) -> None:
+    pair = Authority(tmp_path).issue("router", {"CN": "router"}, hosts=("127.0.0.1",))
+    closed = free_port()
+    profile = {"issuer": "i", "audience": "a", "keysFile": "/nowhere/service-accounts.jwks"}
+    listener = {
+        "name": "k8s/ns/Router/mesh/listener/amqps", "host": "127.0.0.1", "port": closed, "sslProfile": "mesh",
+        "requireSsl": True, "authenticatePeer": True, "saslMechanisms": "XOAUTH2", "tokenProfile": "k8s/ns/token",
+    }  # fmt: skip
+    entities: list[Any] = [
+        ["sslProfile", {"name": "mesh", "certFile": str(pair.cert), "privateKeyFile": str(pair.key)}],
+        ["tokenProfile", {"name": "k8s/ns/token", **profile}],
+        ["listener", listener],
+    ]
+    router = BootedRouter(tmp_path, "mesh-0", (entities, own(port)), [port])
+    router.start()
+    try:
+        with ManagementClient(router.url) as client:
+            assert not client.query("tokenProfile", ["name"])
+            assert [row["name"] for row in client.query("listener", ["name"])] == ["management"]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", closed))
+        assert "there is no tokenProfile k8s/ns/token" in router.log
+    finally:
+        router.stop()
+
+
 @pytest.mark.parametrize(
     ("entity", "reason"),
     [

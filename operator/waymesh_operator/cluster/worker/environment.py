@@ -20,6 +20,7 @@ from waymesh_operator.kube.api import EVENT, KubeClient
 from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
 
 from .inventory import Inventory, MissingReferences
+from .service_accounts import ServiceAccounts
 
 log = logging.getLogger(__name__)
 NORMAL, WARNING = "Normal", "Warning"
@@ -136,6 +137,7 @@ class Environment:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     rng: random.Random = field(default_factory=random.Random)
     awaited: MissingReferences = field(default_factory=MissingReferences)
+    service_accounts: ServiceAccounts = field(default_factory=ServiceAccounts)
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
         """Run blocking work in a thread."""

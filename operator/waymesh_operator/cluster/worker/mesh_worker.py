@@ -26,7 +26,8 @@ from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SE
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
-from waymesh_operator.router_entities.names import of_broker
+from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, of_broker
+from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.router_entities.users import USERS_FILE
 from waymesh_operator.routers.observed import ObservedMesh, Trouble
 from waymesh_operator.routers.pods import pod_view
@@ -207,7 +208,8 @@ class MeshWorker:
             claims,
             pod["spec"],
             str((pod["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION, "")),
-            self._users_now(objects),
+            users_now=self._users_now(objects),
+            service_accounts=await self._service_accounts(resources, objects),
         )
 
     def _users_now(self, objects: dict[Key, Object]) -> bytes:
@@ -215,6 +217,13 @@ class MeshWorker:
         name = f"{self.mesh.name}-credentials"
         meant = {"data": self._meant[name]} if name in self._meant else None
         return secret_data(meant or objects.get(("Secret", self.mesh.namespace, name)) or {}).get(USERS_FILE, b"")
+
+    async def _service_accounts(self, resources: Resources, objects: dict[Key, Object]) -> ServiceAccountKeys:
+        if not any(profile.of_cluster for profile in resources.router.token_profiles):
+            return UNKNOWN
+        secret = objects.get(("Secret", self.mesh.namespace, f"{self.mesh.name}-credentials"))
+        live = secret_data(secret).get(SERVICE_ACCOUNT_KEYS, b"") if secret else b""
+        return await self._world.service_accounts.read(self._world.kube, self._world.clock(), live)
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
         """Whether cert-manager is installed; adds its objects for this mesh to the objects."""

@@ -1,0 +1,50 @@
+"""Issuer and public keys of the cluster's ServiceAccount tokens, read from the API server for all meshes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, replace
+
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import KubeClient
+from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, service_account_keys
+
+log = logging.getLogger(__name__)
+CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+"""Paths of the API server. The JWKS is read from there wherever the configuration says that it is published."""
+EVERY_S = 60.0
+
+
+@dataclass(slots=True)
+class ServiceAccounts:
+    """Reads both documents, and again when they are EVERY_S old. After a failure those read before stay in use."""
+
+    _known: ServiceAccountKeys = UNKNOWN
+    _read_at: float = float("-inf")
+
+    async def read(self, kube: KubeClient, now: float, live: bytes) -> ServiceAccountKeys:
+        """What the API server says now; `error` tells why it is not known or not new.
+
+        `live`: the file that routers have (`ServiceAccountKeys.file`), for an operator that has read nothing yet.
+        """
+        if now - self._read_at < EVERY_S:
+            return self._known
+        try:
+            configuration = await kube.document(CONFIGURATION)
+            keys = await kube.document(KEYS)
+            self._known = service_account_keys(configuration.get("issuer"), keys.get("keys"))
+        except (KubeError, ValueError) as error:
+            log.warning("cannot read the keys of ServiceAccount tokens: %s", error)
+            return replace(self._known if self._known.issuer else _parsed(live), error=str(error))
+        self._read_at = now
+        return self._known
+
+
+def _parsed(live: bytes) -> ServiceAccountKeys:
+    """What a file says; nothing if there is none, or it is not one of ours."""
+    try:
+        found = json.loads(live)
+        return service_account_keys(found.get("issuer"), found.get("keys"))
+    except (ValueError, AttributeError):
+        return UNKNOWN
