@@ -140,14 +140,14 @@ class Mill:
         place = f"delivery/{run}-{hour}/part={hour}/part-0.parquet"
         for area in ("curated", "rollups"):
             store.put(f"{area}/{place}", text)
-        paths = {"flow": f"rollups/{place}"}
-        catalog.commit_hours("delivery", {hour: Hour(text, 1, len(routers), 1, 0, (), f"curated/{place}", paths)})
+        paths = {"flow": (f"rollups/{place}",)}
+        catalog.commit_hours("delivery", {hour: Hour(text, 1, len(routers), 1, 0, (), (f"curated/{place}",), paths)})
 
     def found(self) -> dict[str, str]:
         """What a reader finds: hour → content. Every file that the manifest names is there."""
         entries = Catalog.read(self.store).manifest.of("delivery")
-        read = {hour: self.store.read_text(entry.curated) for hour, entry in entries.items() if entry.curated}
-        assert read == {h: self.store.read_text(e.rollups["flow"]) for h, e in entries.items() if e.curated}
+        read = {hour: self.store.read_text(entry.curated[0]) for hour, entry in entries.items() if entry.curated}
+        assert read == {h: self.store.read_text(e.rollups["flow"][0]) for h, e in entries.items() if e.curated}
         return read
 
     def files(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict
 
@@ -11,7 +12,7 @@ from tests.analytics.mill import Breaking, Killed, Mill
 from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.options import Retention
 from waymesh_analytics.store.catalog import KEPT, Catalog
-from waymesh_analytics.store.manifest import Hour, Manifest, from_text, to_text
+from waymesh_analytics.store.manifest import ONE_FILE_VERSION, VERSION, Hour, Manifest, from_text, to_text
 
 pytestmark = pytest.mark.engine_independent
 MOST_STEPS = 2000
@@ -43,7 +44,7 @@ EXPECTED = {"2026-01-01T00": "A", "2026-01-20T00": "A", "2026-01-20T01": "A B", 
 
 
 def test_a_manifest_is_read_as_it_was_written_and_a_part_of_it_is_not() -> None:
-    hour = Hour("f", 1, 2, 3, 4, ("a",), "curated/x", {"flow": "rollups/y"}, True)
+    hour = Hour("f", 1, 2, 3, 4, ("a",), ("curated/x", "curated/z"), {"flow": ("rollups/y",)}, True)
     manifest = Manifest({"delivery": {"2026-01-01T00": hour}}, ["late"], ["old"], ["torn"])
     text = to_text(manifest)
     assert from_text(text) == manifest
@@ -52,6 +53,23 @@ def test_a_manifest_is_read_as_it_was_written_and_a_part_of_it_is_not() -> None:
             from_text(text[:length])
     with pytest.raises(ValueError):
         from_text(text.replace('"late"', '"lote"', 1))
+
+
+def test_hours_with_one_file_of_an_earlier_version_are_read() -> None:
+    entry = asdict(Hour("f", 1, 2, 3, 4)) | {"curated": "curated/x", "rollups": {"flow": "rollups/y"}}
+    body = json.dumps(
+        {
+            "version": ONE_FILE_VERSION,
+            "hours": {"delivery": {"2026-01-01T00": entry, "2026-01-01T01": entry | {"curated": ""}}},
+            "late": [],
+            "superseded": [],
+            "unreadable": [],
+        }
+    )
+    text = f"{body}\nsha256 {hashlib.sha256(body.encode()).hexdigest()}\n"
+    full, expired = from_text(text).of("delivery").values()
+    assert (full.curated, full.rollups) == (("curated/x",), {"flow": ("rollups/y",)})
+    assert expired.curated == ()
 
 
 @pytest.mark.parametrize("retention", [None, Retention(raw=1), Retention(raw=1, curated=5, rollups=10)])
@@ -193,7 +211,7 @@ def test_a_store_of_the_release_before_is_taken_over(mill: Mill, name: str) -> N
     mill.run()
     assert mill.found() == {"2026-01-01T00": "A"}
     assert mill.files() == mill.named()
-    assert json.loads(mill.store.read_text("manifest.json")) == {"version": 4}, "which that release refuses"
+    assert json.loads(mill.store.read_text("manifest.json")) == {"version": VERSION}, "which that release refuses"
     assert not mill.store.exists("manifest.json.tmp")
 
 

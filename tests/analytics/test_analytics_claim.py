@@ -145,7 +145,7 @@ def test_a_run_that_was_held_up_finds_that_another_took_over_and_neither_loses_a
     mill.export("2026-01-01T00", "A")
     mill.run()
     mill.export("2026-01-01T00", "B")
-    late = Hour("A B", 1, 2, 1, 0, (), "curated/delivery/late/part=0/x.parquet", {})
+    late = Hour("A B", 1, 2, 1, 0, (), ("curated/delivery/late/part=0/x.parquet",), {})
 
     class HeldUp(Memory):
         meanwhile = staticmethod(mill.run)
