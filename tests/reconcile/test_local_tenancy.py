@@ -70,7 +70,7 @@ def test_a_change_of_the_manifest_acts_on_the_running_router(up: Up) -> None:
     before = up.pids()
     up.edit("{mode: Fixed, vhost: acme.example}", "{mode: Fixed, vhost: other.example}")
     up.edit("port: 5672}", "port: 5672, management: read}")
-    up.wait_for("replace listener shared/listener/acme")
+    up.wait_for("update listener shared/listener/acme")
     up.wait_for("replace listener shared/listener/amqp")
     with up.client("shared-0") as manager:
         found = {row["name"].rpartition("/")[2]: row for row in manager.query("listener")}
