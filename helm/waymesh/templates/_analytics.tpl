@@ -137,8 +137,14 @@ spark.blockManager.port: "7079"
 spark.executor.instances: {{ $a.executors | quote }}
 spark.executor.cores: {{ $a.executor.cores | quote }}
 spark.executor.memory: {{ $a.executor.memory }}
+spark.executor.memoryOverhead: {{ include "waymesh.analytics.overhead" . }}
 spark.authenticate: "true"
 spark.network.crypto.enabled: "true"
+{{- end }}
+
+{{/* Memory of an executor besides Java's heap: tasks, one for each core, work outside of it. */}}
+{{- define "waymesh.analytics.overhead" -}}
+{{- printf "%dm" (add 384 (mul 400 (int .Values.analytics.executor.cores))) -}}
 {{- end }}
 
 {{/* The words after `python -m waymesh_analytics`. */}}
@@ -260,5 +266,6 @@ executor:
   instances: {{ max 1 $a.executors }}
   cores: {{ $a.executor.cores }}
   memory: {{ $a.executor.memory }}
+  memoryOverhead: {{ include "waymesh.analytics.overhead" . }}
   {{- include "waymesh.analytics.sparkPod" . | nindent 2 }}
 {{- end }}
