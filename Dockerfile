@@ -11,7 +11,7 @@ RUN pip install --no-cache-dir -c constraints.txt setuptools wheel cython
 # By itself, because it takes longest and changes seldom.
 RUN pip install --no-cache-dir -c constraints.txt --prefix=/made python-qpid-proton
 COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE CHANGELOG.md ./
-COPY tools/build_engine.py tools/
+COPY tools/build_engine.py tools/sbom.py tools/
 COPY router_image router_image
 COPY operator operator
 COPY spark spark
@@ -23,12 +23,16 @@ RUN PYTHONPATH=$(echo /made/lib/python*/site-packages) \
     pip install --no-cache-dir -c constraints.txt --no-build-isolation --prefix=/made ".[operator]"
 # A command whose packages are not here; it belongs to the router's image.
 RUN rm /made/bin/waymesh-upload
+RUN mkdir -p /made/share/waymesh && python tools/sbom.py waymesh-operator "$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" \
+    /made/lib/python*/site-packages > /made/share/waymesh/sbom.cdx.json
 
 FROM build AS build-analytics
 RUN PYTHONPATH=$(echo /made/lib/python*/site-packages) \
     pip install --no-cache-dir -c constraints.txt --no-build-isolation --prefix=/made ".[analytics]"
 # Commands whose packages are not here; they belong to the other images.
 RUN rm /made/bin/kubectl-waymesh /made/bin/waymesh /made/bin/waymesh-router /made/bin/waymesh-upload
+RUN mkdir -p /made/share/waymesh && python tools/sbom.py waymesh-analytics "$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" \
+    /made/lib/python*/site-packages > /made/share/waymesh/sbom.cdx.json
 
 # Half of PySpark is for what the job does not do.
 RUN cd /made/lib/python*/site-packages/pyspark && xargs -I{} sh -c 'rm -r {}' < /src/spark/left_out.txt
@@ -39,6 +43,11 @@ COPY spark/s3a/pom.xml /jars/
 RUN mvn -q -B -ntp -f /jars/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=/jars/made
 
 FROM python:${PYTHON}-slim AS analytics
+ARG PYTHON
+LABEL org.opencontainers.image.title="Waymesh analytics job" \
+    org.opencontainers.image.description="Reports on what AMQP 1.0 routers of Waymesh exported, by Spark" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.base.name="docker.io/library/python:${PYTHON}-slim"
 # Spark is a Java program. Hadoop must find the user by name.
 RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* && useradd --uid 10001 --home-dir /tmp --no-create-home waymesh
@@ -57,6 +66,11 @@ ENTRYPOINT ["python", "-m", "waymesh_analytics.entrypoint"]
 
 # The last one, so that it is built when no target is named.
 FROM python:${PYTHON}-slim AS operator
+ARG PYTHON
+LABEL org.opencontainers.image.title="Waymesh operator" \
+    org.opencontainers.image.description="Runs AMQP 1.0 router meshes on Kubernetes" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.base.name="docker.io/library/python:${PYTHON}-slim"
 COPY --from=build-operator /made /usr/local
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001

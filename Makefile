@@ -9,7 +9,7 @@ JOBS ?= 2
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
 
-.PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart lint format bench constraints wheel clean
+.PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,8 +67,30 @@ cluster-up: engine ## start that Kubernetes, install the operator in it by its c
 cluster-down: venv ## stop it, nothing stays
 	@$(BIN)/python -m tests.cluster down
 
-chart: ## copy the CRDs of crds/ into the chart
-	@rm -rf helm/waymesh/files/crds && mkdir -p helm/waymesh/files && cp -r crds helm/waymesh/files/crds
+chart: venv ## copy the CRDs of crds/ into the chart, and their schemas into that of its values
+	@rm -rf helm/waymesh/crds && cp -r crds helm/waymesh/crds
+	@$(BIN)/python tools/chart_schema.py
+
+chart-package: chart ## the chart as dist/waymesh-VERSION.tgz; REGISTRY=oci://host/path pushes it there, too
+	@tools/chart_package.sh
+
+quickstart: ## render the analytics schedule of examples/quickstart from the chart
+	@helm template quickstart helm/waymesh --namespace quickstart --values examples/quickstart/analytics-values.yaml \
+	  --show-only templates/analytics.yaml > examples/quickstart/analytics.yaml
+
+images: ## build the images of router, operator and analytics job by docker, podman or buildah
+	@tools/images.sh
+
+sbom: venv ## the installed Python packages with versions and licences, in dist/waymesh-VERSION.cdx.json (CycloneDX)
+	@mkdir -p dist
+	@version=$$(sed -n 's/^appVersion: //p' helm/waymesh/Chart.yaml); \
+	$(BIN)/python tools/sbom.py waymesh "$$version" > "dist/waymesh-$$version.cdx.json"; echo "sbom: dist/waymesh-$$version.cdx.json"
+
+kind-up: ## a kind cluster of three nodes with our images and the quickstart; its report in build/quickstart
+	@tests/kind/kind.sh up
+
+kind-down: ## remove that cluster
+	@tests/kind/kind.sh down
 
 lint: venv ## ruff, mypy --strict and the import contracts
 	@echo "lint: ruff" && $(BIN)/ruff check .

@@ -42,6 +42,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.forwarding.annotations",
     "waymesh_router.core.forwarding.sections",
     "waymesh_router.core.model",
+    "waymesh_router.core.forwarding.section_order",
     "waymesh_router.core.counters",
     "waymesh_router.core.forwarding.budget",
     "waymesh_router.core.settlement.outcomes",

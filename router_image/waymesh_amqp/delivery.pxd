@@ -29,6 +29,6 @@ cdef class DeliveryRing:
     cdef set_aside(self, unsigned int slot)
     cpdef Delivery find(self, unsigned int i)
     cdef Delivery take(self, unsigned int i)
-    cpdef drop(self, Delivery d)
+    cpdef int drop(self, Delivery d) except -1
     cpdef list live(self)
     cpdef list of(self, link)

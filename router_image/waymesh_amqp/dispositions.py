@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import NO_TRANSACTIONS, NOT_IMPLEMENTED, DecodeError
+from waymesh_amqp.outcomes import ACCEPTED_STATE
 from waymesh_amqp.types import Described, decode
 
 if cython.compiled:
@@ -18,6 +19,7 @@ if cython.compiled:
         list_count,
         octets,
         read_uint,
+        same,
         serial_add,
         serial_gap,
         skip,
@@ -31,6 +33,7 @@ else:
         list_count,
         octets,
         read_uint,
+        same,
         serial_add,
         serial_gap,
         skip,
@@ -80,7 +83,9 @@ def read_disposition(
             if n > 4:
                 p = skip(b, p, end)
                 q = skip(b, p, end)
-                if b[p] != 0x40:
+                if same(b, p, q, ACCEPTED_STATE):
+                    state = ACCEPTED_STATE
+                elif b[p] != 0x40:
                     state = bytes(b[p:q])
                     if q - p != 4 or b[p] != 0 or b[p + 1] != 0x53 or b[p + 3] != 0x45:
                         check_state(session, state)
@@ -96,8 +101,10 @@ def read_disposition(
             f = ring.take(did) if plain else ring.find(did)
             if f is None:
                 pass
+            elif plain and from_receiver:
+                session.handler.on_outcome(f, True, state)
             elif plain:
-                hand_on(session, f, from_receiver, True, state)
+                session.handler.on_sender_outcome(f, True, state)
             else:
                 apply_outcome(session, f, from_receiver, settled, state, ring)
             if did == last:
@@ -130,13 +137,6 @@ def apply_outcome(
         return
     if settled:
         ring.drop(d)
-    hand_on(session, d, from_receiver, settled, state)
-
-
-def hand_on(
-    session: Session, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes
-) -> None:
-    """Tell the handler."""
     if from_receiver:
         session.handler.on_outcome(d, settled, state)
     else:

@@ -14,3 +14,5 @@ HANDLE_MAX: Final = 65535
 """The highest link handle that a peer may use in a session. Spec: 2.7.2."""
 OUTGOING_WINDOW: Final = 0x7FFFFFFF
 """Our outgoing-window: what we may still send has no limit of its own. Spec: 2.5.6."""
+UNLIMITED_LINKS: Final = 0x7FFFFFFF
+"""`max_links` of connections that carry the links of many clients."""

@@ -58,7 +58,7 @@ cdef class Link:
     cdef answer_detach(self, error=*)
     cpdef grant(self)
     cpdef withdraw(self)
-    cpdef give_back(self)
+    cpdef int give_back(self) except -1
     cpdef flow_soon(self)
     cpdef finish_drain(self)
     cpdef bint ready(self) except -1

@@ -13,6 +13,8 @@ REJECTED_CODE = 0x25
 RELEASED_CODE = 0x26
 MODIFIED_CODE = 0x27
 
+ACCEPTED_STATE = b"\x00\x53\x24\x45"
+"""Accepted, encoded: what most deliveries end with. The engine passes this very object on, which compares cheaply."""
 ACCEPTED = Described(ULong(ACCEPTED_CODE), [])
 RELEASED = Described(ULong(RELEASED_CODE), [])
 

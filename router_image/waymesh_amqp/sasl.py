@@ -108,6 +108,8 @@ class SaslServer:
         self._nonce = nonce
         self._respond: Callable[[bytes], SaslStep] | None = None
         self._started = False
+        self.claimed = ""
+        """Who the client says it is, if there is such a user. Other names may be a password in the wrong place."""
 
     def offer(self) -> list[str]:
         """The mechanisms that can work on this connection, preferred first."""
@@ -171,9 +173,14 @@ class SaslServer:
         if len(parts) != 3 or self._authenticator is None:
             return REFUSED
         authzid, user, password = parts
+        self._claim(user)
         if not user or not password or authzid not in ("", user):
             return REFUSED
         return Outcome(OK, prepared(user)) if self._authenticator.verify_plain(user, password) else REFUSED
+
+    def _claim(self, user: str | None) -> None:
+        if user and self._authenticator is not None and self._authenticator.lookup(user) is not None:
+            self.claimed = prepared(user)
 
     def _bearer(self, mechanism: str) -> Callable[[bytes], SaslStep]:
         tokens = self._tokens
@@ -203,6 +210,7 @@ class SaslServer:
                 challenge = exchange.first(data)
             except ScramError:
                 return REFUSED
+            self._claim(exchange.user)
             self._respond = final
             return Challenge(challenge)
 

@@ -262,7 +262,7 @@ class Session:
         """An incoming delivery is settled with this outcome: reported at the next flush, neighbours merged."""
         outcomes: OutcomeRanges = self.outcomes
         if outcomes.pending:
-            if self.outcome_state == state:
+            if self.outcome_state is state or self.outcome_state == state:
                 outcomes.add(did)
                 return
             self.put_outcomes()

@@ -10,10 +10,12 @@ from waymesh_router.connection_uniqueness import FAILED, UniqueConnections
 from waymesh_router.core.core import Core
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.model import RouterConnection
+from waymesh_router.events import Event
 from waymesh_router.host import Host
 from waymesh_router.memory_watermark import FULL, HIGH, NAMES, NORMAL, level_of
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.limit_warnings import Level, LimitWarnings
+from waymesh_schema.events import LogEvent
 
 MEMORY, LISTENER = "memory", "listener"
 _MIB = 1 << 20
@@ -91,7 +93,9 @@ class Admission:
         self.refused[LISTENER] += 1
         if self._warnings.is_due(level, self._core.now):
             text = f"listener {conn.origin}: {level.maximum} connections are open (maxConnections); refusing more"
-            self._host.log("SERVER", "warning", text)
+            detail: dict[str, str | int] = {"limit": "maxConnections", "maximum": level.maximum}
+            event = Event(LogEvent.LIMIT_REACHED, {"listener": conn.origin}, detail)
+            self._host.log("SERVER", "warning", text, event)
         return f"listener {conn.origin} has {level.maximum} connections (maxConnections)"
 
     def _level(self, listener: str, refusing: bool = False) -> Level:
@@ -103,7 +107,8 @@ class Admission:
 
     def _warn(self, level: Level) -> None:
         if self._warnings.is_due(level, self._core.now):
-            self._host.log("SERVER", "warning", level.text)
+            event = Event(LogEvent.POLICY_LIMIT, detail={"about": level.about, **level.detail})
+            self._host.log("SERVER", "warning", level.text, event)
             self._core.context.telemetry.event("policy.limit", "warning", level.about, level.detail)
 
     # ---- memory
@@ -131,4 +136,5 @@ class Admission:
             FULL: "new connections and links of clients are refused",
         }
         severity = ("notice", "warning", "error")[level]
-        self._host.log("SERVER", severity, f"memory is {NAMES[level]}: {figures}; {effects[level]}")
+        event = Event(LogEvent.LIMIT_MEMORY, detail={"memory": NAMES[level]})
+        self._host.log("SERVER", severity, f"memory is {NAMES[level]}: {figures}; {effects[level]}", event)

@@ -1,11 +1,11 @@
 """Access of clients: the policy decides on each open and attach, and its limits are set on connection and link.
 
-Dispatch book 3.6 "Policy". Connectors and other routers are exempt.
+Dispatch book 3.6 "Policy". Connectors and other routers, also edge routers, are exempt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
@@ -19,17 +19,20 @@ from waymesh_router.connection_uniqueness import FAILED
 from waymesh_router.core.addresses.keys import bare_address, names_management, own_management
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import FALLBACK_CAPABILITY, Refusal
+from waymesh_router.core.forwarding.section_order import SectionOrder
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.rewriting import COORDINATOR, DYNAMIC_ADDRESS
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.dry_run import DryRunPermit
+from waymesh_router.events import MOST_CHARACTERS, Event, ModuleLog, about, short
 from waymesh_router.group_rights import GroupRights
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.given import given_rules
 from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
 from waymesh_router.policy.settings import Policy
+from waymesh_schema.events import LogEvent
 from waymesh_schema.rates import parse_rate
 from waymesh_schema.tenant_names import unfit
 
@@ -55,10 +58,6 @@ MAX_CHANNELS = 65536
 MAX_WINDOW = 1 << 24
 """Maximum incoming window in frames: the engine computes with twice the value."""
 _MOST_FORMS = 8
-_CHARACTERS = 200
-
-Log = Callable[[str, str], None]
-"""level, text"""
 
 
 def no_policy() -> Enforcement:
@@ -70,7 +69,7 @@ class ClientAccess:
     """Decides on the opens of clients: by their vhost at a listener with `multiTenant`, then by the policy."""
 
     def __init__(
-        self, enforcement: Enforcement, core: Core, listeners: Mapping[str, Mapping[str, Any]], log: Log
+        self, enforcement: Enforcement, core: Core, listeners: Mapping[str, Mapping[str, Any]], log: ModuleLog
     ) -> None:
         """`listeners`: attributes by name."""
         self._enforcement = enforcement
@@ -84,7 +83,7 @@ class ClientAccess:
         """A peer's open has arrived, without an answer yet: close the connection of a client that is not allowed."""
         if conn.multi_tenant:
             self._enter_space(conn)
-        if conn.role != INTER_ROUTER and not conn.over:
+        if conn.role != INTER_ROUTER and conn.edge_router is None and not conn.over:
             self._decide(conn)
 
     def _enter_space(self, conn: RouterConnection) -> None:
@@ -94,7 +93,8 @@ class ClientAccess:
         if reason is None:
             conn.tenant = name
             return
-        self._log("info", f"[C{conn.id}] DENY connection: host={conn.peer.address} vhost={_short(name)}: {reason}")
+        text = f"[C{conn.id}] DENY connection: host={conn.peer.address} vhost={_short(name)}: {reason}"
+        self._log("info", text, _denied(conn, "connection", reason))
         self._refusals.report("connection", conn.peer.host, NOT_ALLOWED, reason, conn)
         conn.settings.properties[FAILED] = True
         conn.close_with(ErrorInfo(NOT_ALLOWED, f"no address space: {reason}"))
@@ -111,9 +111,10 @@ class ClientAccess:
             parse_rate(self._listeners.get(conn.origin, {}).get("connectionRate")),
         )
         verdict = self._enforcement.connect(request, self._core.now)
-        about = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"
+        who = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"
         if isinstance(verdict, Denied):
-            self._log("info", f"[C{conn.id}] DENY connection: {about}: {verdict.reason}")
+            text = f"[C{conn.id}] DENY connection: {who}: {verdict.reason}"
+            self._log("info", text, _denied(conn, "connection", verdict.reason))
             self._refusals.report("connection", conn.peer.host, verdict.condition, verdict.reason, conn)
             conn.settings.properties[FAILED] = True
             conn.close_with(ErrorInfo(verdict.condition, CONNECTION_DENIED))
@@ -127,21 +128,22 @@ class ClientAccess:
             client.given = given_rules(group, permissions.targets, permissions.sources, tree)
         conn.access = _ConnectionAccess(conn, client, self._enforcement, self._rights, self._core.router_id, self._log)
         if allowed.would is not None:
-            self._log("info", f"[C{conn.id}] would DENY connection: {about}: {allowed.would.reason}")
+            text = f"[C{conn.id}] would DENY connection: {who}: {allowed.would.reason}"
+            self._log("info", text, _denied(conn, "connection", allowed.would.reason, carried_out=False))
         self._warn(client)
         if allowed.vhost is not None and group is not None:
             self._rights.opened(conn, client)
             if not self._enforcement.dry_run(client):
                 _limit(conn, group)
-            self._log(
-                "info",
-                f"[C{conn.id}] ALLOW connection: {about}: vhost {allowed.vhost.hostname}, group {group.name}",
-            )
+            vhost = allowed.vhost.hostname
+            event = about(LogEvent.POLICY_ALLOWED, conn, vhost=vhost, group=group.name)
+            self._log("info", f"[C{conn.id}] ALLOW connection: {who}: vhost {vhost}, group {group.name}", event)
 
     def _warn(self, client: Client) -> None:
         """Warn of the maxima that the connection has nearly filled."""
         for level in self._enforcement.due_warnings(client, self._core.now):
-            self._log("warning", level.text)
+            event = Event(LogEvent.POLICY_LIMIT, detail={"about": level.about, **level.detail})
+            self._log("warning", level.text, event)
             self._core.context.telemetry.event("policy.limit", "warning", level.about, level.detail)
 
 
@@ -155,7 +157,7 @@ class _ConnectionAccess:
         enforcement: Enforcement,
         rights: GroupRights,
         router_id: str,
-        log: Log,
+        log: ModuleLog,
     ) -> None:
         self._conn = conn
         self._client = client
@@ -185,9 +187,12 @@ class _ConnectionAccess:
         if lk.counts_sizes or (judged and enforcement.dry_run(client)):
             # Each message passes by the permit, which counts what would be denied.
             lk.permit = DryRunPermit(permit.denies, self._would_deny, lambda: permit.ended(lk))
-            lk.checks_user = sends
+            lk.checks_messages = sends
             return
         lk.permit, lk.checks_user, lk.checks_targets = permit, permit.checks_user, permit.checks_targets
+        lk.checks_messages = permit.checks_user or permit.checks_targets
+        if lk.checks_messages:
+            lk.section_order = SectionOrder()
 
     def _judge(self, lk: RouterLink, request: LinkRequest) -> None:
         """Refuse a link that policy does not allow, but for a dry run. Raises Refusal."""
@@ -202,9 +207,12 @@ class _ConnectionAccess:
             f"{'receiver' if request.receiver else 'sender'} {_short(lk.name)}: "
             f"user={_short(client.user)} vhost={_short(client.vhost)} group={_short(client.group)} "
             f"address={_short(', '.join(request.addresses))}: {denied.reason}",
+            _denied(self._conn, "link", denied.reason, carried_out=denied.carried_out, link=short(lk.name)),
         )
         if denied.carried_out:
-            raise Refusal(denied.condition, f"{LINK_DENIED}: {PUBLIC_REASONS[denied.kind, denied.condition]}")
+            refusal = Refusal(denied.condition, f"{LINK_DENIED}: {PUBLIC_REASONS[denied.kind, denied.condition]}")
+            refusal.logged = True
+            raise refusal
 
     def _judge_sessions(self) -> None:
         """In a dry run the client is not told maxSessions: count the sessions that are too many when links attach."""
@@ -225,14 +233,17 @@ class _ConnectionAccess:
         client = self._client
         self._enforcement.would_deny(client)
         if logged:
-            about = f"user={_short(client.user)} vhost={_short(client.vhost)} group={_short(client.group)}"
+            who = f"user={_short(client.user)} vhost={_short(client.vhost)} group={_short(client.group)}"
             kind, _, reason = what.partition(": ")
-            self._log("info", f"[C{self._conn.id}] would DENY {kind}: {about}: {reason}")
+            event = _denied(self._conn, kind, reason, carried_out=False)
+            self._log("info", f"[C{self._conn.id}] would DENY {kind}: {who}: {reason}", event)
 
     def closed(self) -> None:
         client = self._client
         if self._conn.channels_exceeded and client.limits_sessions:
-            self._log("info", f"[C{self._conn.id}] DENY session: user={_short(client.user)}: maxSessions is reached")
+            text = "maxSessions is reached"
+            event = _denied(self._conn, "session", text)
+            self._log("info", f"[C{self._conn.id}] DENY session: user={_short(client.user)}: {text}", event)
             self._enforcement.session_denied(client)
         self._rights.closed(self._conn)
         self._enforcement.closed(client)
@@ -258,8 +269,6 @@ class _ConnectionAccess:
 
 class _LinkPermit:
     """Of one link that a client attached; implements core's `Permit`. `checks_…`: as the link has them, see core."""
-
-    dry_run = False
 
     def __init__(
         self, client: Client, enforcement: Enforcement, rules: LinkRules | None, router_id: str, sender: bool
@@ -287,7 +296,9 @@ class _LinkPermit:
         transfer = whole_transfer(payload, more)
         if not (self.checks_user or self.checks_targets):
             return False
-        if not sections.scan(transfer):
+        order: SectionOrder = lk.section_order or SectionOrder()
+        order.begin()
+        if not order.take(transfer) or not sections.scan(transfer):
             return True
         try:
             if self.checks_user:
@@ -376,6 +387,12 @@ def _limit(conn: RouterConnection, group: Group) -> None:
         settings.window = min(max(group.max_session_window // settings.max_frame_size, 1), MAX_WINDOW)
 
 
+def _denied(conn: RouterConnection, kind: str, reason: str, carried_out: bool = True, **detail: str) -> Event:
+    """What policy denies, or would deny, a client."""
+    event = LogEvent.POLICY_DENIED if carried_out else LogEvent.POLICY_WOULD_DENY
+    return about(event, conn, kind=kind, reason=reason, **detail)
+
+
 def _short(text: str | None) -> str:
     """Text of a client for the log."""
-    return repr((text or "")[:_CHARACTERS])
+    return repr((text or "")[:MOST_CHARACTERS])

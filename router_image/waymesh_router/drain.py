@@ -8,12 +8,13 @@ reconnect elsewhere, and announces to the mesh that no path uses it. Source: doc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import MOBILE
 from waymesh_router.core.core import Core
+from waymesh_router.core.edge.uplink import Uplink
 from waymesh_router.core.hang_up import hang_up
 from waymesh_router.core.model import RouterConnection, RouterLink
 from waymesh_router.core.unsettled import (
@@ -24,7 +25,9 @@ from waymesh_router.core.unsettled import (
     mobile_traffic,
     only_manages,
 )
+from waymesh_router.events import Event, Log
 from waymesh_router.mesh import Mesh
+from waymesh_schema.events import LogEvent
 
 NONE, DRAINING, DRAINED = "none", "draining", "drained"
 QUIET_S = 0.4
@@ -38,10 +41,16 @@ soon as it has no unsettled delivery. Otherwise the sender would continue to sen
 wait for it. Pre-settled messages may be lost."""
 
 
+def grant_again(link: RouterLink) -> None:
+    """Give a client's sender credit again that was withdrawn, unless it ends or nobody would get its messages."""
+    if not (link.accepting or link.retiring) and (link.address is None or link.address.reachable()):
+        link.grant()
+
+
 class Drain:
     """Drains one router. `status`: NONE, DRAINING, DRAINED; `timeout_s`: time limit for deliveries."""
 
-    def __init__(self, core: Core, mesh: Mesh | None) -> None:
+    def __init__(self, core: Core, mesh: Mesh | Uplink | None) -> None:
         self.status = NONE
         self.timeout_s = 30.0
         self._core = core
@@ -58,7 +67,8 @@ class Drain:
         core = self._core
         self.status = DRAINING
         self._since = self._busy_at = core.now
-        self._log("notice", f"draining, {self.timeout_s:g} s at most; {self.unsettled().clients} deliveries unsettled")
+        text = f"draining, {self.timeout_s:g} s at most; {self.unsettled().clients} deliveries unsettled"
+        self._log("notice", text, LogEvent.DRAIN_STARTED)
         self._withdrawn_at = math.inf
         core.context.drain_from = core.connection_table.next_id
         for link in self._senders():
@@ -83,11 +93,10 @@ class Drain:
         core = self._core
         core.context.drain_from = 0
         for link in self._senders():
-            if not (link.accepting or link.retiring) and (link.address is None or link.address.reachable()):
-                link.grant()
+            grant_again(link)
         if self._mesh is not None:
             self._mesh.come_back()
-        self._log("notice", "drain cancelled")
+        self._log("notice", "drain cancelled", LogEvent.DRAIN_CANCELLED)
 
     def tick(self, now: float) -> None:
         """Check whether the drain is complete; to be called several times a second."""
@@ -135,23 +144,31 @@ class Drain:
         return [connection for connection in keepers.values() if not connection.settings.client and at_rest(connection)]
 
     def _finish(self, why: str, level: str = "notice") -> None:
-        """Close the clients' connections; management connections and those that the router opened stay."""
+        """Close the clients' connections; management connections and those that the router opened stay.
+
+        So do connections that opened since the drain began: only management is open to them, and one that attaches
+        another link is closed then. Closed here, a management client could find its connection cut in the handshake.
+        """
         self.status = DRAINED
+        core = self._core
         clients = [
             connection
-            for connection in self._core.connections.values()
-            if connection.role != "inter-router" and not connection.settings.client and not only_manages(connection)
+            for connection in core.connections.values()
+            if connection.id < core.context.drain_from
+            and connection.role != "inter-router"
+            and not connection.settings.client
+            and not only_manages(connection)
         ]
         self._hang_up(clients)
         if self._mesh is not None:
             self._mesh.leave()
-        self._log(level, f"drained: {why}; {len(clients)} client connections closed")
+        self._log(level, f"drained: {why}; {len(clients)} client connections closed", LogEvent.DRAIN_FINISHED)
 
     def _hang_up(self, connections: list[RouterConnection]) -> None:
         for connection in connections:
             if not connection.over:
                 hang_up(connection, attaching.DRAINING)
 
-    def _log(self, level: str, text: str) -> None:
-        log: Callable[[str, str, str], None] = self._core.log
-        log("ROUTER", level, text)
+    def _log(self, level: str, text: str, kind: LogEvent) -> None:
+        log: Log = self._core.log
+        log("ROUTER", level, text, Event(kind))

@@ -15,7 +15,6 @@ Judge = Callable[["RouterLink", bytes, bool], bool]
 class DryRunPermit:
     """Of one link; implements core's `Permit`. Logs one line for each link and reason, as messages may be many."""
 
-    dry_run = True
     user_ids: frozenset[bytes] = frozenset()
 
     def __init__(self, judge: Judge, would_deny: Callable[[str, bool], None], ended: Callable[[], None]) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
+from waymesh_amqp.sasl import SaslServer
 from waymesh_router.core.link_health import deliveries_of
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
+from waymesh_router.events import Event, Log, about, short
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
@@ -15,18 +20,22 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 MODULE = "ROUTER_CORE"
-MOST_CHARACTERS = 200
-"""Maximum length in the log of names that a peer has chosen."""
 
 
 class EventLog(TelemetryHooks):
     """Writes a line for each event, then passes the event to `records`."""
 
-    def __init__(self, log: Callable[[str, str, str], None], records: TelemetryHooks) -> None:
-        """`log(module, level, text)` writes a line if the level is enabled. `records` may be replaced at any time."""
+    def __init__(self, log: Log, records: TelemetryHooks) -> None:
+        """`records` may be replaced at any time."""
         self._log = log
         self.records = records
+        self._opened: set[int] = set()
         self._attached: set[int] = set()
+
+    def started(self, router_id: str, mode: str) -> None:
+        """The router serves its clients."""
+        event = Event(LogEvent.ROUTER_STARTED, {"router": router_id})
+        self._log("ROUTER", "notice", f"Router {router_id} started, mode {mode}", event)
 
     def configured(self, kind: str, attrs: Mapping[str, Any]) -> None:
         """A listener or connector was configured."""
@@ -41,18 +50,47 @@ class EventLog(TelemetryHooks):
         container = "" if remote is None else remote.container_id
         vhost = None if remote is None else remote.hostname
         encrypted = peer.tls_proto if peer.tls else "no"
+        way = "out" if connection.settings.client else "in"
+        self._authenticated(connection)
+        self._opened.add(connection.id)
         self._log(
             MODULE,
             "info",
-            f"[C{connection.id}] Connection Opened: dir={'out' if connection.settings.client else 'in'} "
+            f"[C{connection.id}] Connection Opened: dir={way} "
             f"host={peer.host} vhost={short(vhost)} encrypted={encrypted} auth={connection.mechanism or 'no'} "
             f"user={short(connection.user)} container_id={short(container)} role={connection.role}",
+            about(
+                LogEvent.CONNECTION_OPENED,
+                connection,
+                direction=way,
+                role=connection.role,
+                vhost=short(vhost),
+                container=short(container),
+                mechanism=connection.mechanism or "",
+                tls=peer.tls_proto or "" if peer.tls else "",
+            ),
         )
         self.records.connection_opened(connection)
 
+    def _authenticated(self, connection: RouterConnection) -> None:
+        """A client has logged in, which the log tells even if it never opens its connection."""
+        mechanism = connection.mechanism
+        if connection.user and not connection.settings.client and mechanism not in (None, "", "ANONYMOUS"):
+            text = f"[C{connection.id}] Authenticated: user={short(connection.user)} auth={mechanism}"
+            event = about(LogEvent.AUTHENTICATION_SUCCEEDED, connection, mechanism=str(mechanism))
+            self._log("SERVER", "info", text, event)
+
     def connection_closed(self, connection: RouterConnection, error: ErrorInfo | None) -> None:
-        if connection.remote is not None:
-            self._log(MODULE, "info", f"[C{connection.id}] Connection Closed")
+        opened = connection.id in self._opened
+        if not opened:
+            self._authenticated(connection)
+        if error is not None and error.condition:
+            text = f"[C{connection.id}] closed: {error.condition}: {error.description}"
+            self._log("SERVER", "info", text, _ended_by(connection, error, opened))
+        if opened:
+            self._opened.discard(connection.id)
+            event = about(LogEvent.CONNECTION_CLOSED, connection)
+            self._log(MODULE, "info", f"[C{connection.id}] Connection Closed", event)
         self.records.connection_closed(connection, error)
 
     def link_attached(self, link: RouterLink) -> None:
@@ -60,23 +98,33 @@ class EventLog(TelemetryHooks):
         if link.id not in self._attached:
             self._attached.add(link.id)
             way = "out" if link.is_sender else "in"
-            address = "" if link.address is None else f" address={short(link.address.key)}"
-            what = f"Link attached: dir={way} name={short(link.name)}{address}"
-            self._log(MODULE, "info", f"[C{connection.id}][L{link.id}] {what}")
+            name, key = short(link.name), "" if link.address is None else short(link.address.key)
+            address = f" address={key}" if key else ""
+            event = about(
+                LogEvent.LINK_ATTACHED, connection, link_id=link.id, link=name, direction=way, address=key
+            )
+            what = f"Link attached: dir={way} name={name}{address}"
+            self._log(MODULE, "info", f"[C{connection.id}][L{link.id}] {what}", event)
         self.records.link_attached(link)
 
     def link_detached(self, link: RouterLink) -> None:
         if link.id in self._attached:
             self._attached.discard(link.id)
             connection: RouterConnection = link.connection  # type: ignore[assignment]
-            what = "lost" if connection.over else "detached"
-            self._log(
-                MODULE,
-                "info",
-                f"[C{connection.id}][L{link.id}] Link {what}: del={deliveries_of(link)} presett={link.presettled} "
-                f"psdrop={link.dropped_presettled} acc={link.accepted} rej={link.rejected} rel={link.released} "
-                f"mod={link.modified}",
-            )
+            kind = LogEvent.LINK_LOST if connection.over else LogEvent.LINK_DETACHED
+            counts = {
+                "del": deliveries_of(link),
+                "presett": link.presettled,
+                "psdrop": link.dropped_presettled,
+                "acc": link.accepted,
+                "rej": link.rejected,
+                "rel": link.released,
+                "mod": link.modified,
+            }
+            what = " ".join(f"{name}={count}" for name, count in counts.items())
+            event = about(kind, connection, link_id=link.id, link=short(link.name), **counts)
+            verb = "lost" if connection.over else "detached"
+            self._log(MODULE, "info", f"[C{connection.id}][L{link.id}] Link {verb}: {what}", event)
         self.records.link_detached(link)
 
     def address_gone(self, address: Address) -> None:
@@ -90,13 +138,20 @@ class EventLog(TelemetryHooks):
                 MODULE,
                 "info",
                 f"autolink {auto.attrs['direction']} {short(auto.address)} at {short(at)}: {before} to {after}{error}",
+                Event(
+                    LogEvent.AUTOLINK_CHANGED,
+                    detail={"identity": str(auto.attrs.get("identity")), "before": before, "after": after},
+                ),
             )
         self.records.autolink(auto, before, after)
 
     def linkroute(self, route: LinkRoute, before: str | None, after: str | None) -> None:
         if before is not None and after is not None:
             match = route.attrs.get("prefix") or route.attrs.get("pattern")
-            self._log(MODULE, "info", f"link route {route.attrs['direction']} {short(match)}: {before} to {after}")
+            text = f"link route {route.attrs['direction']} {short(match)}: {before} to {after}"
+            identity = str(route.attrs.get("identity"))
+            detail = {"identity": identity, "before": before, "after": after}
+            self._log(MODULE, "info", text, Event(LogEvent.LINKROUTE_CHANGED, detail=detail))
         self.records.linkroute(route, before, after)
 
     def event(self, name: str, severity: str, about: str, detail: Mapping[str, str]) -> None:
@@ -106,8 +161,14 @@ class EventLog(TelemetryHooks):
         self.records.topology_changed(change_id, since)
 
 
-def short(text: str | None) -> str:
-    """The text, truncated if it is long; "" for None. The log escapes unprintable characters."""
-    if text is None or len(text) <= MOST_CHARACTERS:
-        return text or ""
-    return text[:MOST_CHARACTERS] + "…"
+def _ended_by(connection: RouterConnection, error: ErrorInfo, opened: bool) -> Event:
+    """What a connection's end by an error means."""
+    text = short(error.description)
+    if error.condition == UNAUTHORIZED_ACCESS and connection.remote is None and not connection.settings.client:
+        event = about(LogEvent.AUTHENTICATION_FAILED, connection, reason=text)
+        sasl = connection.settings.sasl
+        known = sasl.claimed if isinstance(sasl, SaslServer) else ""
+        return replace(event, who={"user": short(known), **event.who}) if known else event
+    refused = not (opened or connection.settings.client)
+    kind = LogEvent.CONNECTION_REFUSED if refused else LogEvent.CONNECTION_ERROR
+    return about(kind, connection, condition=error.condition, description=text)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_amqp.connection import Connection
+from waymesh_router.events import Event
 from waymesh_router.failover import Target
 from waymesh_router.telemetry.exporter import Exporter
 
@@ -47,7 +48,7 @@ class Tokens(Protocol):
     def remove(self, name: str) -> None:
         """Remove a profile."""
 
-    def checker(self, attrs: Mapping[str, Any]) -> TokenChecker | None:
+    def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> TokenChecker | None:
         """The check for tokens at a listener; None if it has no tokenProfile."""
 
 
@@ -152,7 +153,7 @@ class Host(Protocol):
     def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
         """The same while the router runs: calls `done` later, within a short time."""
 
-    def log(self, module: str, level: str, text: str) -> None:
+    def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         """Write a log line."""
 
     def logs(self, module: str, level: str) -> bool:

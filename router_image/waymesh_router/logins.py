@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.relayed import RelayedServerExchange
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
+from waymesh_router.events import at
 from waymesh_router.numeric_address import numeric_address
 from waymesh_router.peers import login_warnings, relayed_sasl, server_sasl
 from waymesh_router.service_identity import CAPABILITY
@@ -34,7 +35,7 @@ class Logins:
     # ---- listeners
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
         """Read what a new listener needs. Raises OSError or ValueError if it is missing."""
-        self._host.tokens.checker(attrs)  # reports an unknown tokenProfile now
+        self._host.tokens.checker(attrs, {})  # reports an unknown tokenProfile now
         plugin = attrs.get("saslPlugin")
         if plugin and plugin not in self.plugins:
             raise ValueError(f"listener {attrs['name']}: saslPlugin: there is no authServicePlugin {plugin}")
@@ -66,7 +67,7 @@ class Logins:
     # ---- connections
     def configure(self, settings: ConnectionSettings, attrs: Mapping[str, Any], peer: Peer) -> None:
         """Put the SASL settings of a listener into those of a new connection."""
-        tokens = self._host.tokens.checker(attrs) if peer.tls else None
+        tokens = self._host.tokens.checker(attrs, at(str(attrs.get("name") or ""), peer.host)) if peer.tls else None
         if attrs.get("saslPlugin"):
             service = self._service(attrs)
             settings.sasl = relayed_sasl(attrs, service, peer.external_user, tokens, secured=peer.tls)

@@ -11,16 +11,18 @@ from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, decode, encode
-from waymesh_router.core.addresses.keys import MOBILE, bare_address
+from waymesh_router.core.addresses.keys import EDGE, MOBILE, bare_address
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Node, RouterConnection
+from waymesh_router.events import Event
 from waymesh_router.mesh_log import MeshLog
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.host import Host
@@ -79,7 +81,7 @@ class Mesh(ControlPlaneHooks):
 
     # ---- from the core
     def local_added(self, key: str, treatment: int) -> None:
-        if not self._aside:
+        if not self._aside or key.startswith(EDGE):  # replies to clients of edge routers still come
             self.run(self.engine.mobile_added(key, treatment, self.core.now))
 
     def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
@@ -271,13 +273,15 @@ class Mesh(ControlPlaneHooks):
 
     def _node_up(self, e: fx.NodeUp) -> None:
         self.core.remote_routers.node_up(e.router_id)
-        self.core.log("ROUTER_LS", "info", f"Router {e.router_id} added")
+        event = Event(LogEvent.TOPOLOGY_ROUTER_ADDED, {"router": e.router_id})
+        self.core.log("ROUTER_LS", "info", f"Router {e.router_id} added", event)
         self._paths_change()
 
     def _node_down(self, e: fx.NodeDown) -> None:
         self._forget_later(e.router_id)
         self.core.remote_routers.node_down(e.router_id)
-        self.core.log("ROUTER_LS", "info", f"Router {e.router_id} removed")
+        event = Event(LogEvent.TOPOLOGY_ROUTER_REMOVED, {"router": e.router_id})
+        self.core.log("ROUTER_LS", "info", f"Router {e.router_id} removed", event)
         self._paths_change()
 
     def _mobile_flush(self, e: fx.MobileFlush) -> None:

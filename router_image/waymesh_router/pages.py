@@ -10,22 +10,20 @@ from waymesh_router.management.metrics import CONTENT_TYPE, metrics_page
 from waymesh_router.router import Router
 
 OK = 200
-NOT_FOUND = 404
-INTERNAL_ERROR = 500
 UNAVAILABLE = 503
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An HTTP response."""
+    """A page and its HTTP status."""
 
     status: int
     text: str
     content_type: str = "text/plain; charset=utf-8"
 
 
-def page(router: Router, listener: Mapping[str, Any], path: str, now: float) -> Page:
-    """The page for a path, if the attributes of the listener enable it."""
+def page(router: Router, listener: Mapping[str, Any], path: str, now: float) -> Page | None:
+    """The page for a path; None if there is none, or the attributes of the listener disable it."""
     if path == "/healthz" and listener.get("healthz") is not False:
         return Page(OK, "OK\n")
     if path == "/readyz" and listener.get("healthz") is not False:
@@ -33,4 +31,4 @@ def page(router: Router, listener: Mapping[str, Any], path: str, now: float) -> 
         return Page(UNAVAILABLE, f"{reason}\n") if reason else Page(OK, "OK\n")
     if path == "/metrics" and listener.get("metrics") is not False:
         return Page(OK, metrics_page(router, now), CONTENT_TYPE)
-    return Page(NOT_FOUND, "page not found\n")
+    return None

@@ -16,6 +16,10 @@ NOBODY_ADMITTED = (
 )
 OWN = ("EXTERNAL", *BEARER_MECHANISMS)
 """Mechanisms that a listener with saslPlugin answers itself, where it can."""
+ANYBODY_IS_TRUSTED = (
+    "role edge without authenticatePeer: yes: whoever connects can act as an edge router, whose messages and addresses "
+    "are trusted"
+)
 NO_SASL_NEEDED = "saslPlugin: clients without SASL are let in as anonymous; authenticatePeer: yes refuses them"
 PLAIN_NOT_OFFERED = "saslMechanisms: PLAIN is not offered without TLS, unless allowInsecurePlain: yes"
 
@@ -59,6 +63,8 @@ def login_warnings(
 ) -> list[str]:
     """What users of a listener should know. `profile`: the listener's sslProfile, if it has one."""
     warnings = [] if _admits_anybody(attrs, profile, authenticator) else [NOBODY_ADMITTED]
+    if attrs.get("role") == "edge" and not attrs.get("authenticatePeer"):
+        warnings.append(ANYBODY_IS_TRUSTED)
     if attrs.get("saslPlugin") and not attrs.get("authenticatePeer"):
         warnings.append(NO_SASL_NEEDED)
     named = "PLAIN" in str(attrs.get("saslMechanisms") or "").split()
@@ -71,7 +77,8 @@ def _admits_anybody(
     attrs: Mapping[str, Any], profile: Mapping[str, Any] | None, authenticator: Authenticator | None
 ) -> bool:
     """Whether any client could authenticate at a listener."""
-    if attrs.get("http") or attrs.get("saslPlugin"):
+    without_amqp = attrs.get("http") and attrs.get("websockets") is False
+    if without_amqp or attrs.get("saslPlugin"):
         return True
     certified = profile is not None and bool(attrs.get("trustedCertsFile") or profile.get("caCertFile"))
     user = "of a certificate" if certified else None
@@ -112,7 +119,10 @@ def check_listener(attrs: Mapping[str, Any], mode: str) -> None:
 def check_connector(attrs: Mapping[str, Any], mode: str) -> None:
     """Raises ValueError if mechanisms or role of a connector do not fit a router of that mode."""
     _check_mechanisms(attrs, MECHANISMS)
-    _check_role(attrs, mode)
+    if attrs["role"] != "edge":
+        _check_role(attrs, mode)
+    elif mode != "edge":
+        raise ValueError(f"{attrs['name']}: role edge of a connector is for edge routers; this one has mode {mode}")
 
 
 def check_unused(kind: str, name: str, **entities: Iterable[Mapping[str, Any]]) -> None:
@@ -143,5 +153,6 @@ def _check_mechanisms(attrs: Mapping[str, Any], possible: Sequence[str]) -> None
 
 
 def _check_role(attrs: Mapping[str, Any], mode: str) -> None:
-    if attrs["role"] == "inter-router" and mode == "standalone":
-        raise ValueError(f"{attrs['name']}: a standalone router takes no role inter-router; set mode: interior")
+    if attrs["role"] in ("inter-router", "edge") and mode != "interior":
+        article = "an" if mode == "edge" else "a"
+        raise ValueError(f"{attrs['name']}: {article} {mode} router takes no role {attrs['role']}; set mode: interior")

@@ -12,6 +12,7 @@ from waymesh_amqp.sasl import SaslClient
 from waymesh_router.admission import Admission
 from waymesh_router.boot import configure, names_to_look_up
 from waymesh_router.client_access import ClientAccess, no_policy
+from waymesh_router.client_share import ClientShare
 from waymesh_router.connector_state import ConnectorState
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
@@ -67,7 +68,7 @@ class Router:
         self.mode: str = self.attrs["mode"]
         router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
         self.attrs["id"] = router_id
-        self.core = Core(router_id, now, rng, host.log)
+        self.core = Core(router_id, now, rng, host.log, self.mode == "edge")
         self.core.context.telemetry = self._events = EventLog(host.log, TelemetryHooks())
         self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
         self.core.forwarder.multicast.unsettled_allowed = self.attrs["allowUnsettledMulticast"]
@@ -88,7 +89,8 @@ class Router:
         log, send = partial(host.log, "AGENT"), self.core.own_messages.send
         rights = Rights(router_id, partial(self.core.refusals.report, "management"), log)
         self._management = ManagementService(self.agent, lambda: self.core.now, send, log, rights, look_ups)
-        self.drain = Drain(self.core, self.mesh)
+        self.drain = Drain(self.core, self.mesh or self.core.uplink)
+        self.client_share = ClientShare(self.core, host.log)
         self.core.connection_table.on_opened = self._on_open
         self.policy = no_policy()
         self._access = ClientAccess(self.policy, self.core, self.listeners, partial(host.log, "POLICY"))
@@ -109,7 +111,7 @@ class Router:
         with self.host_names.given(self.host.numeric_addresses(names_to_look_up(self.config))):
             configure(self.agent, self.config, self.host.log)
         self._started = True
-        self.host.log("ROUTER", "notice", f"Router {self.core.router_id} started, mode {self.mode}")
+        self._events.started(self.core.router_id, self.mode)
 
     @property
     def dirty(self) -> list[Connection]:
@@ -177,16 +179,13 @@ class Router:
     def _timed(self) -> dict[str, Callable[[float], None]]:
         """The parts that need timers, by name."""
         return {
-            "draining": self.drain.tick,
-            "tokens": self._token_expiry.tick,
-            "memory": self.admission.tick,
-            "autolinks": self.core.autolinks.tick,
+            "draining": self.drain.tick, "balance": self.client_share.tick, "tokens": self._token_expiry.tick,
+            "memory": self.admission.tick, "autolinks": self.core.autolinks.tick,
             "removed connectors": lambda _: self._part_at_rest(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
-            "relays": lambda _: self.core.relays.tick(),
-            "sampling": self.sampler.tick,
-            "telemetry": self._tick_telemetry,
-        }
+            "edge routers": self.core.edges.tick, "relays": lambda _: self.core.relays.tick(),
+            "sampling": self.sampler.tick, "telemetry": self._tick_telemetry,
+        } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
     def tick(self, now: float) -> float:
         """Run timers; called each turn of the loop. Returns the latest time of the next call."""
@@ -283,6 +282,7 @@ class Router:
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         self.drain.configure(attrs, changed)
+        self.client_share.configure(attrs, changed)
         self.admission.configure(attrs)
 
     def unsettled_deliveries(self) -> int:

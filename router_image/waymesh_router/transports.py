@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from waymesh_amqp.limits import UNLIMITED_LINKS
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.addresses.keys import bare_address
@@ -20,7 +21,6 @@ from waymesh_router.host import Peer
 
 PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
-UNLIMITED = 0x7FFFFFFF
 LINKS_AT_ONCE = 256
 """A client connection with more links than this is cleaned up in several turns."""
 CONTAINER_IDLE_S = 4.0
@@ -44,7 +44,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         desired_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
     )
     if attrs.get("role") in ("inter-router", ROUTE_CONTAINER):
-        settings.max_links = UNLIMITED  # these connections carry the links of many clients
+        settings.max_links = UNLIMITED_LINKS  # these connections carry the links of many clients
     else:
         settings.max_links = attrs.get("maxLinks") or settings.max_links
         settings.links_at_once = LINKS_AT_ONCE
@@ -53,7 +53,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         Symbol("version"): version,
         Symbol("qd.conn-id"): core.connection_table.next_id,
     }
-    if attrs.get("role") == "inter-router":
+    if attrs.get("role") in ("inter-router", "edge"):
         settings.properties[Symbol("qd.annotations-version")] = ANNOTATIONS_VERSION
         if (attrs.get("cost") or 1) > 1:
             settings.properties[Symbol(COST_PROPERTY)] = int(attrs["cost"])
@@ -67,6 +67,9 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
     """Create the connection for a transport of a listener or connector, and add it to the core."""
     conn = RouterConnection(settings, core, core.now)
     conn.role = attrs.get("role") or "normal"
+    conn.uplink = conn.role == "edge" and settings.client
+    if conn.uplink:
+        settings.max_links = UNLIMITED_LINKS
     conn.origin = attrs["name"]
     conn.route_address = bare_address(attrs.get("routeAddress") or "")
     conn.peer = peer

@@ -16,7 +16,10 @@ from .loglevels import LOG_MODULES
 from .model import EntityType, camel_case
 from .validate import clamped, examine, renamed, validate_create
 
-__all__ = ["PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "read_config"]
+__all__ = [
+    "PROCESSING_ORDER", "ConfigEntry", "ConfigError", "parse_conf", "parse_json", "policy_files", "read_config",
+    "read_policy_folder",
+]  # fmt: skip
 
 PROCESSING_ORDER = (
     "log", "router", "telemetry", "policy", "sslProfile", "tokenProfile", "authServicePlugin",
@@ -55,6 +58,21 @@ def read_config(path: str | Path, *more: str | Path) -> list[ConfigEntry]:
     for entry in [entry for entry in reader.entries if entry.type.name == "policy"]:
         reader.read_policy_folder(entry)
     return reader.complete(str(path))
+
+
+def read_policy_folder(policy: ConfigEntry) -> list[ConfigEntry]:
+    """The vhosts of the files in the folder that a policy entity names; raises ConfigError with all that is wrong."""
+    reader = _Reader()
+    reader.read_policy_folder(policy)
+    reader.problems += _repeated(reader.entries)
+    if reader.problems:
+        raise ConfigError(*reader.problems)
+    return reader.entries
+
+
+def policy_files(folder: str) -> list[str]:
+    """The paths of the files in a policyDir that are read."""
+    return sorted(map(str, Path(folder).glob("*.json")))
 
 
 def parse_conf(text: str, filename: str) -> list[ConfigEntry]:
@@ -104,7 +122,7 @@ class _Reader:
         if not Path(folder).is_dir():
             reason = f"policy policyDir: {folder} is not a folder"
             self.problems.append(Problem(policy.filename, policy.line, reason))
-        for path in map(str, sorted(Path(folder).glob("*.json"))):
+        for path in policy_files(folder):
             try:
                 sections = _json_sections(_read(path), path, self.problems)
             except ConfigError as error:

@@ -59,8 +59,6 @@ def rate_of_clients(entity: str, values: Mapping[str, Any]) -> None:
     """A listener's rate counts opens of AMQP clients; raises SchemaError where there are none."""
     if values["connectionRate"] is None:
         return
-    if values["http"]:
-        raise SchemaError(entity, "connectionRate", "is not for http: maxOpeningConnections limits its connections")
     if values["role"] == "inter-router":
         raise SchemaError(entity, "connectionRate", "is not for role inter-router: it is for clients")
 

@@ -10,6 +10,7 @@ from . import rates, token_rules
 from .components import parse_components
 from .convert import names
 from .errors import SchemaError
+from .http_rules import http_peers, http_site, http_without_amqp
 from .loglevels import parse_levels
 from .table_router import STANDARD_OUTPUTS
 from .tenant_names import unfit
@@ -98,16 +99,6 @@ def _components(entity: str, values: Values) -> None:
         raise SchemaError(entity, "messageLoggingComponents", str(error)) from None
 
 
-def _http_peers(entity: str, values: Values) -> None:
-    """SASL is part of AMQP: over HTTP only a client certificate can tell who a peer is."""
-    if not (values["http"] and values["authenticatePeer"]):
-        return
-    certified = values["sslProfile"] and values["requireSsl"] and values["saslMechanisms"] == "EXTERNAL"
-    if not certified:
-        reason = "with http: yes, needs client certificates: an sslProfile, requireSsl, saslMechanisms: EXTERNAL"
-        raise SchemaError(entity, "authenticatePeer", reason)
-
-
 _HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
 """A host name, or all names of one more label."""
 
@@ -145,18 +136,21 @@ def _secret_passwords(entity: str, values: Values) -> None:
         raise SchemaError(entity, "saslMechanisms", "PLAIN needs an sslProfile, or allowInsecurePlain: yes")
 
 
+def _no_credentials(entity: str, values: Values) -> None:
+    """A password in a URL would be ignored, and be shown in rows and log lines. The error does not repeat it."""
+    for name in ("host", "failoverUrls"):
+        if "@" in (values[name] or ""):
+            raise SchemaError(entity, name, "has no user or password: they are saslUsername and saslPassword")
+
+
 def _users_file(entity: str, values: Values) -> None:
     path = values["usersFile"]
     if path and not path.startswith("/"):
         raise SchemaError(entity, "usersFile", f"must be an absolute path, not {path!r}")
-    if path and values["http"]:
-        raise SchemaError(entity, "usersFile", "is not possible with http: yes")
 
 
 def _sasl_plugin(entity: str, values: Values) -> None:
     """A mechanism has one provider: who is unknown to it is not looked up at another one."""
-    if values["saslPlugin"] and values["http"]:
-        raise SchemaError(entity, "saslPlugin", "is not possible with http: yes")
     if values["saslPlugin"] and values["usersFile"]:
         raise SchemaError(entity, "usersFile", "is not possible with saslPlugin, whose service checks passwords")
     if values["saslPlugin"] and (values["saslMechanisms"] or "").split() == ["EXTERNAL"]:
@@ -172,11 +166,6 @@ def _auth_service(entity: str, values: Values) -> None:
         raise SchemaError(entity, "authService", f"must be HOST:PORT, not {place!r}")
 
 
-def _http_connections(entity: str, values: Values) -> None:
-    if values["http"] and values["maxConnections"] is not None:
-        raise SchemaError(entity, "maxConnections", "is not for http: maxOpeningConnections limits its connections")
-
-
 def _files_of_writers(entity: str, values: Values) -> None:
     if values["managementFiles"] and values["management"] in ("none", "read"):
         raise SchemaError(entity, "managementFiles", "needs management: write")
@@ -186,8 +175,10 @@ def _tenants(entity: str, values: Values) -> None:
     """What would let a client leave the address space of its vhost is refused."""
     if not values["multiTenant"]:
         return
+    if values["http"] and (values["metrics"] or not values["websockets"]):
+        reason = "needs metrics: no and websockets: yes with multiTenant: metrics show what is in all address spaces"
+        raise SchemaError(entity, "http", reason)
     refused = {
-        "http": values["http"],
         "role": values["role"] != "normal",
         "management": values["management"] == "write",
         "routeAddress": values["routeAddress"],
@@ -208,8 +199,8 @@ def _connector_port(entity: str, values: Values) -> None:
 
 
 def _open_container_id(entity: str, values: Values) -> None:
-    if values["openContainerId"] and values["role"] == "inter-router":
-        raise SchemaError(entity, "openContainerId", "cannot be set for role inter-router")
+    if values["openContainerId"] and values["role"] in ("inter-router", "edge"):
+        raise SchemaError(entity, "openContainerId", f"cannot be set for role {values['role']}")
 
 
 def _policy_dir(entity: str, values: Values) -> None:
@@ -260,9 +251,11 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
     "listener": (
+        http_site,
         _open_container_id,
-        _http_peers,
-        _http_connections,
+        _no_credentials,
+        http_without_amqp,
+        http_peers,
         rates.rates,
         rates.rate_of_clients,
         _secret_passwords,
@@ -275,7 +268,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _profiles_by_host,
     ),
     "sslProfile": (_what_trust_needs, _ciphers_that_act),
-    "connector": (_connector_port, _open_container_id, _components),
+    "connector": (_connector_port, _no_credentials, _open_container_id, _components),
     "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
     "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),

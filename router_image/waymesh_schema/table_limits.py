@@ -10,7 +10,7 @@ LISTENER_LIMITS = (
     setting(
         "initialHandshakeTimeoutSeconds",
         INTEGER,
-        "Close the connection if no open is received within this many seconds; 0: never.",
+        "Close the connection if no open (with http: no request) is received within this many seconds; 0: never.",
         default=15,
         minimum=0,
         maximum=MAX_INT,
@@ -19,7 +19,7 @@ LISTENER_LIMITS = (
         "maxLinks",
         INTEGER,
         "Maximum number of links of a client connection, over all its sessions; with more it is closed. "
-        "Connections with role inter-router or route-container have no limit.",
+        "Connections with role inter-router or route-container, and those of edge routers, have no limit.",
         default=32768,
         minimum=1,
         maximum=MAX_INT,
@@ -28,7 +28,7 @@ LISTENER_LIMITS = (
         "maxConnections",
         INTEGER,
         "Maximum number of open connections that the listener accepted; a further one is closed with "
-        "amqp:resource-limit-exceeded. Absent: no limit. Not for http.",
+        "amqp:resource-limit-exceeded. Absent: no limit. With http: for those over WebSocket.",
         minimum=1,
         maximum=MAX_INT,
     ),
@@ -36,8 +36,8 @@ LISTENER_LIMITS = (
         "connectionRate",
         STRING,
         "Maximum rate of new connections of clients, as connections/seconds: 60/10 is 60 at once and 60 more in each "
-        "10 seconds. A further one is closed with amqp:resource-limit-exceeded. Absent or none: no limit. Not for "
-        "http, nor for role inter-router. An extension of Waymesh.",
+        "10 seconds. A further one is closed with amqp:resource-limit-exceeded. Absent or none: no limit. With http: "
+        "for those over WebSocket. Not for role inter-router. An extension of Waymesh.",
     ),
     setting(
         "maxOpeningConnections",

@@ -19,7 +19,7 @@ from .password import names_place
 from .table_limits import LISTENER_LIMITS
 from .table_policy import MANAGEMENT
 
-ROLES = ("normal", "inter-router", "route-container")
+ROLES = ("normal", "inter-router", "route-container", "edge")
 NO_POLICY_VHOST = "policies are for clients, which listeners accept; connections that the router opens have none"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
@@ -34,7 +34,8 @@ _SHARED: tuple[Attribute, ...] = (
     setting(
         "role",
         ROLES,
-        "Kind of peer: a client (normal), a router, or a broker (route-container).",
+        "Kind of peer: a client (normal), an interior router, a broker (route-container), or, at a listener, an edge "
+        "router. A listener of role edge serves clients, too.",
         default="normal",
     ),
     setting(
@@ -95,8 +96,9 @@ _SHARED: tuple[Attribute, ...] = (
     setting(
         "openContainerId",
         STRING,
-        "Container-id in the open, instead of the router id; not for role inter-router. Brokers store durable "
-        "subscriptions under it: with the same value on several routers, clients find them through any of these.",
+        "Container-id in the open, instead of the router id; not for the roles inter-router and edge. Brokers store "
+        "durable subscriptions under it: with the same value on several routers, clients find them through any of "
+        "these.",
     ),
     setting("openProperties", PROPERTIES, "Connection properties to send in the open, as a JSON map."),
 )
@@ -199,8 +201,9 @@ LISTENER = configuration(
         "multiTenant",
         BOOLEAN,
         "Each vhost has its own address space: what a client calls x is VHOST/x in the mesh. The vhost is policyVhost, "
-        "else the host name in the client's open. For role normal, without routeAddress and unstripped input. With "
-        "management: read, tenants read what is their own; otherwise they have no management.",
+        "else the host name in the client's open. For role normal, without routeAddress and unstripped input, with "
+        "http only without metrics. With management: read, tenants read what is their own; otherwise they have no "
+        "management.",
         default=False,
     ),
     setting("failoverUrls", STRING, "Alternative URLs, separated by commas, that clients get in the open.",
@@ -218,17 +221,23 @@ LISTENER = configuration(
     setting(
         "websockets",
         BOOLEAN,
-        "With http: accept AMQP over WebSocket.",
-        default=False,
-        only_default="AMQP over WebSocket is not supported; clients use TCP or TLS",
+        "With http: accept AMQP over WebSocket (subprotocol amqp), with all that the listener says about AMQP.",
+        default=True,
     ),
-    setting("http", BOOLEAN, "Serve HTTP instead of AMQP.", default=False),
+    setting(
+        "allowedOrigins",
+        STRING,
+        "With websockets: origins, separated by blanks, of web pages whose scripts may open a WebSocket, besides that "
+        "of the listener itself: https://HOST[:PORT], or * for all. Clients that are no browsers send no origin, and "
+        "pass. An extension of Waymesh.",
+    ),
+    setting("http", BOOLEAN, "Serve HTTP, and AMQP only over WebSocket.", default=False),
     setting(
         "httpRootDir",
         PATH,
-        "With http: folder of static files to serve.",
+        "Absolute path of a folder whose files are served, without listings, files whose names begin with a dot, and "
+        "files elsewhere that links lead to. Implies http: yes.",
         deprecated_name="httpRoot",
-        only_default="serving files over HTTP is not supported; use a web server",
     ),
     operations=("CREATE", "UPDATE", "DELETE"),
 )

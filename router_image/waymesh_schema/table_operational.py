@@ -59,7 +59,7 @@ CONNECTION = operational(
     reported("sslSsf", INTEGER, "Strength of the cipher in bits."),
     reported("tenant", STRING, "At a listener with multiTenant, the vhost and a slash, with which addresses begin."),
     reported("properties", MAP, "Properties of the peer's open."),
-    reported("active", BOOLEAN, "On an edge router: whether this uplink is in use; null elsewhere."),
+    reported("active", BOOLEAN, "Whether an edge router uses the connection; null for those of other peers."),
     count("uptimeSeconds", "Seconds since the connection was opened."),
     count("lastDlvSeconds", "Seconds since the last delivery; null if there was none."),
     operations=("UPDATE",),

@@ -54,8 +54,8 @@ POLICY = configuration(
     setting(
         "policyDir",
         PATH,
-        "Absolute path of a folder of *.json files with vhosts. It is read when the router starts; change vhosts of a "
-        "running router by management.",
+        "Absolute path of a folder of *.json files with vhosts. They are read when the router starts, and again when "
+        "they change.",
         default="",
     ),
     setting(

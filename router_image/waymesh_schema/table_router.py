@@ -22,8 +22,8 @@ ROUTER = configuration(
     ),
     setting(
         "mode",
-        ("standalone", "interior"),
-        "standalone: without other routers; interior: part of a mesh.",
+        ("standalone", "interior", "edge"),
+        "standalone: without other routers; interior: part of a mesh; edge: behind an interior router.",
         default="standalone",
     ),
     reported("area", STRING, "Routing area, always 0."),
@@ -177,6 +177,27 @@ ROUTER = configuration(
         minimum=0,
         update=True,
     ),
+    setting(
+        "clientShare",
+        INTEGER,
+        "Connections of clients to keep: of those that were open clientShareSeconds before, the router closes the "
+        "oldest above this number when nothing is under way on them, about twelve a second. It tries once for each "
+        "change; 0: it closes none. The operator sets it (docs/balance.md).",
+        default=0,
+        minimum=0,
+        update=True,
+    ),
+    setting(
+        "clientShareSeconds",
+        INTEGER,
+        "How long a connection has been open that clientShare may close.",
+        default=0,
+        minimum=0,
+        update=True,
+    ),
+    count("clientConnections", "Open connections of clients, without those for management alone."),
+    count("clientConnectionsMoved", "Connections of clients that were closed because of clientShare."),
+    count("clientShareAge", "Seconds since the time before which connections were open that clientShare may close."),
     reported(
         "drainStatus", ("none", "draining", "drained"), "drained: the router has no clients and routes nothing."
     ),
@@ -238,7 +259,8 @@ LOG = configuration(
     setting(
         "format",
         ("text", "json"),
-        "text: lines as of Qpid Dispatch; json: an object in each line, with time, module, level and text.",
+        "text: lines as of Qpid Dispatch, with the event at the end; json: an object in each line, with time, module, "
+        "level, text and the members of the event.",
         update=True,
     ),
     setting(

@@ -7,7 +7,8 @@ from .model import INTEGER, PATH, STRING, configuration, count, reported, settin
 TELEMETRY = configuration(
     "telemetry",
     "Export of what the router does, for the analytics job: files of records under a folder. Link-routed deliveries "
-    "are counted with their links, never sampled.",
+    "are counted with their links, never sampled. PUBLISH closes the current files at once, after a last record of all "
+    "counters, instead of waiting for rotateSeconds.",
     setting("path", PATH, "Folder for the files; nothing is exported without it.", update=True),
     setting("mesh", STRING, "Name of the mesh in the records.", default="mesh", update=True),
     setting(
@@ -33,6 +34,6 @@ TELEMETRY = configuration(
     count("records", "Records made so far."),
     count("droppedRecords", "Records that were lost for want of room."),
     reported("lastError", STRING, "Why records cannot be written, empty while they can."),
-    operations=("UPDATE",),
+    operations=("UPDATE", "PUBLISH"),
     singleton=True,
 )

@@ -121,7 +121,7 @@ CONNECTION = Kind(
         ("container", TEXT, "The peer's container-id."),
         ("host", TEXT, "The peer's address."),
         ("dir", TEXT, "in or out."),
-        ("role", TEXT, "normal, inter-router, route-container."),
+        ("role", TEXT, "normal, inter-router, route-container, edge."),
         ("vhost", TEXT, "The hostname in the peer's open."),
         ("user", TEXT, "The authenticated user."),
         ("sasl", TEXT, "The SASL mechanism."),
@@ -231,6 +231,9 @@ LINKROUTE = Kind(
         ("connection", TEXT, "The connection that it names."),
     ),
 )
+
+ORDERLY_STOP = "the router is being stopped"
+"""In the error of a connection: the peer was stopped in order, the connection was not lost."""
 
 EVENT = Kind(
     "event",

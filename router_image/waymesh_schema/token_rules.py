@@ -20,8 +20,6 @@ def listener(entity: str, values: Values) -> None:
     if not values["tokenProfile"]:
         if bearer and not values["saslPlugin"]:
             raise SchemaError(entity, "saslMechanisms", f"{' '.join(bearer)}: needs a tokenProfile")
-    elif values["http"]:
-        raise SchemaError(entity, "tokenProfile", "is not possible with http: yes")
     elif not values["sslProfile"]:
         raise SchemaError(entity, "tokenProfile", "needs an sslProfile: tokens are accepted over TLS only")
     elif values["saslMechanisms"] and not bearer:
@@ -49,7 +47,7 @@ def _keys_url(entity: str, url: str) -> None:
     try:
         parts = urlsplit(url)
         loopback = parts.hostname is not None and _is_loopback(parts.hostname)
-        correct = bool(parts.hostname) and parts.port != 0 and not parts.username and not parts.fragment
+        correct = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc and not parts.fragment
     except ValueError:
         correct = loopback = False
     if not correct or not url.isascii() or not url.isprintable() or " " in url:

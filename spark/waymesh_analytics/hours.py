@@ -57,8 +57,8 @@ class Window:
     first: str = FIRST
     end: str = LAST
 
-    def __contains__(self, hour: str) -> bool:
-        return self.first <= hour < self.end
+    def __contains__(self, hour: object) -> bool:
+        return isinstance(hour, str) and self.first <= hour < self.end
 
 
 def window(begin: datetime | None, end: datetime | None) -> Window:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -18,9 +17,10 @@ from waymesh_analytics.spark.failures import translate_errors
 from waymesh_analytics.spark.java_options import java_options
 from waymesh_analytics.spark.session import S3A, open_session, require_s3a_jars
 from waymesh_analytics.store.catalog import FOLDER
+from waymesh_analytics.store.local_storage import address_of
 from waymesh_analytics.store.raw_files import find_files
 from waymesh_analytics.store.retention import retain
-from waymesh_analytics.store.storage import Storage
+from waymesh_analytics.store.storage import open_storage
 from waymesh_analytics.store.store import Store
 
 from .errors import AnalyticsError
@@ -35,7 +35,7 @@ def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
     """Bring the store up to date and write the report to `options.out`. Raises AnalyticsError, StoreBusy."""
     limits = window(options.begin, options.end)
     source, out = _address(options.source), _address(options.out)
-    if not Storage(spark, source).exists(""):
+    if not open_storage(spark, source).exists(""):
         raise AnalyticsError(f"no such folder: {source}")
     with Store.write(spark, f"{out}/{STORE}", log, options.conf) as store:
         if options.streaming:
@@ -47,13 +47,13 @@ def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
         rollups = Rollups(store, limits)
         log(f"report: {len(rollups.hours)} hours")
         report = build_report(rollups, store.manifest, listing)
-        write_report(Storage(spark, out), report)
+        write_report(open_storage(spark, out), report)
     return report
 
 
 def _remove(spark: SparkSession, path: str) -> None:
     folder, _, name = path.rpartition("/")
-    Storage(spark, folder).delete(name)
+    open_storage(spark, folder).delete(name)
 
 
 def run(options: Options, log: Log = lambda text: None) -> Report:
@@ -75,4 +75,4 @@ def run(options: Options, log: Log = lambda text: None) -> Report:
 
 def _address(path: str) -> str:
     """A local path as a file:// address, which does not depend on Spark's default file system."""
-    return path if "://" in path else Path(path).resolve().as_uri()
+    return path if "://" in path else address_of(path)

@@ -70,8 +70,10 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_report_in_a_bucket_is_that_of_a_folder(
-    server: S3Server, export: Path, analyze: Command, tmp_path: Path
+    spark: Any, server: S3Server, export: Path, analyze: Command, tmp_path: Path
 ) -> None:
+    from waymesh_analytics.query.run import Query, answer
+
     code, _ = analyze(str(export), str(tmp_path / "out"))
     assert code == 0
     expected = files(tmp_path / "out")
@@ -87,6 +89,10 @@ def test_the_report_in_a_bucket_is_that_of_a_folder(
     assert code == 0
     assert "delivery:" not in said, "nothing is new"
     assert not any("/store/curated/" in key for key in server.puts[written:])
+    written = len(server.puts)
+    sql = "SELECT address, count(*) AS records FROM delivery GROUP BY address"
+    assert answer(spark, Query(sql, f"{BUCKET}/out")).to_pylist() == [{"address": "orders", "records": 20}]
+    assert server.puts[written:] == [], "a query writes nothing"
 
 
 @pytest.mark.parametrize(

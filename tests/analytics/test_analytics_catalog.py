@@ -11,7 +11,7 @@ import pytest
 from tests.analytics.mill import Breaking, Killed, Mill
 from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.options import Retention
-from waymesh_analytics.store.catalog import KEPT, Catalog
+from waymesh_analytics.store.catalog import KEPT, KEPT_RUNS, Catalog
 from waymesh_analytics.store.manifest import ONE_FILE_VERSION, VERSION, Hour, Manifest, from_text, to_text
 
 pytestmark = pytest.mark.engine_independent
@@ -72,6 +72,11 @@ def test_hours_with_one_file_of_an_earlier_version_are_read() -> None:
     assert expired.curated == ()
 
 
+def runs(mill: Mill) -> int:
+    """The number of runs that have a manifest."""
+    return len({path.partition("-")[0] for path in manifests(mill)})
+
+
 @pytest.mark.parametrize("retention", [None, Retention(raw=1), Retention(raw=1, curated=5, rollups=10)])
 def test_a_run_that_is_killed_at_any_step_is_made_good_by_the_next(seeded: Mill, retention: Retention | None) -> None:
     expected = dict(EXPECTED)
@@ -90,7 +95,7 @@ def test_a_run_that_is_killed_at_any_step_is_made_good_by_the_next(seeded: Mill,
         mill.run(retention=retention)
         assert mill.found() == expected, f"killed at step {step}"
         assert mill.files() == mill.named(), f"killed at step {step}"
-        assert len(manifests(mill)) <= KEPT
+        assert len(manifests(mill)) <= KEPT + runs(mill) - 1, "the last one of each run before"
         if ended:
             return
     raise AssertionError("it never came to its end")
@@ -141,11 +146,14 @@ def test_a_run_without_news_writes_nothing(mill: Mill) -> None:
 
 
 def test_old_manifests_go(mill: Mill) -> None:
-    for number in range(2 * KEPT):
-        mill.export(f"2026-01-01T{number:02d}", "A")
+    """But the last one of each of the last runs."""
+    count = KEPT_RUNS + 2 * KEPT
+    for number in range(count):
+        mill.export(f"2026-01-{1 + number:02d}T00", "A")
         mill.run()
-    assert len(manifests(mill)) == KEPT
-    assert len(mill.found()) == 2 * KEPT
+    assert KEPT_RUNS + 1 <= len(manifests(mill)) <= KEPT_RUNS + KEPT
+    assert runs(mill) == KEPT_RUNS + 1
+    assert len(mill.found()) == count
 
 
 def test_without_a_readable_manifest_nothing_is_removed(seeded: Mill) -> None:

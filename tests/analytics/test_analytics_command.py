@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from waymesh_analytics import AnalyticsError
-from waymesh_analytics.cli.main import main
+from waymesh_analytics.cli.main import limits, main, parser
 from waymesh_analytics.errors import StoreBusy
 from waymesh_analytics.hours import Window, hours_between, parse_time, window
+from waymesh_schema.findings import FINDING_KINDS, parse_findings
 
 pytestmark = pytest.mark.engine_independent
 WAYMESH = Path(sys.executable).with_name("waymesh")
@@ -23,8 +25,9 @@ def test_help_is_that_of_the_job(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert stop.value.code == 0
     said = capsys.readouterr().out
-    for option in ("--out", "--from", "--to", "--master", "--streaming", "--keep-raw", "--strict"):
+    for option in ("--out", "--from", "--to", "--last", "--master", "--streaming", "--keep-raw", "--strict"):
         assert option in said
+    assert "--findings-file" in said
 
 
 def test_waymesh_analyze_passes_words_and_exit_code_on() -> None:
@@ -50,6 +53,38 @@ def test_a_window_holds_whole_hours() -> None:
     ]  # fmt: skip
     with pytest.raises(AnalyticsError, match="ends before it begins"):
         window(end, begin)
+
+
+def test_the_last_hours_exclude_a_begin_and_an_end(capsys: pytest.CaptureFixture[str]) -> None:
+    now = datetime(2026, 1, 31, 5, 30, tzinfo=UTC)
+    words = ["none", "--out", "out"]
+    assert limits(parser().parse_args([*words, "--last", "24"]), now) == (now - timedelta(days=1), None)
+    assert limits(parser().parse_args([*words, "--to", "2026-01-31"]), now) == (None, parse_time("2026-01-31"))
+    for option in ("--from", "--to"):
+        with pytest.raises(AnalyticsError, match="cannot be combined"):
+            limits(parser().parse_args([*words, "--last", "24", option, "2026-01-31"]), now)
+    for hours in ("0", "-1", "nan", "1e9"):
+        with pytest.raises(AnalyticsError, match="expected a number of hours"):
+            limits(parser().parse_args([*words, f"--last={hours}"]), now)
+
+
+@pytest.mark.spark
+def test_the_findings_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from waymesh_analytics import pipeline
+    from waymesh_analytics.report.findings import Finding
+
+    stuck = FINDING_KINDS["ConsumersStuck"]
+    report = SimpleNamespace(findings=[Finding(stuck, ("c at router B: 1 delivery", "d at router B: 2 deliveries"))])
+    monkeypatch.setattr(pipeline, "run", lambda *arguments: report)
+    file = tmp_path / "termination-log"
+    assert main(["none", "--out", "out", "--quiet", "--findings-file", str(file)]) == 0
+    (found,) = parse_findings(file.read_text()) or ()
+    assert (found.kind, found.count) == (stuck, 2)
+    assert found.text.endswith("c at router B: 1 delivery; d at router B: 2 deliveries")
+    assert main(["none", "--out", "out", "--quiet", "--findings-file", str(tmp_path / "no/file")]) == 1
+    assert "cannot write the findings" in capsys.readouterr().err
 
 
 @pytest.mark.spark

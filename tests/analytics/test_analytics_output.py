@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        if tag not in ("meta", "link", "br"):
+        if tag not in ("meta", "link", "br", "input"):
             self.open.append(tag)
         if "id" in values and "svg" not in self.open:
             self.ids.append(str(values["id"]))
@@ -63,6 +64,10 @@ def test_the_summary(analyzed: Any, folder: Path) -> None:
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["hours"] == {"first": "2026-01-30T00", "last": "2026-01-30T02"}
     assert [finding["text"] for finding in summary["findings"]] == [finding.text for finding in analyzed.findings]
+    stuck = next(finding for finding in summary["findings"] if finding["kind"] == "ConsumersStuck")
+    assert (stuck["severity"], stuck["table"]) == ("bad", "links")
+    assert stuck["cases"] == ["c2 from orders at router B: 3 deliveries"]
+    assert stuck["action"].startswith("Look at what the consumer does")
 
 
 def test_the_page_is_whole_and_loads_nothing(analyzed: Any, folder: Path) -> None:
@@ -70,9 +75,9 @@ def test_the_page_is_whole_and_loads_nothing(analyzed: Any, folder: Path) -> Non
     outline.feed((folder / "report.html").read_text())
     assert outline.open == []
     assert outline.loaded == [""], "its own script"
-    assert outline.pictures == 3
-    shown = [name for name, table in analyzed.tables.items() if table.rows]
-    assert outline.ids == shown
+    assert outline.pictures == 5
+    shown = [name for name, table in analyzed.tables.items() if table.rows or table.empty]
+    assert outline.ids == ["findings", *shown]
     assert {link.removeprefix("#") for link in outline.links} <= set(shown)
     assert outline.rows == sum(len(table.rows) + 1 for table in analyzed.tables.values() if table.rows)
 
@@ -86,13 +91,14 @@ def test_the_page_is_the_same_each_time(analyzed: Any, folder: Path) -> None:
 def test_texts_are_escaped(analyzed: Any) -> None:
     from dataclasses import replace
 
-    from waymesh_analytics.report.findings import Finding, Severity
+    from waymesh_analytics.report.findings import Finding
     from waymesh_analytics.report.page import page
+    from waymesh_schema.findings import FINDING_KINDS
 
     hostile = """<script>alert('1')</script><b title="x">"""
     talkers = analyzed.tables["talkers"]
     tables = analyzed.tables | {"talkers": replace(talkers, rows=[replace(talkers.rows[0], container=hostile)])}
-    text = page(replace(analyzed, tables=tables, findings=[Finding(Severity.INFO, "talkers", hostile)]))
+    text = page(replace(analyzed, tables=tables, findings=[Finding(FINDING_KINDS["ClientsDenied"], (hostile,))]))
     assert hostile not in text
     assert text.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&lt;b title=&#34;x&#34;&gt;") == 2
 
@@ -127,9 +133,26 @@ def test_the_terminal(analyzed: Any) -> None:
 
     from waymesh_analytics.report.terminal import show
 
-    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=220, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(analyzed, console)
     text = console.export_text()
     assert "2026-01-30T00 to 2026-01-30T02" in text
     for finding in analyzed.findings:
         assert finding.text in text
+        assert finding.kind.action in text
+
+
+def test_a_report_without_records_says_when_there_are_some(analyzed: Any) -> None:
+    """The first run comes before the routers' first file."""
+    from rich.console import Console
+
+    from waymesh_analytics.report.page import page
+    from waymesh_analytics.report.report import NO_RECORDS
+    from waymesh_analytics.report.terminal import show
+
+    empty = replace(analyzed, hours=[], findings=[])
+    console = Console(width=400)
+    with console.capture() as captured:
+        show(empty, console)
+    assert NO_RECORDS in captured.get()
+    assert f"<p>{NO_RECORDS}</p>" in page(empty)

@@ -364,3 +364,18 @@ def test_a_file_that_can_not_be_read_ends_the_run(store: Store, fault: str) -> N
     aside.replace(first)
     store.advance()
     assert store.flows() == two_hours("A")
+
+
+def test_a_file_that_could_not_be_read_for_a_moment_is_not_taken_for_a_short_one(store: Store) -> None:
+    from waymesh_analytics import AnalyticsError
+    from waymesh_analytics.rollups.compaction import compact
+
+    first, _ = deliveries(store.export, each=4000)
+    listing, whole = store.listing(), first.read_bytes()
+    first.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(AnalyticsError, match="run it again"), store.write() as opened:
+        compact(opened, listing, lambda text: None)
+    first.write_bytes(whole)
+    assert store.hours() == {}
+    store.advance()
+    assert store.flows() == two_hours("A", each=4000)

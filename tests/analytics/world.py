@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.analytics.export import HOUR_US, RouterExport
+from waymesh_schema.telemetry import ORDERLY_STOP
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
@@ -97,7 +98,12 @@ def _links(a: RouterExport, b: RouterExport, c: RouterExport) -> None:
     # Attached before the first record that is left of it: what it carried until then is not of these hours.
     _link(a, 5 * MINUTE_US, 2, container="p2", dir="in", address="news", deliveries=1000)
     _link(a, 65 * MINUTE_US, 2, "detach", container="p2", dir="in", address="news", deliveries=1020)
-    _link(a, MINUTE_US, 3, "attach", container="B", type="inter-router", role="inter-router", address=None)
+    between = {"type": "inter-router", "role": "inter-router", "address": None}
+    _link(a, MINUTE_US, 3, "attach", container="B", **between)
+    _link(a, 150 * MINUTE_US, 3, container="B", deliveries=70, **between)
+    # B counts ten more, which A recorded before its records were lost.
+    _link(b, MINUTE_US, 11, "attach", container="A", dir="in", **between)
+    _link(b, 150 * MINUTE_US, 11, container="A", dir="in", deliveries=80, dropped_presettled=2, **between)
 
 
 def _autolinks(a: RouterExport, b: RouterExport) -> None:
@@ -135,6 +141,10 @@ def _events(a: RouterExport, b: RouterExport, c: RouterExport) -> None:
         a.put("event", minute * MINUTE_US, event="policy.denied", severity="warning", object="eve", detail=detail)
     for minute in range(2):
         b.put("event", minute * MINUTE_US, event="link.refused", severity="warning", object="link-7", detail={})
+    down = {"event": "connection.down", "severity": "warning"}
+    for router, other, error in ((b, "C", "closed by the peer"), (a, "C", ORDERLY_STOP)):
+        detail = {"role": "inter-router", "connection": "3", "error": f"amqp:connection:forced: {error}"}
+        router.put("event", 85 * MINUTE_US, object=other, detail=detail, **down)
     b.put("event", 0, event="log.warning", severity="warning", object="ROUTER", detail={"text": "careful"})
 
 

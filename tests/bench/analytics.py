@@ -114,6 +114,22 @@ def answer_from_parquet(out: Path) -> None:
     spark.stop()
 
 
+def roll_up_from_parquet(out: Path) -> None:
+    """Make all rollups from the curated files as tasks do, without Spark around them; in this process."""
+    from waymesh_analytics.rollups.tasks import Shard, work
+
+    store = out.resolve() / "store"
+    known = from_text(max((store / "manifest").glob("[0-9]*.json")).read_text())
+    for kind, hours in known.hours.items():
+        for hour, entry in hours.items():
+            for path in entry.curated:
+                made = work(Shard(kind, hour, "bench", store.as_uri(), (), {}, path))
+                if made.error:
+                    raise SystemExit(made.error)
+    for folder in (store / "rollups").glob("*/*-bench"):
+        shutil.rmtree(folder)
+
+
 BUCKET = """case when settle_us < 64 then settle_us else (cast(floor(log2(settle_us + 0.5)) as int) - 5) * 32
     + (settle_us >> (cast(floor(log2(settle_us + 0.5)) as int) - 5)) end"""
 ENDS = ("accepted", "rejected", "released", "modified", "presettled")
@@ -182,18 +198,25 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+STEPS: dict[str, Callable[[Path], None]] = {
+    "report": answer_from_parquet,
+    "rollups": roll_up_from_parquet,
+    "duckdb": answer_with_duckdb,
+}
+"""What reads the Parquet files."""
+
+
 def main() -> int:
     """The command; 1 when the answers differ."""
     parser = argparse.ArgumentParser(description="Measure waymesh analyze on a large export.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--deliveries", type=int, default=50_000_000)
     parser.add_argument("--links", type=int, default=13_000_000)
-    parser.add_argument("--step", choices=("parquet", "duckdb"), help="only this, in this process")
+    parser.add_argument("--step", choices=STEPS, help="only this, in this process")
     asked = parser.parse_args()
     out, export = asked.folder / "out", asked.folder / "export"
-    steps: dict[str, Callable[[Path], None]] = {"parquet": answer_from_parquet, "duckdb": answer_with_duckdb}
     if asked.step:
-        steps[asked.step](out)
+        STEPS[asked.step](out)
         return 0
     python = [sys.executable, "-m"]
     if not export.exists():
@@ -204,9 +227,9 @@ def main() -> int:
     print("nothing new:     ", measure(job), flush=True)
     forget_last_hour(out)
     print("one hour more:   ", measure(job), flush=True)
-    for name in steps:
+    for name in STEPS:
         step = [*python, "tests.bench.analytics", str(asked.folder), "--step", name]
-        print(f"from Parquet, {'Spark: ' if name == 'parquet' else 'DuckDB:'}", measure(step), flush=True)
+        print(f"Parquet, {name + ':':8}", measure(step), flush=True)
     found = differences(out)
     print("\n".join(found[:20]) if found else "The answers are the same.")
     return bool(found)

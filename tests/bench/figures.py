@@ -53,6 +53,8 @@ def _mesh(name: str, title: str, unit: str, target: float | None, c_router: floa
 
 
 _FEW: Final = {COMPILED: Target(3.0), INTERPRETED: Target(3.0)}
+_FIVE: Final = {COMPILED: Target(5.0), INTERPRETED: Target(5.0)}
+_HUNDRED: Final = {COMPILED: Target(100.0), INTERPRETED: Target(100.0)}
 _DOUBLE: Final = {COMPILED: Target(2.0), INTERPRETED: Target(2.0)}
 _LEAN: Final = {COMPILED: Target(0.6, NATS), INTERPRETED: Target(10, NATS)}
 _COPY: Final = {COMPILED: Target(1.3, FLOOR)}
@@ -84,6 +86,18 @@ def _floods() -> list[Figure]:
         Figure(f"flood-{name}", f"ping-pong p99 during a flood by idle p99: {what}", "×", _DOUBLE, digits=1)
         for name, what in floods.items()
     ]
+
+
+def _policy() -> list[Figure]:
+    """What policy adds to a message, and what a decision on an attach takes: 10,000 a second are the target."""
+    loads = {"plain": "no user-id", "user": "with user-id", "anonymous": "anonymous sender, with user-id"}
+    addresses = {"name": "one of 20 names", "pattern": "one of 20 patterns", "denied": "denied"}
+    return [
+        *(Figure(f"policy-{load}", f"more CPU a message with policy: {what}", "%", _FIVE, digits=1)
+          for load, what in loads.items()),
+        *(Figure(f"policy-attach-{name}", f"decision of policy on an attach: {what}", "µs", _HUNDRED, digits=1)
+          for name, what in addresses.items()),
+    ]  # fmt: skip
 
 
 def _extra(name: str, title: str) -> Figure:
@@ -133,6 +147,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         Figure("flood-idle-p50", "ping-pong of a client beside floods, while there is none, median", "µs", digits=0),
         Figure("flood-idle-p99", "the same, 99th percentile", "µs", digits=0),
         *_floods(),
+        *_policy(),
     )
 }
 

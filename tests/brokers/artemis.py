@@ -23,7 +23,7 @@ CONFIGURATION = """<configuration xmlns="urn:activemq">
     <security-enabled>false</security-enabled>
     <acceptors>
       <acceptor name="amqp">tcp://127.0.0.1:{port}?protocols=AMQP</acceptor>
-    </acceptors>
+    </acceptors>{connections}
     <address-settings>
       <address-setting match="#">
         <auto-create-queues>false</auto-create-queues>
@@ -37,16 +37,28 @@ CONFIGURATION = """<configuration xmlns="urn:activemq">
 """
 
 
+CONNECTIONS = """
+    <broker-connections>
+      <amqp-connection uri="tcp://{place}" name="mesh" retry-interval="200" reconnect-attempts="-1">
+        <sender address-match="nothing"/>
+      </amqp-connection>
+    </broker-connections>"""
+"""A connection needs at least one link of its own; this one matches no queue."""
+
+
 class Artemis(BrokerProcess):
     """One Artemis with a journal in its folder; it takes every user."""
 
     ready = "AMQ221007"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, connects_to: str = "") -> None:
+        """`connects_to`: HOST:PORT to which it opens an AMQP connection, again and again."""
         super().__init__(folder)
         self._port = free_port()
         (folder / "etc").mkdir(exist_ok=True)
-        (folder / "etc" / "broker.xml").write_text(CONFIGURATION.format(port=self._port), encoding="utf-8")
+        connections = CONNECTIONS.format(place=connects_to) if connects_to else ""
+        text = CONFIGURATION.format(port=self._port, connections=connections)
+        (folder / "etc" / "broker.xml").write_text(text, encoding="utf-8")
 
     @property
     def port(self) -> int:
@@ -76,6 +88,10 @@ class Artemis(BrokerProcess):
         assert properties["_AMQ_OperationSucceeded"], f"{resource} {operation}: {reply.body!r}"
         values = json.loads(str(reply.body or "[null]"))
         return values[0] if values else None
+
+    def container_id(self) -> str:
+        """That of its own AMQP connections: it makes one for its journal."""
+        return str(self.manage("broker", "getNodeID"))
 
     def create_queue(self, name: str, **more: object) -> None:
         """A queue that keeps durable messages as long as the broker's store lasts. `more`: as `ring_size`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import select
 import ssl
 import tempfile
 import threading
@@ -83,6 +84,9 @@ class Api:
     ) -> tuple[int, str, bytes]:
         """Status, content type and content of the answer."""
         kept: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        if kept is not None and _dropped(kept):
+            kept.close()
+            kept = None
         connection = kept or http.client.HTTPSConnection(
             self._server.hostname or "", self._server.port, timeout=TIMEOUT_S, context=self._tls
         )
@@ -93,7 +97,7 @@ class Api:
             data = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            if kept is not None and method in ("GET", "PATCH"):  # the server closed it while it lay unused
+            if kept is not None and method in ("GET", "PATCH"):  # the server closed it just now
                 return self._exchange(method, path, payload, headers)
             raise ConnectionError(f"{method} {path}: {error!r}") from error
         self._local.connection = connection
@@ -170,3 +174,8 @@ class Api:
 
 def _decoded(text: str) -> str:
     return base64.b64decode(text).decode()
+
+
+def _dropped(connection: http.client.HTTPSConnection) -> bool:
+    """Whether the server has closed a connection while it was unused: it is readable, and nothing was asked."""
+    return connection.sock is None or bool(select.select([connection.sock], [], [], 0)[0])

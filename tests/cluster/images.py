@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,12 @@ from tests.cluster.oci import Settings, write_image, write_layer
 from tests.cluster.paths import HERE, REPO, cache, digest, locked, say
 from tests.cluster.system import program
 
-ROUTER = "localhost/waymesh-router:test"
-OPERATOR = "localhost/waymesh-operator:test"
-ANALYTICS = "localhost/waymesh-analytics:test"
+VERSION = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["version"]
+REGISTRY = "docker.io/library/"
+"""What nodes put before the names that the chart and the examples have: waymesh-router:VERSION …"""
+ROUTER = f"{REGISTRY}waymesh-router:{VERSION}"
+OPERATOR = f"{REGISTRY}waymesh-operator:{VERSION}"
+ANALYTICS = f"{REGISTRY}waymesh-analytics:{VERSION}"
 KEPT = 2
 """Archives of one image that stay in the cache, the newest."""
 

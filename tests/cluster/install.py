@@ -15,10 +15,6 @@ from tests.kit.waiting import wait_until
 CHART = REPO / "helm" / "waymesh"
 RELEASE = "waymesh"
 OPERATOR_NAMESPACE = "waymesh-system"
-TEST_VALUES = {
-    "image": {"repository": images.OPERATOR.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"},
-    "routerImage": {"repository": images.ROUTER.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"},
-}
 
 
 def prepare() -> None:
@@ -42,18 +38,15 @@ def install_crds(cluster: Cluster) -> list[str]:
 
 
 def install_chart(cluster: Cluster, *settings: str, deadline_s: int = 300) -> Namespace:
-    """`helm upgrade --install --wait` of the chart with the test images; the operator's namespace.
+    """`helm upgrade --install --wait` of the chart, whose images have the names of ours; the operator's namespace.
 
     `settings` are words of helm: `--set`, `watch.namespaces={a,b}` …
     """
     began = time.monotonic()
     space = Namespace(cluster, OPERATOR_NAMESPACE)
-    values = cluster.folder / "values.yaml"
-    values.write_text(yaml.safe_dump(TEST_VALUES))
-    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--values", str(values)]
-    # The definitions may be there already, from `install_crds`.
-    words += ["--take-ownership", "--wait", "--timeout", f"{deadline_s}s"]
-    space.helm(*words, *settings, timeout_s=deadline_s + 30)
+    # --reset-values: without values of its own, an upgrade keeps those of the release before.
+    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--reset-values", "--wait"]
+    space.helm(*words, "--timeout", f"{deadline_s}s", *settings, timeout_s=deadline_s + 30)
     say(f"chart installed in {time.monotonic() - began:.1f} s")
     return space
 

@@ -26,7 +26,7 @@ ADDRESS, COUNT, RATE = "orders", 1000, 500
 RUN_S, SEEN_S = 400.0, 180.0
 EXPORT = {"target": "Claim", "claimRef": {"name": "files"}, "intervalSeconds": 30, "rotateSeconds": 5}
 EVERY = {"sampleOneIn": 1, "samplesPerSecond": 10 * COUNT}
-IMAGE = {"repository": images.ANALYTICS.rpartition(":")[0], "tag": "test", "pullPolicy": "Never"}
+IMAGE = {"repository": images.ANALYTICS.rpartition(":")[0], "tag": images.VERSION, "pullPolicy": "Never"}
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For runs so short that optimizing code costs more than it saves."""
 SMALL = {
@@ -156,8 +156,11 @@ def test_reports_of_one_pod_and_of_executors_of_which_one_is_killed_say_what_was
     assert victim in executors(namespace)
     assert len(executors(namespace)) >= 2
     told = f'waymesh_analytics_last_success_timestamp_seconds{{namespace="{namespace.name}",release="cluster"}}'
-    metrics = f"/api/v1/namespaces/{operator.name}/services/waymesh-metrics:http/proxy/metrics"
+    metrics = f"/api/v1/namespaces/{operator.name}/services/waymesh-operator:http/proxy/metrics"
     wait_until(lambda: told in operator.kubectl("get", "--raw", metrics), SEEN_S, told)
+    labels = f'kind="ConsumersStuck",namespace="{namespace.name}",release="cluster",severity="bad"'
+    found = f"waymesh_analytics_findings{{{labels}}}"
+    wait_until(lambda: found in operator.kubectl("get", "--raw", metrics), SEEN_S, found)
 
 
 def test_files_go_to_s3_until_the_router_has_ended(

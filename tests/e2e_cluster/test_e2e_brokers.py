@@ -1,4 +1,4 @@
-"""Broker, AutoLink and LinkRoute with a real Broker-J outside the cluster."""
+"""Broker, AutoLink and LinkRoute with real brokers outside the cluster: a Broker-J, and an Artemis that connects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.brokers.artemis import Artemis
 from tests.brokers.broker_j import BrokerJ
 from tests.brokers.process import PASSWORD, USER
 from tests.cluster.api import Object
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
-from tests.e2e_cluster.scene import Mesh, Traffic, resource
+from tests.e2e_cluster.scene import READY_S, Mesh, Traffic, resource
 from tests.kit.waiting import wait_until
 
 HERE, THERE = {"name": "mesh"}, {"name": "store"}
@@ -113,3 +114,40 @@ def test_links_to_a_broker_come_fail_and_go_without_loss(
     broker.start()
     wait_ready(namespace)
     assert mesh.lives() == before
+
+
+def test_a_broker_that_connects_from_outside_serves_the_mesh(
+    operator: Namespace, namespace: Namespace, tmp_path_factory: pytest.TempPathFactory, router_image: str
+) -> None:
+    door = {"type": "NodePort", "allowUnprotected": True}
+    listeners = [
+        {"name": "amqp", "port": 5672},
+        {"name": "brokers", "port": 5673, "role": "route-container", "expose": door},
+    ]
+    mesh = Mesh(namespace).apply(2, listeners=listeners)
+    mesh.converged(2)
+    found = namespace.wait("Router", "mesh", addresses, READY_S, "the address for brokers")
+    with Artemis(tmp_path_factory.mktemp("artemis-of-cluster"), connects_to=addresses(found)[0]) as broker:
+        broker.create_queue(QUEUE)
+        incoming = {"direction": "Incoming", "brokerContainerId": broker.container_id()}
+        namespace.apply([
+            resource("Broker", "store", routerRef=HERE, **incoming),
+            resource("Address", QUEUE, routerRef=HERE, prefix=QUEUE, waypoint=True),
+            *autolinks(),
+        ])  # fmt: skip
+        for kind, name in (("Broker", "store"), *LINKS[:2]):
+            status = namespace.wait_condition(kind, name, "Ready", "True", SEEN_S)["status"]
+            assert status["connected" if kind == "Broker" else "active"] == ("1/2" if kind == "Broker" else "1/1")
+        traffic = Traffic(namespace, router_image, QUEUE)
+        traffic.receive("receiver")
+        traffic.send("sender", rate=RATE)
+        traffic.end(lambda: broker.depth(QUEUE) == 0).check()
+    found = namespace.wait_condition("Broker", "store", "Ready", "False", SEEN_S)
+    assert condition_status(found, "Programmed") == "True"
+    assert found["status"]["connected"] == "0/2"
+
+
+def addresses(router: Object) -> list[str]:
+    """Where brokers connect, as the status tells."""
+    rows = router["status"].get("listeners") or []
+    return [address for row in rows if row["name"] == "brokers" for address in row.get("addresses", ())]

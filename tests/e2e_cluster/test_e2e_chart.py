@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from tests.cluster.command import CommandError, run
 from tests.cluster.install import CHART, RELEASE, install_chart
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.schema import findings, with_defaults
 
 ROUTER = {"apiVersion": "waymesh.io/v1alpha1", "kind": "Router", "metadata": {"name": "mesh"}, "spec": {"size": 2}}
 SELECTOR = "waymesh.io/router=mesh"
@@ -44,27 +47,56 @@ def test_lint_has_nothing_to_say() -> None:
     assert "0 chart(s) failed" in run(binaries.helm(), "lint", "--strict", CHART)
 
 
+@pytest.mark.parametrize("path", sorted((CHART / "ci").glob("*-values.yaml")), ids=lambda path: path.stem)
+def test_example_values_give_resources_that_fit_the_definitions(path: Path) -> None:
+    assert "0 chart(s) failed" in run(binaries.helm(), "lint", "--strict", CHART, "--values", path)
+    crds = load_crds()
+    ours = [d for d in rendered("--values", str(path)) if d["apiVersion"].startswith("waymesh.io/")]
+    values = yaml.safe_load(path.read_text())
+    lists = sum(len(values.get(name, ())) for name in ("brokers", "autoLinks", "linkRoutes", "addresses"))
+    assert len(ours) == lists + values["mesh"].get("enabled", False)
+    for document in ours:
+        schema = crds[document["kind"]].schema
+        of_kind = document | {"metadata": {}}
+        assert not list(findings(schema, with_defaults(schema, of_kind))), document["metadata"]["name"]
+
+
+def test_a_mesh_outside_of_the_watched_namespaces_is_refused() -> None:
+    with pytest.raises(CommandError, match="does not watch the namespace sys"):
+        rendered("--set", "mesh.enabled=true", "--set", "watch.namespaces={a}")
+
+
+def test_definitions_are_updated_by_a_job_with_rights_for_no_others() -> None:
+    documents = rendered("--is-upgrade")
+    (role,) = (d for d in documents if d["metadata"]["name"] == "waymesh-definitions" and d["kind"] == "ClusterRole")
+    (names,) = (rule["resourceNames"] for rule in role["rules"] if "update" in rule["verbs"])
+    assert len(names) == 7
+    assert role["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+    for settings in ((), ("--is-upgrade", "--set", "crds.upgrade=false")):
+        assert "waymesh-definitions" not in {document["metadata"]["name"] for document in rendered(*settings)}
+
+
 def test_all_namespaces_need_a_cluster_role() -> None:
     found = kinds(rendered())
     assert found["ClusterRole"] == found["ClusterRoleBinding"] == ["/waymesh"]
-    assert found["Role"] == ["sys/waymesh-home"]
-    assert len(found["CustomResourceDefinition"]) == 6
+    assert found["Role"] == ["sys/waymesh-home", "sys/waymesh-test"]
+    assert not {"CustomResourceDefinition", "Router"} & set(found)
     assert not {"ServiceMonitor", "PodMonitor"} & set(found)
 
 
 def test_chosen_namespaces_need_none() -> None:
-    documents = rendered("--set", "watch.namespaces={a,b}", "--set", "crds.install=false")
+    documents = rendered("--set", "watch.namespaces={a,b}")
     found = kinds(documents)
-    assert found["Role"] == found["RoleBinding"] == ["sys/waymesh-home", "a/waymesh", "b/waymesh"]
-    assert not {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"} & set(found)
+    assert sorted(found["Role"]) == sorted(found["RoleBinding"])
+    assert sorted(found["Role"]) == ["a/waymesh", "a/waymesh-test", "b/waymesh", "sys/waymesh-home"]
+    assert not {"ClusterRole", "ClusterRoleBinding"} & set(found)
     arguments = operator_pod(documents)["containers"][0]["args"]
     assert [word for word in arguments if word.startswith("--namespace")] == ["--namespace=a", "--namespace=b"]
 
 
-def test_definitions_stay_when_the_chart_goes() -> None:
-    for document in rendered():
-        if document["kind"] == "CustomResourceDefinition":
-            assert document["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+def test_helm_makes_the_definitions_and_they_stay_when_the_chart_goes() -> None:
+    """Helm makes what is in crds/ before all else, and never removes it."""
+    assert len(kinds(rendered("--include-crds"))["CustomResourceDefinition"]) == 7
 
 
 def test_operator_pod_has_no_rights_on_its_node() -> None:
@@ -94,6 +126,10 @@ def test_monitors_on_request() -> None:
         ("serviceAccount.create=false", "serviceAccount.name is needed"),
         ("analytics.job=true", "needs a claim or s3"),
         ("analytics.driverMemory=lots", "driverMemory"),
+        ("mesh.sise=3", "sise"),
+        ("mesh.size=many", "size"),
+        ("addresses[0].prefix=a", "name"),
+        ("addresses[0].name=a", "mesh.enabled is false"),
     ],
 )
 def test_bad_values_are_refused(setting: str, words: str) -> None:
@@ -126,7 +162,8 @@ def test_rights_of_the_operator(operator: Namespace) -> None:
 
 
 def test_helm_test_sends_messages_through_a_mesh(operator: Namespace) -> None:
-    assert "100 messages from one to the other" in operator.helm("test", RELEASE, "--logs", "--timeout", "240s")
+    said = operator.helm("test", RELEASE, "--logs", "--timeout", "240s")
+    assert said.count("100 messages from one to the other") == 1
 
 
 def started(space: Namespace) -> dict[str, tuple[str, int]]:
@@ -208,6 +245,22 @@ def test_analytics_with_executors_may_make_pods_and_executors_nothing() -> None:
     assert {volume["name"] for volume in job["volumes"]} - {"executor"} == {v["name"] for v in executor["volumes"]}
     assert "--conf=spark.driver.bindAddress=$(POD_IP)" in job["containers"][0]["args"]
     assert "--conf=spark.executor.instances=3" in job["containers"][0]["args"]
+
+
+def test_executors_as_they_are_needed() -> None:
+    settings = ("--set", "analytics.job=true", "--set", "analytics.dynamicAllocation=true")
+    with pytest.raises(CommandError, match="how many there may be"):
+        rendered(*PLACES, *settings)
+    documents = of_analytics(rendered(*PLACES, *settings, "--set", "analytics.executors=9"))
+    (job,) = (document["spec"]["template"]["spec"] for document in documents if document["kind"] == "Job")
+    name = "--conf=spark.dynamicAllocation."
+    found = {word.removeprefix(name) for word in job["containers"][0]["args"] if word.startswith(name)}
+    assert found == {"enabled=true", "shuffleTracking.enabled=true", "minExecutors=0", "maxExecutors=9"}
+    assert not [word for word in job["containers"][0]["args"] if "executor.instances" in word]
+    settings += ("--set", "analytics.sparkApplication=true", "--set", "analytics.sparkServiceAccount=spark")
+    (application,) = of_analytics(rendered(*PLACES, *settings, "--set", "analytics.executors=9"))
+    assert application["spec"]["dynamicAllocation"] == {"enabled": True, "minExecutors": 0, "maxExecutors": 9}
+    assert "instances" not in application["spec"]["executor"]
 
 
 def test_analytics_as_applications_of_spark_s_operator() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -18,38 +20,73 @@ from waymesh_operator.handlers.events import HEARTBEAT
 HERE = {"name": "mesh"}
 Right = tuple[str, str, str]
 """API group, resource (with subresource), verb."""
-UNUSED: dict[Right, str] = {}
+UNUSED: dict[Right, str] = {
+    ("route.openshift.io", "routes/custom-host", "create"): "OpenShift asks for it where a Route names its host",
+}
 """Rights that this test does not see used, and why the operator needs them."""
 SEEN_S = 180
+GATEWAY = {"type": "Gateway", "gatewayRef": {"name": "edge"}}
+WAYS: dict[str, dict[str, Any]] = {
+    "TLSRoute": {**GATEWAY, "host": "a.example.org"},
+    "TCPRoute": {**GATEWAY, "allowUnprotected": True},
+    "Route": {"type": "Route"},
+    "Ingress": {"type": "Ingress", "host": "a.example.org"},
+}
+"""What exposes a listener by each kind of route."""
+
+
+def exposed(k: int, expose: dict[str, Any]) -> dict[str, Any]:
+    """Listener number k."""
+    secure = {} if "allowUnprotected" in expose else {"tls": True, "auth": "mtls"}
+    return {"name": f"l{k}", "port": 5671 + k, **secure, "expose": expose}
+
+
+@contextmanager
+def definitions(cluster: Cluster, api_version: str, *kinds: str) -> Iterator[None]:
+    """Definitions of kinds that take any fields."""
+    group, _, version = api_version.partition("/")
+    for kind in kinds:
+        plural = f"{kind.lower()}s"
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+        spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [served]}
+        metadata = {"name": f"{plural}.{group}", "annotations": APPROVED}
+        definition = {"kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec}
+        cluster.api.apply({"apiVersion": "apiextensions.k8s.io/v1", **definition})
+    yield
+    for kind in kinds:
+        cluster.api.delete("CustomResourceDefinition", f"{kind.lower()}s.{group}")
+
+
+APPROVED = {"api-approved.kubernetes.io": "unapproved, for a test"}
+"""Without it Kubernetes takes no definition of a group in its own domain."""
 
 
 @pytest.fixture
 def cert_manager(cluster: Cluster) -> Iterator[None]:
     """The API of cert-manager, with nobody behind it."""
-    for kind in ("Certificate", "Issuer"):
-        plural = f"{kind.lower()}s"
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-        spec = {
-            "group": "cert-manager.io",
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [version],
-        }
-        api = "apiextensions.k8s.io/v1"
-        metadata = {"name": f"{plural}.cert-manager.io"}
-        definition = {"apiVersion": api, "kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec}
-        cluster.api.apply(definition)
-    yield
-    for plural in ("certificates", "issuers"):
-        cluster.api.delete("CustomResourceDefinition", f"{plural}.cert-manager.io")
+    with definitions(cluster, "cert-manager.io/v1", "Certificate", "Issuer"):
+        yield
+
+
+@pytest.fixture
+def route_apis(cluster: Cluster) -> Iterator[None]:
+    """Gateway API and the Routes of OpenShift, with nobody behind them."""
+    gateway = "gateway.networking.k8s.io/v1alpha2"
+    with (
+        definitions(cluster, gateway, "TLSRoute", "TCPRoute"),
+        definitions(cluster, "route.openshift.io/v1", "Route"),
+    ):
+        yield
 
 
 def test_operator_has_the_rights_that_it_uses_and_no_others(
-    cluster: Cluster, operator: Namespace, namespace: Namespace, cert_manager: None
+    cluster: Cluster, operator: Namespace, namespace: Namespace, cert_manager: None, route_apis: None
 ) -> None:
     live_through(namespace)
     with_cert_manager(namespace)
+    with_routes(namespace)
     account = f"system:serviceaccount:{operator.name}:{RELEASE}"
 
     def left() -> set[Right]:
@@ -126,6 +163,18 @@ def with_cert_manager(space: Namespace) -> None:
     mesh.converged(1)
     space.wait_gone("Certificate", "certs-tls")
     space.wait_gone("Issuer", "certs-ca")
+
+
+def with_routes(space: Namespace) -> None:
+    """A mesh whose listeners are reached by each kind of route, and then by none."""
+    Mesh(space, "routes").apply(1, listeners=[exposed(k, way) for k, way in enumerate(WAYS.values())])
+    for kind, k in zip(WAYS, range(len(WAYS)), strict=True):
+        space.wait(kind, f"routes-out-l{k}", lambda found: True)
+    Mesh(space, "routes").apply(1, listeners=[exposed(k, {"type": "ClusterIP"}) for k in range(len(WAYS))])
+    for k, kind in enumerate(WAYS):
+        space.wait_gone(kind, f"routes-out-l{k}")
+    space.delete("Router", "routes")
+    space.wait_gone("StatefulSet", "routes")
 
 
 def granted(cluster: Cluster, operator: Namespace) -> set[Right]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -12,12 +13,17 @@ import pytest
 import yaml
 
 from tests.architecture.tree import REPO, pyproject
+from tools.chart_schema import VALUES, json_schema, schema_text
 from waymesh_operator.cluster.plan import REMOVABLE
-from waymesh_operator.kube.api import CERT_MANAGER, EVENT, OWNED, RESOURCES
+from waymesh_operator.kube.api import CERT_MANAGER, EVENT, OWNED, RESOURCES, ROUTES
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.schema import findings, with_defaults
 
 pytestmark = pytest.mark.engine_independent
 
 CHART = REPO / "helm" / "waymesh"
+VALUES_FILES = sorted((CHART / "ci").glob("*-values.yaml"))
+LISTS = {"brokers": "Broker", "autoLinks": "AutoLink", "linkRoutes": "LinkRoute", "addresses": "Address"}
 
 
 def load(name: str) -> Any:
@@ -27,7 +33,7 @@ def load(name: str) -> Any:
 
 def test_definitions_are_those_of_the_project() -> None:
     own = {path.name: path.read_text() for path in (REPO / "crds").glob("*.yaml")}
-    chart = {path.name: path.read_text() for path in (CHART / "files/crds").glob("*.yaml")}
+    chart = {path.name: path.read_text() for path in (CHART / "crds").glob("*.yaml")}
     assert chart == own, "run `make chart`"
 
 
@@ -40,6 +46,60 @@ def test_values_fit_their_schema() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     jsonschema.Draft7Validator.check_schema(schema)
     jsonschema.validate(load("values.yaml"), schema)
+
+
+def test_schema_of_values_has_those_of_the_definitions() -> None:
+    assert (CHART / "values.schema.json").read_text() == schema_text(), "run `make chart`"
+
+
+def test_names_from_outside_are_quoted() -> None:
+    """Names such as 12, 1e3 or yes are good ones for Kubernetes, but no strings for YAML."""
+    outside = re.compile(r".*(?:namespace|instance|claimName): .*\{\{|.* name: .*\{\{.*[vV]alues\.")
+    for path in (*(CHART / "templates").rglob("*.yaml"), *(CHART / "templates").glob("*.tpl")):
+        lines = [line for line in path.read_text().splitlines() if outside.match(line)]
+        assert [line for line in lines if "| quote }}" not in line] == [], path.name
+
+
+def test_a_word_of_a_definition_without_counterpart_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nullable"):
+        json_schema({"type": "string", "nullable": True})
+
+
+@pytest.mark.parametrize("path", VALUES_FILES, ids=lambda path: path.stem)
+def test_example_values_fit_the_schema_and_their_resources_the_definitions(path: Path) -> None:
+    given = yaml.safe_load(path.read_text())
+    jsonschema.validate(given, load("values.schema.json"))
+    mesh = load("values.yaml")["mesh"] | given.get("mesh", {})
+    resources = [("Router", mesh)] if mesh["enabled"] else []
+    resources += [(kind, entry) for name, kind in LISTS.items() for entry in given.get(name, ())]
+    assert resources
+    for kind, values in resources:
+        spec = {k: v for k, v in values.items() if k not in ("enabled", "name", "namespace", "labels", "annotations")}
+        if kind != "Router":
+            spec.setdefault("routerRef", {"name": mesh["name"]})
+        schema = load_crds()[kind].schema
+        assert not list(findings(schema, with_defaults(schema, {"spec": spec}))), values["name"]
+
+
+def test_example_values_show_each_kind() -> None:
+    shown = {name for path in VALUES_FILES for name in yaml.safe_load(path.read_text())}
+    assert {"mesh", *LISTS} <= shown
+    assert set(VALUES) == {"Router", *LISTS.values()}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"mesh": {"sise": 3}},
+        {"mesh": {"listeners": [{"name": "amqp", "prot": 5672}]}},
+        {"addresses": [{"prefix": "orders"}]},
+        {"brokers": [{"name": "orders", "endpoint": "broker-0"}]},
+        {"autoLinks": [{"name": "in", "address": "a", "direction": "sideways"}]},
+    ],
+)
+def test_values_that_no_resource_has_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(values, load("values.schema.json"))
 
 
 def keys(value: Any, properties: Any, path: str = "") -> list[str]:
@@ -96,13 +156,15 @@ def operator_rights(template: str) -> dict[tuple[str, str], set[str]]:
 
 def test_the_operator_may_delete_and_write_what_it_does_delete_and_write() -> None:
     rights = operator_rights("waymesh.rules")
-    written = [*(kind for kind in OWNED if kind.kind != "Pod"), *CERT_MANAGER]
+    written = [*(kind for kind in OWNED if kind.kind != "Pod"), *CERT_MANAGER, *ROUTES]
     deleted = {(kind.group, kind.plural) for kind in written if kind.kind in REMOVABLE}
     assert len(deleted) == len(REMOVABLE)
     assert {resource for resource, verbs in rights.items() if "delete" in verbs} == deleted
     # Server-side apply asks for both.
     applied = {(kind.group, kind.plural) for kind in (*written, EVENT)}
-    assert {resource for resource, verbs in rights.items() if "create" in verbs} == applied
+    # OpenShift asks for it where a Route names its host.
+    host = {("route.openshift.io", "routes/custom-host")}
+    assert {resource for resource, verbs in rights.items() if "create" in verbs} == applied | host
     statuses = {(kind.group, f"{kind.plural}/status") for kind in RESOURCES}
     assert {resource for resource, verbs in rights.items() if "patch" in verbs} == applied | statuses
     watched = {(kind.group, kind.plural) for kind in (*RESOURCES, *OWNED)}
@@ -127,5 +189,12 @@ def test_the_report_is_served_to_nobody_else_in_the_cluster() -> None:
     assert re.search(r"mountPath: /output\n +readOnly: true", served)
 
 
-def test_program_of_the_helm_test_is_python() -> None:
-    ast.parse((CHART / "files/send_through_mesh.py").read_text())
+@pytest.mark.parametrize("path", sorted(CHART.glob("files/*.py")), ids=lambda path: path.stem)
+def test_programs_of_the_chart_are_python(path: Path) -> None:
+    ast.parse(path.read_text())
+
+
+def test_the_operator_s_service_has_no_name_that_a_router_takes() -> None:
+    """A Router called as the release has the Services NAME, NAME-mesh and NAME-metrics."""
+    text = (CHART / "templates/metrics.yaml").read_text()
+    assert "kind: Service\nmetadata:\n  name: {{ include \"waymesh.name\" . }}-operator\n" in text

@@ -77,6 +77,17 @@ def test_final_stage_is_small_and_without_rights(path: str, target: str) -> None
     assert users[0] == "10001:10001"
 
 
+@pytest.mark.parametrize(("path", "target"), [(path, target) for path, names in FILES.items() for target in names])
+def test_images_say_what_they_are_and_list_their_packages(path: str, target: str) -> None:
+    chain = final(path, target)
+    labels = " ".join(text for stage in chain for text in stage.words("LABEL"))
+    for name in ("title", "description", "licenses", "base.name"):
+        assert f"org.opencontainers.image.{name}=" in labels
+    steps = [text for stage in stages(path) for text in stage.words("RUN") if f"sbom.py waymesh-{target} " in text]
+    assert len(steps) == 1
+    assert steps[0].endswith("> /made/share/waymesh/sbom.cdx.json")
+
+
 @pytest.mark.parametrize("path", FILES)
 def test_packages_are_pinned_and_extras_known(path: str) -> None:
     extras = set(pyproject()["project"]["optional-dependencies"])

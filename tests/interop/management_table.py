@@ -16,6 +16,7 @@ from tests.kit.certificates import Authority
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.tokens import Issuer, keys_file
+from tests.kit.waiting import wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 from waymesh_schema.entities import ENTITY_TYPES
@@ -231,7 +232,9 @@ class Survey:
         try:
             changes = {**self._router.together.get((kind, name), {}), name: value}
             row = self._client.update(changes, kind, identity=before["identity"])
-            if name != "adminStatus":  # whose entity is gone
+            if name == "quiescing":  # the router deletes an autolink without deliveries as soon as its timers run
+                wait_until(lambda: all(one["identity"] != before["identity"] for one in self._client.query(kind)))
+            elif name != "adminStatus":  # whose entity is gone
                 self._client.update({key: before[key] for key in changes}, kind, identity=before["identity"])
         except ManagementError as error:
             return str(error.status)

@@ -6,8 +6,11 @@ Roles and what they take (all: `url`, `address`, `count`):
   `messages` [{number, length, sha256, settled}]
 - `request`: dynamic reply-to, one request after the other → `replies` [{correlation_id, body}]
 - `respond`: answers `count` requests with their body in capitals through an anonymous sender → `answered`
+- `login`, without those: `ca` (a PEM file), `logins` [{name, url, mechanism, user, password, cert, key}], tried one by
+  one → `results` [{name, error}], no error for who gets in
 
-The one on rhea logs in over TLS by XOAUTH2 where it gets `token`, `user` and `ca` (a PEM file).
+The one on rhea logs in over TLS by XOAUTH2 where it gets `token`, `user` and `ca` (a PEM file), and speaks over
+WebSocket to a `url` with ws: or wss: (`ca`; `cert` and `key` of its own).
 """
 
 from __future__ import annotations
@@ -103,6 +106,11 @@ class Program:
 
 def rhea() -> Program:
     """The program on rhea (Node.js)."""
+    return Program(["node", str(rhea_folder() / "client.js")])
+
+
+def rhea_folder() -> Path:
+    """The folder of that program and its libraries; `node_modules/rhea/dist/rhea.js` is rhea for browsers."""
     need("node", "nodejs")
     need("npm", "npm")
 
@@ -111,8 +119,7 @@ def rhea() -> Program:
             shutil.copy(HERE / "rhea" / name, folder / name)
         call(["npm", "ci", "--no-audit", "--no-fund"], folder)
 
-    folder = cached(HERE / "rhea", build)
-    return Program(["node", str(folder / "client.js")])
+    return cached(HERE / "rhea", build)
 
 
 def go_amqp() -> Program:

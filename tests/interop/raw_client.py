@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from waymesh_amqp.performatives import (
     Attach,
     Begin,
     Close,
     Disposition,
+    End,
     Flow,
     Open,
     SaslChallenge,
@@ -36,6 +37,9 @@ from waymesh_amqp.performatives import (
 from waymesh_amqp.sasl import SaslClient
 from waymesh_amqp.types import Raw
 
+if TYPE_CHECKING:  # this file also runs by itself in pods
+    from tests.kit.web_socket import WebSocket
+
 DEADLINE_S = 30.0
 AMQP = b"AMQP\x00\x01\x00\x00"
 SASL = b"AMQP\x03\x01\x00\x00"
@@ -49,15 +53,36 @@ class Ended(AssertionError):
     """The router closed the connection."""
 
 
+class Refused(AssertionError):
+    """The router sent an end or a close that the test did not expect; `condition`: of its error, or empty."""
+
+    def __init__(self, performative: End | Close) -> None:
+        super().__init__(f"ended: {performative}")
+        self.condition = str(performative.error.condition) if performative.error is not None else ""
+
+
 class RawClient:
     """A connection. `frame()` gives what comes, in order; the helpers skip what they do not ask for."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
-        self._socket: socket.socket = socket.create_connection((host, port), DEADLINE_S)
-        if tls is not None:
+    def __init__(
+        self,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        source: str = "",
+        over: WebSocket | None = None,
+    ) -> None:
+        """`source`: the address that the client has, if not the usual one; `over`: an open WebSocket, in place of a
+        connection of its own."""
+        self._socket: socket.socket | WebSocket = over or socket.create_connection(
+            (host, port), DEADLINE_S, (source, 0) if source else None
+        )
+        if tls is not None and isinstance(self._socket, socket.socket):
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self.last = b""
         """The body of the last frame."""
+        self.channel = 0
+        """The channel of the last frame."""
         self._data = b""
         self._next_delivery = 0
         self._next_handle = 0
@@ -120,17 +145,18 @@ class RawClient:
             body = body[head[4] * 4 - 8 :]
             if body:
                 self.last = body
+                self.channel = int.from_bytes(head[6:8], "big")
                 performative, at = decode_performative(body, 0, len(body))
                 return performative, body[at:]
 
     def expect(self, kind: type[P]) -> P:
-        """The next frame of this kind; others are skipped, a close that is not asked for fails."""
+        """The next frame of this kind; others are skipped. Raises Refused for an unexpected end or close."""
         while True:
             performative, _ = self.frame()
             if isinstance(performative, kind):
                 return performative
-            if isinstance(performative, Close):
-                raise AssertionError(f"closed: {performative.error}")
+            if isinstance(performative, (Close, End)):
+                raise Refused(performative)
 
     def close_error(self) -> tuple[str, str]:
         """Condition and description of the close that comes; then the connection ends."""
@@ -145,7 +171,8 @@ class RawClient:
         payload = b""
         while True:
             performative, part = self.frame()
-            assert not isinstance(performative, Close), f"closed: {performative.error}"
+            if isinstance(performative, (Close, End)):
+                raise Refused(performative)
             if isinstance(performative, Transfer):
                 found = found or performative
                 payload += part

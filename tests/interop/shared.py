@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 
 from tests.kit.mesh import Mesh, address_counts
+from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
+from waymesh_client.management import ManagementClient
 
 DISTRIBUTIONS = ("balanced", "closest", "multicast")
 ADDRESSES = "".join(section("address", prefix=name, distribution=name) for name in DISTRIBUTIONS)
@@ -20,6 +22,16 @@ _numbers = itertools.count()
 def fresh(distribution: str = "balanced") -> str:
     """An address that nobody has used yet."""
     return f"{distribution}.{next(_numbers)}"
+
+
+def patient_port(router: RouterProcess, **attributes: object) -> int:
+    """The port of one more listener, with these attributes, that closes no connection for its silence: a raw client
+    sends no empty frames while it waits."""
+    port = free_port()
+    values = {"host": "127.0.0.1", "port": str(port), "idleTimeoutSeconds": 0, **attributes}
+    with ManagementClient(router.url) as client:
+        client.create("listener", values, name=f"patient/{port}")
+    return port
 
 
 def wait_consumers(router: RouterProcess, address: str, local: int = 0, remote: int = 0) -> None:

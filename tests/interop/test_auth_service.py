@@ -206,7 +206,7 @@ def test_management_of_plugins(start: Start, service: AuthServer) -> None:
         client.delete("authServicePlugin", name="old")
         wrong: list[tuple[dict[str, str], str]] = [
             ({"saslPlugin": "old"}, "there is no authServicePlugin old"),
-            ({"saslPlugin": "service", "http": "yes"}, "not possible with http"),
+            ({"saslPlugin": "service", "http": "yes", "websockets": "no"}, "not possible with http"),
             ({"saslPlugin": "service", "saslMechanisms": "EXTERNAL"}, "answered by the router itself"),
         ]
         for attrs, reason in wrong:

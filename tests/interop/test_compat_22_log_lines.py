@@ -38,6 +38,7 @@ def test_compat_22_events_and_the_request_itself_are_in_the_log(tmp_path: Path) 
     finally:
         router.stop()
     core = [line.partition("ROUTER_CORE (info) ")[2] for line in text.splitlines() if "ROUTER_CORE (info)" in line]
+    core = [line.rpartition(" [event=")[0] for line in core]  # our own, at the end of the line
     for form in LINES:
         assert any(re.fullmatch(form, line) for line in core), f"{form} in\n{text}"
     assert all(re.fullmatch(r"\w+\.py", row[3]) and row[4] > 0 for row in rows)

@@ -241,7 +241,7 @@ def test_flood_of_http_connections_does_not_keep_probes_out(
     before = descriptors(router)
     with half_open(port, FLOOD, b"GET /healthz HT") as sockets:
         wait_until(lambda: sum(map(has_ended, sockets)) >= FLOOD - MOST, 30)
-        with half_open(port, 1, b"GET /healthz HTTP/1.1\r\n\r\n") as (probe,):
+        with half_open(port, 1, b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n") as (probe,):
             answer = bytearray()
 
             def answered() -> bool:

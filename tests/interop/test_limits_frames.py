@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop.hostile import exchange_message
 from tests.interop.raw_client import RawClient
-from tests.interop.shared import fresh
+from tests.interop.shared import fresh, patient_port
 from tests.kit.fixtures import StartRouter
 from tests.kit.mesh import Mesh
 from tests.kit.ports import free_port
@@ -31,9 +31,11 @@ from waymesh_client.management import ManagementClient
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
 MIB = 1 << 20
+WINDOW = 1_000_000
 LIST32 = b"\xd0"
 MAP32 = b"\xd1"
 ARRAY32 = b"\xf0"
+TEXT = b"\x00\x53\x77\xa1\x01x"
 
 
 @pytest.fixture
@@ -54,7 +56,8 @@ def bounded(router1: RouterProcess) -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def raw(router1: RouterProcess, bounded: Callable[[int], None]) -> Iterator[RawClient]:
-    with RawClient(router1.port) as raw:
+    """A client that heeds no session window, so it gets one that is never used up."""
+    with RawClient(patient_port(router1, maxSessionFrames=WINDOW)) as raw:
         raw.open()
         raw.begin()
         yield raw
@@ -179,22 +182,24 @@ def test_annotations_that_never_end_are_kept_up_to_8_mib_for_a_connection(
 
 
 def test_deliveries_that_a_consumer_never_settles_are_limited_by_the_credit_of_their_sender(
-    raw: RawClient, router1: RouterProcess
+    router1: RouterProcess, bounded: Callable[[int], None]
 ) -> None:
-    raw.attach_receiver(address := fresh(), credit=2**31)
-    handle = raw.attach_sender(address)
-    for _ in range(250):
-        raw.transfer(handle, b"\x00\x53\x77\x40")
-    for _ in range(250):
-        raw.delivery()
-    assert entity(router1)["unsettledDeliveries"] == 250
-    raw.transfer(handle, b"\x00\x53\x77\x40")
-    for _ in range(250):
-        raw.transfer(handle, b"\x00\x53\x77\x40")
-    while not isinstance(performative := raw.frame()[0], Detach):
-        pass
-    assert performative.error is not None
-    assert performative.error.condition == "amqp:link:transfer-limit-exceeded"
+    """As many again are taken of clients that send more than their credit: with 50, all fits the session's window."""
+    with RawClient(patient_port(router1, linkCapacity=50)) as raw:
+        raw.open()
+        raw.begin()
+        raw.attach_receiver(address := fresh(), credit=2**31)
+        handle = raw.attach_sender(address)
+        for _ in range(50):
+            raw.transfer(handle, b"\x00\x53\x77\x40")
+        for _ in range(50):
+            raw.delivery()
+        assert entity(router1)["unsettledDeliveries"] == 50
+        for _ in range(51):
+            raw.transfer(handle, b"\x00\x53\x77\x40")
+        error = raw.expect(Detach).error
+        assert error is not None
+        assert error.condition == "amqp:link:transfer-limit-exceeded"
 
 
 def test_delivery_in_fragments_of_one_octet_costs_memory_in_proportion(
@@ -206,7 +211,35 @@ def test_delivery_in_fragments_of_one_octet_costs_memory_in_proportion(
     fragment = encode_frame(0, Transfer(handle=handle, more=True), b"x")
     for _ in range(100):
         raw.send(fragment * 2000)
+    raw.attach_receiver(fresh())
     bounded(24)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_delivery_that_is_begun_and_never_ended_holds_one_consumer_until_its_connection_is_ended(
+    router1: RouterProcess, bounded: Callable[[int], None], settled: bool
+) -> None:
+    """There is no time limit: docs/decisions/0025. Who manages finds the link by its counts."""
+    with RawClient(router1.port) as hung, RawClient(router1.port) as held, RawClient(router1.port) as free:
+        for client, container in ((hung, fresh()), (held, fresh()), (free, fresh())):
+            client.open(container_id=container)
+            client.begin()
+        held.attach_receiver(address := fresh(), credit=10)
+        handle = hung.attach_sender(address)
+        hung.transfer(handle, b"\x00\x53\x75\xb0\x00\x10\x00\x00begun", more=True, settled=settled)
+        assert held.expect(Transfer).more
+        free.attach_receiver(address, credit=10)
+        sender = free.attach_sender(address)
+        while free.transfer(sender, TEXT, settled=True) < 9:  # all of them go to the other consumer
+            assert free.delivery()[1] == TEXT
+        with ManagementClient(router1.url) as management:
+            names = ["owningAddr", "linkDir", "connectionId", "presettledCount", "unsettledCount"]
+            rows = management.query("router.link", names)
+            mine = [row for row in rows if str(row["owningAddr"]).endswith(address) and row["linkDir"] == "in"]
+            (row,) = [row for row in mine if row["presettledCount"] == 0]
+            assert row["unsettledCount"] == (not settled)
+            management.update({"adminStatus": "deleted"}, "connection", identity=str(row["connectionId"]))
+        assert held.expect(Transfer).aborted
 
 
 # ---- floods

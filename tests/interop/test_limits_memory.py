@@ -14,7 +14,7 @@ from tests.kit.fixtures import StartMesh, StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
-from waymesh_amqp.performatives import Attach, Detach, Flow, Terminus
+from waymesh_amqp.performatives import Attach, Begin, Detach, Flow, Terminus
 from waymesh_client.management import ManagementClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -86,6 +86,25 @@ def test_new_links_of_connections_that_exist_are_refused_while_memory_is_full(ro
         managed.set(0.3)
         managed.await_state("normal")
         raw.attach_sender(fresh(), wait_credit=False)
+
+
+def test_a_connection_that_begins_session_after_session_while_memory_is_full_ends(router: RouterProcess) -> None:
+    with ManagementClient(router.url) as client, RawClient(router.port) as raw, RawClient(router.port) as quiet:
+        managed = Managed(router, client)
+        for one in (raw, quiet):
+            one.open()
+            one.begin()
+        managed.set(1.3)
+        managed.await_state("full")
+        for channel in range(1, 8):  # a client that works needs few: these are served
+            raw.begin(channel)
+        raw.put(Begin(next_outgoing_id=0, incoming_window=10, outgoing_window=10), channel=8)
+        assert raw.close_error() == ("amqp:resource-limit-exceeded", "the router is short of memory (maxMemory)")
+        quiet.begin(1)
+        managed.set(0.3)
+        managed.await_state("normal")
+        for channel in range(2, 20):
+            quiet.begin(channel)
 
 
 def test_new_links_get_no_credit_while_memory_is_high_and_theirs_afterwards(router: RouterProcess) -> None:

@@ -115,6 +115,20 @@ def test_new_clients_are_sent_away_and_managers_are_not(router: RouterProcess) -
         assert late.wait_ended() == NO_CLOSE
 
 
+def test_a_connection_that_opens_at_the_end_of_the_drain_is_not_cut(router: RouterProcess) -> None:
+    """It may be a manager's, whose links come later; another client's is closed at its first link."""
+    with Client(router.url) as old:
+        receiver = old.receiver("orders", credit=1)
+        old.sender("orders").send("one")
+        kept = receiver.next()
+        with draining(router) as process, Client(router.url) as new:
+            kept.accept()
+            assert process.wait(10) == 0
+            assert new.sender("$management").wait_credit() > 0
+            new.receiver("orders", wait=False)
+            assert new.wait_ended() == NO_CLOSE
+
+
 def test_readiness_and_cancelling(start_router: StartRouter) -> None:
     port = free_port()
     router = start_router("A", section("listener", name="http", host="127.0.0.1", port=port, http=True))

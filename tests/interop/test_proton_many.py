@@ -56,10 +56,10 @@ def test_thousand_connections(patient: tuple[RouterProcess, int], stack: ExitSta
     router, port = patient
     before = router.resident_bytes()
     own, shared = fresh(), fresh("closest")
-    clients = connected(stack, port, COUNT)
-    for number, raw in enumerate(clients):
-        raw.attach_receiver(f"{own}.{number}", credit=1)
-    with Client(router.url) as client:
+    with Client(router.url) as client:  # before the others: proton waits by select(), which ends at descriptor 1023
+        clients = connected(stack, port, COUNT)
+        for number, raw in enumerate(clients):
+            raw.attach_receiver(f"{own}.{number}", credit=1)
         anonymous = client.sender(None)
         for number, raw in enumerate(clients):
             sent = anonymous.send(message(f"{own}.{number}", number))
@@ -83,10 +83,10 @@ def test_thousand_connections(patient: tuple[RouterProcess, int], stack: ExitSta
 
 def test_thousand_consumers_of_a_multicast(patient: tuple[RouterProcess, int], stack: ExitStack) -> None:
     address = fresh("multicast")
-    clients = connected(stack, patient[1], COUNT)
-    for raw in clients:
-        raw.attach_receiver(address, credit=3)
-    with Client(patient[0].url) as client:
+    with Client(patient[0].url) as client:  # first, as above
+        clients = connected(stack, patient[1], COUNT)
+        for raw in clients:
+            raw.attach_receiver(address, credit=3)
         sender = client.sender(address)
         sent = [sender.send(number) for number in range(3)]
         for raw in clients:

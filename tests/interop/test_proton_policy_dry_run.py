@@ -9,8 +9,12 @@ import proton
 import pytest
 
 from tests.interop.guarded import EVERYTHING, Guarded, passes, vhost
+from tests.interop.relay import relay
 from tests.interop.shared import fresh
+from tests.kit.process import section
 from tests.kit.waiting import wait_until
+from waymesh_client.errors import ManagementError
+from waymesh_client.management import ManagementClient
 from waymesh_router.policy.statistics import DryRunCounts
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -72,3 +76,59 @@ def test_a_rate_and_a_blocked_user_are_refused_to_real_clients(guarded: Guarded)
     assert guarded.refused("bob") == "amqp:unauthorized-access: connection disallowed by local policy"
     denied = guarded.router.call(lambda: dict(guarded.router.router.core.refusals.denied))
     assert denied["connection"] == 2
+
+
+def test_management_requests_that_would_be_denied_are_carried_out(tmp_path: Path) -> None:
+    guarded = Guarded(tmp_path, role="route-container", management="write")
+    try:
+        forbidden = {**EVERYTHING, "allowAdminStatusUpdate": False, "allowDynamicLinkRoutes": False}
+        guarded.set(vhost(forbidden, dryRun=True))
+        with ManagementClient(guarded.url, timeout_s=20.0) as manager:
+            with pytest.raises(ManagementError) as error:
+                manager.update({"adminStatus": "deleted"}, "connection", identity="999999")
+            assert error.value.status == 404  # the next check: there is no such connection
+            manager.create("router.connection.linkRoute", {"pattern": "jobs.#", "direction": "in"}, name="jobs")
+            found = counted(guarded)
+            assert (found.links, found.denials) == (0, 2)
+            log = guarded.router.log_text()
+            assert log.count("would DENY") == 2
+            assert "allowAdminStatusUpdate is no" in log
+            assert "allowDynamicLinkRoutes is no" in log
+            guarded.set(vhost(forbidden))
+            with pytest.raises(ManagementError) as error:
+                manager.create("router.connection.linkRoute", {"pattern": "more.#", "direction": "in"}, name="more")
+            assert error.value.status == 403
+    finally:
+        guarded.stop()
+
+
+def test_routed_messages_that_would_be_denied_pass(tmp_path: Path) -> None:
+    """To a broker, over link routes."""
+    with relay() as broker:
+        host, port = broker.removeprefix("amqp://").split(":")
+        extra = section("connector", name="broker", role="route-container", host=host, port=port)
+        for direction in ("in", "out"):
+            extra += section("linkRoute", pattern="#", direction=direction, connection="broker")
+        guarded = Guarded(tmp_path, extra)
+        try:
+            core = guarded.router.router.core
+            guarded.router.wait(
+                lambda: any(c.origin == "broker" and c.remote for c in core.connections.values()), "broker"
+            )
+            guarded.set(vhost({**EVERYTHING, "targets": "q.b", "allowUserIdProxy": False}, dryRun=True))
+            client = guarded.client("alice")
+            receiver = client.receiver("q.a", 10)
+            named, anonymous = client.sender("q.a"), client.sender(None)
+            for sender, message in (
+                (named, proton.Message(body="x", user_id=b"bob")),
+                (named, proton.Message(body="x", user_id=b"alice")),
+                (anonymous, proton.Message(body="x", address="q.a", user_id=b"alice")),
+            ):
+                sent = sender.send(message)
+                receiver.next().accept()
+                assert sent.outcome() == "accepted"
+            found = counted(guarded)
+            assert (found.links, found.denials) == (1, 3)  # the link to q.a, bob's message, that to q.a
+            assert guarded.router.log_text().count("would DENY message: user='alice'") == 2
+        finally:
+            guarded.stop()

@@ -92,6 +92,73 @@ def test_a_user_id_behind_the_first_frame_is_checked(guarded: Guarded, part: str
     assert not sent.presettled
 
 
+class Octets(proton.Message):
+    """A message that is sent as it is written here."""
+
+    def __init__(self, octets: bytes) -> None:
+        super().__init__()
+        self._octets = octets
+
+    def encode(self) -> bytes:
+        return self._octets
+
+
+DATA = b"\x00\x53\x75\xa0\x01x"
+OF_BOB = b"\x00\x53\x73\xc0\x07\x02\x40\xa0\x03bob"
+OF_ALICE = b"\x00\x53\x73\xc0\x09\x02\x40\xa0\x05alice"
+SYMBOLIC = b"\x00\xa3\x14amqp:properties:list" + OF_BOB[3:]
+TO_A = b"\x00\x53\x73\xc0\x06\x03\x40\x40\xa1\x01a"
+TO_C = TO_A[:-1] + b"c"
+OUT_OF_ORDER = {"behind the body": DATA + OF_BOB, "twice": OF_ALICE + OF_BOB + DATA, "symbolic": SYMBOLIC + DATA}
+
+
+@pytest.mark.parametrize("octets", OUT_OF_ORDER.values(), ids=list(OUT_OF_ORDER))
+def test_a_user_id_out_of_amqps_order_does_not_get_by(guarded: Guarded, octets: bytes) -> None:
+    guarded.group()
+    client = guarded.client("alice")
+    receiver = client.receiver("a", 10)
+    free = client.sender("a", name="free")
+    guarded.group(allowUserIdProxy=False)
+    sender = client.sender("a")
+    assert sender.send(Octets(octets)).outcome() == "rejected"
+    sent = sender.send(Octets(OF_ALICE + DATA))
+    assert receiver.next().message.user_id == b"alice"
+    assert not sent.presettled
+    free.send(Octets(octets))  # links without checks pass on what they get
+    receiver.next()
+    assert guarded.denials() == Denials(messages=1)
+
+
+@pytest.mark.parametrize("octets", [TO_A + TO_C + DATA, TO_A + DATA + TO_C, DATA + TO_A], ids=["1", "2", "3"])
+def test_an_address_out_of_amqps_order_does_not_get_by(guarded: Guarded, octets: bytes) -> None:
+    guarded.group(targets="a")
+    client = guarded.client()
+    receivers = [client.receiver(address, 10) for address in ("a", "c")]
+    sender = client.sender(None)
+    assert sender.send(Octets(octets)).outcome() == "rejected"
+    assert all(receiver.arrived.empty() for receiver in receivers)
+    assert guarded.denials() == Denials(messages=1)
+
+
+def check_late_properties(guarded: Guarded, address: str) -> None:
+    """Properties behind a body of several frames end the link."""
+    guarded.group(maxFrameSize=512, allowUserIdProxy=False)
+    client = guarded.client("alice")
+    receiver = client.receiver(address, 10)
+    body = b"\x00\x53\x75\xb0\x00\x00\x08\x00" + b"x" * 2048
+    sender = client.sender(address)
+    sender.send(Octets(OF_ALICE + body + OF_BOB))
+    assert str(sender.wait_detached()).startswith(UNAUTHORIZED)
+    client.sender(address, name="next").send(Octets(OF_ALICE + body))
+    assert receiver.next().message.user_id == b"alice"
+    assert receiver.arrived.empty()
+    assert guarded.denials() == Denials(messages=1)
+
+
+def test_properties_behind_a_body_of_several_frames_end_the_link(guarded: Guarded) -> None:
+    check_late_properties(guarded, "a")
+
+
 @pytest.mark.parametrize("vhost_policy", [False, True])
 def test_a_message_over_max_message_size_ends_the_link(guarded: Guarded, vhost_policy: bool) -> None:
     limit = 40000
@@ -207,6 +274,21 @@ def test_the_user_id_of_routed_messages_is_the_clients_own(routed: Guarded) -> N
     receiver.next().accept()
     assert sent.outcome() == "accepted"
     assert receiver.arrived.empty()
+
+
+def test_late_properties_end_routed_links(routed: Guarded) -> None:
+    check_late_properties(routed, "q.a")
+
+
+@pytest.mark.parametrize("octets", OUT_OF_ORDER.values(), ids=list(OUT_OF_ORDER))
+def test_routed_messages_out_of_amqps_order_do_not_get_by(routed: Guarded, octets: bytes) -> None:
+    routed.group(allowUserIdProxy=False)
+    client = routed.client("alice")
+    receiver = client.receiver("q.a", 10)
+    sender = client.sender("q.a")
+    assert sender.send(Octets(octets)).outcome() == "rejected"
+    assert receiver.arrived.empty()
+    assert routed.denials() == Denials(messages=1)
 
 
 def test_max_message_size_holds_on_routed_links(routed: Guarded) -> None:

@@ -17,6 +17,7 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.mesh import Mesh, wait_address
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
+from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Open, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from waymesh_amqp.sasl import make_line
 from waymesh_client.management import ManagementClient
@@ -138,7 +139,7 @@ def test_nobody_is_anonymous_where_peers_authenticate(start_router: StartRouter,
     said = {"saslMechanisms": mechanisms} if mechanisms else {}
     listener = section("listener", name="guarded", host="127.0.0.1", port=port, authenticatePeer=True, **said)
     guarded = Guarded(start_router(extra=listener), port)
-    assert "listener guarded: authenticatePeer: yes: every client is refused" in guarded.router.log
+    wait_until(lambda: "listener guarded: authenticatePeer: yes: every client is refused" in guarded.router.log)
     with RawClient(port) as raw:
         raw.send(SASL)
         assert raw.read(8) == SASL

@@ -5,6 +5,7 @@ python-qpid-proton has neither mechanism unless it is built with Cyrus SASL and 
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import time
@@ -184,6 +185,7 @@ def test_each_kind_of_token(guarded: Guarded, issuer: Issuer, server: KeysServer
         assert not any(len(part) > 20 and part[-20:] in log for part in token.split("."))
     for reason in ("its signature is wrong", "it has expired", "another issuer", "another audience", "not allowed"):
         assert reason in log
+    assert re.search(r"its signature is wrong \[event=token\.refused host=127\.0\.0\.1:\d+ listener=guarded\]", log)
 
 
 def test_frame_that_is_larger_than_any_token_ends_the_connection(guarded: Guarded) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests.brokers.broker_j import BrokerJ
 from tests.kit.built import cached, call, java_libraries, need
@@ -67,9 +68,15 @@ def run(url: str, elsewhere: str, prefix: str, *checks: str) -> dict[str, Verdic
 
 def run_each(url: str, elsewhere: str, prefix: str, *checks: str) -> list[tuple[str, Verdict]]:
     """The same for checks of which some may be named several times, in order."""
-    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), "Main"]
+    rows = java("Main", url, elsewhere, prefix, *checks)
+    return [(row["check"], Verdict(row["ok"], row["seen"].replace(prefix, "PREFIX"), row["wrong"])) for row in rows]
+
+
+def java(main: str, *arguments: str) -> list[dict[str, Any]]:
+    """Run a class of SOURCES: the lines of JSON that it prints."""
+    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), main]
     done = subprocess.run(
-        [*command, url, elsewhere, prefix, *checks],
+        [*command, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -77,8 +84,7 @@ def run_each(url: str, elsewhere: str, prefix: str, *checks: str) -> list[tuple[
         timeout=RUN_S,
     )
     assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    return [(row["check"], Verdict(row["ok"], row["seen"].replace(prefix, "PREFIX"), row["wrong"])) for row in rows]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @cache

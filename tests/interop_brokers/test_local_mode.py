@@ -11,7 +11,7 @@ import pytest
 from tests.brokers.broker_j import BrokerJ
 from tests.brokers.process import PASSWORD
 from tests.kit.clients import Client
-from tests.kit.local_mode import ROOT, Up
+from tests.kit.local_mode import ROOT, Up, mesh_up
 from tests.kit.waiting import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.brokers, pytest.mark.engine_independent]
@@ -27,13 +27,11 @@ def up(tmp_path: Path, brokerj_durable: BrokerJ) -> Iterator[Up]:
     """The example's mesh, which has a wrong password for the broker."""
     for queue in (QUEUE, ARCHIVE):
         brokerj_durable.create_queue(queue)
-    running = Up(tmp_path, EXAMPLE.read_text().replace("port: 5772", f"port: {brokerj_durable.ports.scram}"))
+    manifests = EXAMPLE.read_text().replace("port: 5772", f"port: {brokerj_durable.ports.scram}")
     try:
-        running.wait_for("edge is ready: 2 routers")
-        yield running
+        with mesh_up(tmp_path, manifests, "edge is ready: 2 routers") as running:
+            yield running
     finally:
-        running.stop()
-        running.end_routers()
         for queue in (QUEUE, ARCHIVE):
             brokerj_durable.delete("queue", queue)
 

@@ -53,13 +53,21 @@ class Attached:
 
 
 class Container:
-    """A container. `credit`: for links on which it receives. `refusal`: it detaches each link with this error.
+    """A container, or with role edge the interior router of an edge router.
 
+    `credit`: for links on which it receives. `refusal`: it detaches each link with this error.
     `answers`: whether it answers attaches. `made`: the address of the nodes that it makes for dynamic termini.
     """
 
     def __init__(
-        self, hub: Hub, origin: str = "broker", container_id: str = "broker", *, credit: int = 10, **open_: Any
+        self,
+        hub: Hub,
+        origin: str = "broker",
+        container_id: str = "broker",
+        *,
+        credit: int = 10,
+        role: str = ROUTE_CONTAINER,
+        **open_: Any,
     ) -> None:
         self.hub = hub
         self.credit = credit
@@ -68,10 +76,12 @@ class Container:
         self.made = "made"
         self.links: list[Attached] = []
         self.ends: list[End] = []
+        self._ended: set[tuple[int, int | None]] = set()  # channel and handle of what it ended itself
         self.outcomes: list[Disposition] = []
         self.peer = hub.peer()
         self.conn: Any = self.peer.conn
-        self.conn.role = ROUTE_CONTAINER
+        self.conn.role = role
+        self.conn.uplink = role == "edge"
         self.conn.origin = origin
         self.peer.end.on_bytes = self._on_bytes
         self.send(frames.AMQP, frames.open_(container_id=container_id, **open_))
@@ -89,7 +99,14 @@ class Container:
 
     def detach(self, link: Attached, **over: Any) -> None:
         """End a link of the router."""
+        self._ended.add((link.channel, link.handle))
         self.send(frames.detach(link.handle, channel=link.channel, **over))
+
+    def end(self, channel: int) -> None:
+        """End a session of the router, and with it its links."""
+        self._ended.add((channel, None))
+        self.links = [link for link in self.links if link.channel != channel]
+        self.send(frames.end(channel))
 
     def _on_bytes(self, data: bytes) -> None:
         self.peer.end.written += data
@@ -114,11 +131,16 @@ class Container:
             self.outcomes.append(performative)
         elif isinstance(performative, Detach):
             self._link(channel, performative.handle).detach = performative
-            if self.refusal is None:
+            if (channel, performative.handle) in self._ended:
+                self._ended.remove((channel, performative.handle))
+            elif self.refusal is None:
                 self._feed(frames.detach(performative.handle, channel=channel, closed=performative.closed))
         elif isinstance(performative, End):
             self.ends.append(performative)
-            self._feed(frames.end(channel))
+            if (channel, None) in self._ended:
+                self._ended.remove((channel, None))
+            else:
+                self._feed(frames.end(channel))
         elif isinstance(performative, Close):
             self._feed(frames.close())
 

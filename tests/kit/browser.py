@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -61,8 +62,12 @@ class Page:
 
     def open(self, path: Path) -> None:
         """Show a file, until it is loaded."""
+        self.visit(path.resolve().as_uri())
+
+    def visit(self, url: str) -> None:
+        """Show what is there, until it is loaded."""
         self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=url)
         while not self._loaded:
             self._read()
 
@@ -82,6 +87,14 @@ class Page:
         """Take the shape of a window so wide, of a reader who prefers that scheme of colours."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def picture(self, element: str) -> bytes:
+        """A screenshot of an element, a JavaScript expression, as PNG: also of what is outside of the window."""
+        box = f"(e => [e.x + scrollX, e.y + scrollY, e.width, e.height])({element}.getBoundingClientRect())"
+        x, y, width, height = self.run(box)
+        clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        return base64.b64decode(taken["data"])
 
     def close(self) -> None:
         """The end of its pipes."""

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,15 @@ class Up:
         code = self.process.wait(DEADLINE_S)
         self._reader.join(5)
         return code
+
+
+@contextmanager
+def mesh_up(folder: Path, manifests: str, ready: str) -> Iterator[Up]:
+    """`waymesh up` with these manifests, from when it has said `ready` on; at the end it and its routers are gone."""
+    running = Up(folder, manifests)
+    try:
+        running.wait_for(ready)
+        yield running
+    finally:
+        running.stop()
+        running.end_routers()

@@ -83,7 +83,7 @@ class RouterProcess:
         """Until all ports accept. AssertionError with the log when the process ends or START_S pass."""
         end = time.monotonic() + START_S
         for port in self.ports:
-            while not _accepts(port):
+            while not accepts("127.0.0.1", port):
                 if not self.alive():
                     raise AssertionError(f"router {self.name} ended at once\n{self.log_tail()}")
                 if time.monotonic() > end:
@@ -158,6 +158,7 @@ def section(entity: str, **attributes: object) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _accepts(port: int) -> bool:
+def accepts(host: str, port: int) -> bool:
+    """Whether a connection to this port is accepted now."""
     with contextlib.closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0

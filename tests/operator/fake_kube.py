@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import FIELD_MANAGER, Kind, kind_of
+from waymesh_operator.kube.api import FIELD_MANAGER, ROUTES, Kind, kind_of
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]
@@ -26,7 +26,7 @@ class FakeKube:
         self.calls: list[Call] = []
         self.watchers: list[Callable[[str | None, Object], object]] = []
         self.fail: Callable[[str, str, str], None] = lambda verb, kind, name: None
-        self.unknown_kinds = {"Certificate", "Issuer"}
+        self.unknown_kinds = {"Certificate", "Issuer", *(kind.kind for kind in ROUTES)}
         self.documents: dict[str, Object] = {}
         self._applied: dict[tuple[Key, str], Object] = {}
         self._numbers = itertools.count(1)

@@ -27,6 +27,29 @@ def test_worker_programs_what_refers_to_the_router_and_tells_its_state() -> None
     run(story)
 
 
+def test_worker_tells_where_a_broker_has_connected() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2, listeners=[{"name": "brokers", "port": 5673, "role": "route-container"}])
+        lab.add("Broker", "store", direction="Incoming", brokerContainerId="store")
+        await lab.settle()
+        assert lab.condition("Ready", "Broker", "store") == ("False", "NotConnected")
+        rows = {
+            "1": {"role": "route-container", "dir": "in", "container": "store"},
+            "2": {"role": "normal", "dir": "in", "container": "client"},
+        }
+        lab.live("mesh-1").rows["connection"] = rows
+        lab.later(3)
+        await lab.settle()
+        assert lab.condition("Ready", "Broker", "store")[0] == "True"
+        assert lab.status("Broker", "store")["connected"] == "1/2"
+        lab.live("mesh-1").rows["connection"] = {}
+        lab.later(60)
+        await lab.turn()
+        assert lab.status("Broker", "store")["connected"] == "0/2"
+
+    run(story)
+
+
 def test_worker_says_what_a_router_refuses_and_tries_again() -> None:
     async def story(lab: Lab) -> None:
         lab.router(1)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.interop.raw_client import RawClient
-from tests.kit.local_mode import Up, start
+from tests.kit.local_mode import Up, mesh_up, start
 from waymesh_amqp.performatives import Attach, Close, Detach, Terminus
 
 pytestmark = pytest.mark.e2e
@@ -23,13 +23,8 @@ UNAUTHORIZED = "amqp:unauthorized-access"
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    running = Up(tmp_path, TEXT)
-    try:
-        running.wait_for("shared is ready: 2 routers")
+    with mesh_up(tmp_path, TEXT, "shared is ready: 2 routers") as running:
         yield running
-    finally:
-        running.stop()
-        running.end_routers()
 
 
 def logged_in(up: Up, user: str, ordinal: int = 0) -> RawClient:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.clients import Client
-from tests.kit.local_mode import DEADLINE_S, Up, start
+from tests.kit.local_mode import DEADLINE_S, Up, mesh_up, start
 from tests.kit.ports import free_port
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import StateFolder
@@ -50,13 +50,8 @@ spec: {{routerRef: {{name: mesh}}, brokerRef: {{name: store}}, prefix: archive, 
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    running = Up(tmp_path, MANIFEST)
-    try:
-        running.wait_for("mesh is ready: 3 routers")
+    with mesh_up(tmp_path, MANIFEST, "mesh is ready: 3 routers") as running:
         yield running
-    finally:
-        running.stop()
-        running.end_routers()
 
 
 def test_a_mesh_lives_through_edits_and_the_loss_of_a_router(up: Up) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.test_proton_management_read import NODE, Reader, drain
-from tests.kit.local_mode import Up
+from tests.kit.local_mode import Up, mesh_up
 
 pytestmark = pytest.mark.e2e
 
@@ -27,13 +27,8 @@ spec:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    running = Up(tmp_path, TEXT)
-    try:
-        running.wait_for("shared is ready: 1 router")
+    with mesh_up(tmp_path, TEXT, "shared is ready: 1 router") as running:
         yield running
-    finally:
-        running.stop()
-        running.end_routers()
 
 
 def reader(up: Up, listener: str, vhost: str, stack: ExitStack) -> Reader:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.interop.raw_client import SASL, RawClient
 from tests.kit.certificates import Authority
-from tests.kit.local_mode import Up
+from tests.kit.local_mode import Up, mesh_up
 from tests.kit.tokens import AUDIENCE, ISSUER, Issuer
 from waymesh_amqp.performatives import SaslInit, SaslMechanisms, SaslOutcome
 from waymesh_operator.errors import ManifestError
@@ -86,13 +86,8 @@ def up(tmp_path: Path, issuer: Issuer, authority: Authority) -> Iterator[Up]:
     pair = authority.issue("server", {"CN": "server"}, hosts=("127.0.0.1",))
     files = {"tls_crt": Path(pair.cert).read_bytes(), "tls_key": Path(pair.key).read_bytes()}
     text = "\n---\n".join([json.dumps(MESH), secret("keys", keys=issuer.jwks()), secret("tls", **files)])
-    running = Up(tmp_path, text)
-    try:
-        running.wait_for("mesh is ready: 1 router")
+    with mesh_up(tmp_path, text, "mesh is ready: 1 router") as running:
         yield running
-    finally:
-        running.stop()
-        running.end_routers()
 
 
 def test_tokens_log_in_and_limits_and_keys_change_live(up: Up, issuer: Issuer, authority: Authority) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.interop.raw_client import RawClient
-from tests.kit.local_mode import Up
+from tests.kit.local_mode import Up, mesh_up
 from waymesh_amqp.users import make_line
 
 pytestmark = pytest.mark.e2e
@@ -37,13 +37,8 @@ OK, AUTH = 0, 1
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    running = Up(tmp_path, TEXT)
-    try:
-        running.wait_for("mesh is ready: 1 router")
+    with mesh_up(tmp_path, TEXT, "mesh is ready: 1 router") as running:
         yield running
-    finally:
-        running.stop()
-        running.end_routers()
 
 
 def login(up: Up, user: str, password: str, mechanism: str = "SCRAM-SHA-256") -> int:

@@ -299,7 +299,7 @@ def test_objects_of_ours_that_are_wanted_no_more_go_and_others_stay() -> None:
     model.objects["Service", "theirs"] = {"metadata": {"name": "theirs"}, "kind": "Service"}
     wanted = replace(mesh(), router=router(3))
     assert kinds(model.reconcile(wanted))[-1] == "DeleteObject"
-    assert DeleteObject("Service", "mesh") in model.log
+    assert DeleteObject("Service", "mesh", "v1") in model.log
     assert ("Service", "theirs") in model.objects
 
 

@@ -1,8 +1,10 @@
 """A large mesh of whole routers under virtual time: its convergence and its cost.
 
     python -m tests.simulation --routers 1000
+    python -m tests.simulation --routers 3 --edges 1000
+    python -m tests.simulation --routers 10 --announce 100000
 
-Too long for CI, which runs `tests/simulation/full/test_full_large_mesh.py` with fewer routers.
+Too long for CI, which runs `tests/simulation/full/test_full_large_mesh.py` and `test_full_edges.py` with fewer routers.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sys
 import time
 
 import waymesh_amqp
+from tests.simulation import address_scale, edge_scale
 from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults, links_of, random_network
 from waymesh_router.routing.paths import Paths
@@ -59,8 +62,19 @@ def print_paths(network: Network, rng: random.Random) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--routers", type=int, default=200, help="number of routers (200)")
-    count = parser.parse_args().routers
+    parser.add_argument("--edges", type=int, default=0, help="edge routers behind them, which then are looked at (0)")
+    parser.add_argument("--addresses", type=int, default=2, help="addresses with a consumer at each edge router (2)")
+    parser.add_argument("--announce", type=int, default=0, help="addresses of one router, which then are looked at (0)")
+    options = parser.parse_args()
+    count = options.routers
     gc.disable()  # the routers' objects are many and live to the end
+    if options.edges:
+        print(f"{count} routers, {options.edges} edge routers, {waymesh_amqp.engine()} engine", flush=True)
+        edge_scale.main(SEED, count, options.edges, options.addresses)
+        return
+    if options.announce:
+        address_scale.main(SEED, count, options.announce)
+        return
     rng = random.Random(SEED)
     network = random_network(SEED, count, count * 3 // 10)
     print(f"{count} routers, {len(network.cables)} links, {waymesh_amqp.engine()} engine", flush=True)

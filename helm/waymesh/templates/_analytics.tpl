@@ -13,7 +13,7 @@
 
 {{- define "waymesh.analytics.selector" -}}
 app.kubernetes.io/name: waymesh-analytics
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* With these labels the operator finds the jobs. */}}
@@ -52,12 +52,12 @@ capabilities:
 {{- with .Values.analytics.input.claim }}
 - name: input
   persistentVolumeClaim:
-    claimName: {{ . }}
+    claimName: {{ . | quote }}
 {{- end }}
 {{- if eq (include "waymesh.analytics.outputVolume" .) "output" }}
 - name: output
   persistentVolumeClaim:
-    claimName: {{ .Values.analytics.output.claim }}
+    claimName: {{ .Values.analytics.output.claim | quote }}
 {{- end }}
 {{- end }}
 
@@ -88,7 +88,7 @@ capabilities:
 - name: {{ . }}
   valueFrom:
     secretKeyRef:
-      name: {{ $.Values.analytics.s3.secret }}
+      name: {{ $.Values.analytics.s3.secret | quote }}
       key: {{ . }}
 {{- end }}
 {{- end }}
@@ -123,7 +123,7 @@ spark.hadoop.fs.s3a.endpoint.region: {{ . }}
 {{- define "waymesh.analytics.clientConf" -}}
 {{- $a := .Values.analytics }}
 spark.submit.deployMode: client
-spark.kubernetes.namespace: {{ include "waymesh.analytics.namespace" . }}
+spark.kubernetes.namespace: {{ include "waymesh.analytics.namespace" . | quote }}
 spark.kubernetes.container.image: {{ include "waymesh.analytics.image" . }}
 spark.kubernetes.container.image.pullPolicy: {{ $a.image.pullPolicy }}
 spark.kubernetes.driver.pod.name: $(POD_NAME)
@@ -134,7 +134,14 @@ spark.driver.host: $(POD_IP)
 spark.driver.bindAddress: $(POD_IP)
 spark.driver.port: "7078"
 spark.blockManager.port: "7079"
+{{- if $a.dynamicAllocation }}
+spark.dynamicAllocation.enabled: "true"
+spark.dynamicAllocation.shuffleTracking.enabled: "true"
+spark.dynamicAllocation.minExecutors: "0"
+spark.dynamicAllocation.maxExecutors: {{ $a.executors | quote }}
+{{- else }}
 spark.executor.instances: {{ $a.executors | quote }}
+{{- end }}
 spark.executor.cores: {{ $a.executor.cores | quote }}
 spark.executor.memory: {{ $a.executor.memory }}
 spark.executor.memoryOverhead: {{ include "waymesh.analytics.overhead" . }}
@@ -150,10 +157,12 @@ spark.network.crypto.enabled: "true"
 {{/* The words after `python -m waymesh_analytics`. */}}
 {{- define "waymesh.analytics.words" -}}
 {{- $a := .Values.analytics }}
-- {{ include "waymesh.analytics.place" (dict "place" $a.input "folder" "/input") }}
-- --out={{ include "waymesh.analytics.place" (dict "place" $a.output "folder" "/output") }}
+- {{ include "waymesh.analytics.place" (dict "place" $a.input "folder" "/input") | quote }}
+- {{ include "waymesh.analytics.place" (dict "place" $a.output "folder" "/output") | printf "--out=%s" | quote }}
+# The operator reads it there.
+- --findings-file=/dev/termination-log
 {{- with $a.s3.endpoint }}
-- --endpoint={{ . }}
+- {{ printf "--endpoint=%s" . | quote }}
 {{- end }}
 {{- range $a.arguments }}
 - {{ . | quote }}
@@ -258,12 +267,21 @@ sparkConf:
 volumes: {{- include "waymesh.analytics.volumes" . | nindent 0 }}
 restartPolicy:
   type: Never
+{{- if $a.dynamicAllocation }}
+# With it, Spark's operator turns shuffle tracking on.
+dynamicAllocation:
+  enabled: true
+  minExecutors: 0
+  maxExecutors: {{ max 1 $a.executors }}
+{{- end }}
 driver:
   memory: {{ $a.driverMemory }}
   serviceAccount: {{ $a.sparkServiceAccount }}
   {{- include "waymesh.analytics.sparkPod" . | nindent 2 }}
 executor:
+  {{- if not $a.dynamicAllocation }}
   instances: {{ max 1 $a.executors }}
+  {{- end }}
   cores: {{ $a.executor.cores }}
   memory: {{ $a.executor.memory }}
   memoryOverhead: {{ include "waymesh.analytics.overhead" . }}

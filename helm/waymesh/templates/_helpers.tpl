@@ -10,7 +10,7 @@
 {{/* Labels that select the operator's pods; they can never change. */}}
 {{- define "waymesh.selector" -}}
 app.kubernetes.io/name: waymesh-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "waymesh.labels" -}}
@@ -29,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
      what a Router owns, reads pods, and neither runs commands in them nor touches roles. */}}
 {{- define "waymesh.rules" -}}
 - apiGroups: [waymesh.io]
-  resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies]
+  resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies, routerlinks]
   verbs: [list, watch]
 - apiGroups: [waymesh.io]
   resources:
@@ -39,6 +39,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   - linkroutes/status
   - addresses/status
   - vhostpolicies/status
+  - routerlinks/status
   verbs: [patch]
 - apiGroups: [apps]
   resources: [statefulsets]
@@ -67,6 +68,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [batch]
   resources: [jobs, cronjobs]
   verbs: [list]
+{{- if .Values.rbac.exposure }}
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [tlsroutes, tcproutes]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [route.openshift.io]
+  resources: [routes]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [route.openshift.io]
+  resources: [routes/custom-host]
+  verbs: [create]
+- apiGroups: [networking.k8s.io]
+  resources: [ingresses]
+  verbs: [get, list, create, patch, delete]
+{{- end }}
 {{- if .Values.rbac.certManager }}
 - apiGroups: [cert-manager.io]
   resources: [certificates, issuers]
@@ -80,4 +95,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, patch]
+{{- end }}
+
+{{/* "yes" if a definition in the cluster differs from the chart's: helm makes missing ones from crds/ when it installs,
+     and never changes one. Without a cluster (`helm template`) no definition is seen. */}}
+{{- define "waymesh.definitionsDiffer" -}}
+{{- $found := dict }}
+{{- range $path, $_ := .Files.Glob "crds/*.yaml" }}
+{{- $spec := ($.Files.Get $path | fromYaml).spec }}
+{{- $live := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (printf "%s.%s" $spec.names.plural $spec.group) }}
+{{- if $live }}
+{{- range $name, $value := $spec.names }}
+{{- if ne (toJson $value) (toJson (get $live.spec.names $name)) }}{{ $_ := set $found "differs" true }}{{ end }}
+{{- end }}
+{{- if ne (len $spec.versions) (len $live.spec.versions) }}{{ $_ := set $found "differs" true }}{{ end }}
+{{- range $name, $value := first $spec.versions }}
+{{- if ne (toJson $value) (toJson (get (first $live.spec.versions) $name)) }}{{ $_ := set $found "differs" true }}{{ end }}
+{{- end }}
+{{- else if $.Release.IsUpgrade }}{{ $_ := set $found "differs" true }}
+{{- end }}
+{{- end }}
+{{- if $found.differs }}yes{{ end }}
+{{- end }}
+
+{{/* Namespace of the mesh and what belongs to it. */}}
+{{- define "waymesh.mesh.namespace" -}}
+{{ .Values.mesh.namespace | default .Release.Namespace }}
+{{- end }}
+
+{{/* Labels of the mesh and what belongs to it; those of the values come first. */}}
+{{- define "waymesh.mesh.labels" -}}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/part-of: waymesh
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}

@@ -1,4 +1,4 @@
-"""`waymesh analyze`: runs the Spark job, a program of its own with its own dependencies."""
+"""`waymesh analyze` and `waymesh query`: run the Spark job, a program of its own with its own dependencies."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ class JobOptions:
         str | None, typer.Option("--from", metavar="TIME", help="Report from this hour on: 2026-01-31T05:00 (UTC).")
     ] = None
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Report up to this time.")] = None
+    last: Annotated[
+        float | None,
+        typer.Option(metavar="HOURS", help="Report on the last HOURS hours, instead of --from and --to."),
+    ] = None
     master: Annotated[str | None, typer.Option(help="Spark master.", show_default="local[*]")] = None
     conf: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Spark setting; repeatable.", show_default=False)
@@ -59,6 +63,13 @@ class JobOptions:
         float | None,
         typer.Option(metavar="DAYS", help="Keep the sums of minutes and hours this long.", show_default="400"),
     ] = None
+    findings_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the findings to FILE as JSON of at most 4096 bytes, as a container's termination message.",
+        ),
+    ] = None
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit code 3 if records are missing or lines were corrupt.")
     ] = False
@@ -76,9 +87,48 @@ def analyze(ctx: typer.Context, options: JobOptions) -> None:
     raise typer.Exit(run_analyze(ctx.obj))
 
 
-def run_analyze(words: Sequence[str]) -> int:
-    """Run `python -m waymesh_analytics` with these words; returns its exit code. Ctrl-C reaches the job too."""
-    job = subprocess.Popen([sys.executable, "-m", "waymesh_analytics", *words])
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """The options of `python -m waymesh_analytics.cli.query`, which also has their defaults."""
+
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A query: SELECT, WITH or VALUES.")]
+    report: Annotated[
+        str | None, typer.Option(metavar="DIR", help="What --out of analyze named.", show_default="report")
+    ] = None
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT", help="table, csv, json or parquet.", show_default="by the ending of --out, else table"
+        ),
+    ] = None
+    out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Write to a file instead of stdout.")] = None
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", metavar="WHEN", help="The store as of a time (2026-01-31T05:00, UTC) or version."),
+    ] = None
+    master: Annotated[str | None, typer.Option(help="Spark master.", show_default="local[*]")] = None
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Spark setting; repeatable.", show_default=False)
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="S3 endpoint of s3a:// addresses if it is not AWS: http://minio:9000."),
+    ] = None
+
+
+@flatten
+def query(ctx: typer.Context, options: QueryOptions) -> None:
+    """Run Spark SQL on the records and hourly sums that `waymesh analyze` keeps; docs/tables.md lists the tables.
+
+    Needs the extra `analytics` and Java. Only reads. Exit code 0; 1 for wrong SQL, no store or another error; 2 for
+    wrong usage.
+    """
+    raise typer.Exit(run_analyze(ctx.obj, "waymesh_analytics.cli.query"))
+
+
+def run_analyze(words: Sequence[str], module: str = "waymesh_analytics") -> int:
+    """Run `python -m MODULE` with these words; returns its exit code. Ctrl-C reaches the job too."""
+    job = subprocess.Popen([sys.executable, "-m", module, *words])
     while True:
         try:
             return job.wait()

@@ -14,12 +14,12 @@ from rich.text import Text
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.local.mesh import LocalMesh
 from waymesh_operator.local.running import Link, links, wanted_neighbours
-from waymesh_operator.local.tables import make_console, router_table
+from waymesh_operator.local.tables import by_ordinal, make_console, router_table
 from waymesh_operator.routers.observed import RouterState
 
 
 def run_local_status(meshes: Sequence[LocalMesh], name: str, as_json: bool, no_color: bool) -> int:
-    """Print the routers and their links to brokers. Returns 0 if all work, else 1. Raises WaymeshError."""
+    """Print the routers and their links to brokers and meshes. Returns 0 if all work, else 1. Raises WaymeshError."""
     chosen = _chosen(meshes, name)
     found = {mesh: list(links(mesh)) for mesh in chosen}
     if as_json:
@@ -42,7 +42,7 @@ def run_local_topology(meshes: Sequence[LocalMesh], name: str, no_color: bool) -
         table = _table(f"{mesh.ref}: {sum(map(len, wanted.values())) // 2} connections")
         for heading in ("Router", "State", "Neighbours", "Missing"):
             table.add_column(heading)
-        for router_id in sorted(wanted, key=_ordinal):
+        for router_id in sorted(wanted, key=by_ordinal):
             router = mesh.routers.get(router_id)
             neighbours = set(router.view.neighbours) if router else set()
             missing = wanted[router_id] - neighbours
@@ -74,7 +74,8 @@ def _ready(mesh: LocalMesh) -> bool:
     """Whether all routers run and reach each other."""
     wanted = wanted_neighbours(mesh)
     return mesh.routers.keys() == wanted.keys() and all(
-        router.state is RouterState.RUNNING and len(router.view.known) == (len(wanted) - 1 if wanted[router.id] else 0)
+        router.state is RouterState.RUNNING
+        and (not wanted[router.id] or wanted.keys() <= {router.id, *router.view.known})
         for router in mesh.routers.values()
     )
 
@@ -103,7 +104,7 @@ def _row(mesh: LocalMesh, found: Iterable[Link]) -> dict[str, Any]:
 
 
 def _link_table(mesh: LocalMesh, found: Iterable[Link]) -> Table:
-    table = _table(f"Brokers and links of {mesh.ref}")
+    table = _table(f"Brokers, links and other meshes of {mesh.ref}")
     for heading in ("Router", "Type", "Name", "What", "State", "Last error"):
         table.add_column(heading, overflow="fold")
     for link in found:
@@ -112,12 +113,8 @@ def _link_table(mesh: LocalMesh, found: Iterable[Link]) -> Table:
     return table
 
 
-def _ordinal(router: str) -> int:
-    return int(router.rpartition("-")[2])
-
-
 def _list(names: Iterable[str]) -> str:
-    return " ".join(sorted(names, key=_ordinal))
+    return " ".join(sorted(names, key=by_ordinal))
 
 
 def _table(title: str) -> Table:

@@ -11,7 +11,8 @@ import typer
 
 from waymesh_operator.errors import ManifestError, WaymeshError
 
-from .analyze import AnalyzeCommand, analyze
+from .analyze import AnalyzeCommand, analyze, query
+from .link import app as link
 from .manage import manage
 from .options import Context, FreePorts, Namespace, NoColor, Output, StateDir, as_json, is_plugin, on_cluster
 from .policy import policy
@@ -200,7 +201,9 @@ def explain(
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
 app.command(cls=AnalyzeCommand)(analyze)
+app.command(cls=AnalyzeCommand)(query)
 app.add_typer(policy, name="policy")
+app.add_typer(link, name="link")
 
 
 @app.command()

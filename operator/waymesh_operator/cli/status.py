@@ -13,7 +13,7 @@ from rich.text import Text
 from waymesh_operator.cluster.mesh import lower_neighbours
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.kube.api import RESOURCES, kind_of
-from waymesh_operator.local.tables import make_console
+from waymesh_operator.local.tables import by_ordinal, make_console
 from waymesh_operator.resources.router import Router, parse_router, router_id
 
 from .cluster import Found, Object, Where, condition, look
@@ -139,7 +139,7 @@ def _why(item: Object) -> str:
 
 
 def _list(names: Iterable[str]) -> str:
-    return " ".join(sorted(names, key=lambda item: int(item.rpartition("-")[2])))
+    return " ".join(sorted(names, key=by_ordinal))
 
 
 def _table(title: str) -> Table:

@@ -100,6 +100,7 @@ class DeleteObject:
     router_id: ClassVar[str] = ""
     kind: str
     name: str
+    api_version: str = ""
 
     def describe(self) -> str:
         """The action in words."""

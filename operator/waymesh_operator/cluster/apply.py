@@ -14,6 +14,7 @@ from waymesh_operator.router_entities.actions import RouterAction
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 
 from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale
+from .exposure import opens
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class ObjectWriter:
             case Scale():
                 self.see(None, await self.kube.apply(action.manifest))
             case DeleteObject():
-                await self.kube.delete(kind_of(action.kind), self.namespace, action.name)
+                await self.kube.delete(kind_of(action.kind, action.api_version), self.namespace, action.name)
 
     async def _refuse_foreign(self, manifest: Mapping[str, Any]) -> None:
         """Refuse to change an object of this name that this Router does not own."""
-        kind, name = kind_of(manifest["kind"]), manifest["metadata"]["name"]
+        kind, name = kind_of(manifest["kind"], manifest["apiVersion"]), manifest["metadata"]["name"]
         try:
             live = await self.kube.get(kind, self.namespace, name)
         except KubeError as error:
@@ -71,7 +72,8 @@ async def carry_out(
     """Apply a plan as far as possible.
 
     A router that does not answer or refuses an action does not delay the others. Pods are neither added nor removed if
-    the configuration with which they boot could not be written. Raises NamespaceEnding and stops there.
+    the configuration with which they boot could not be written, and nobody outside is let in if a router may still have
+    a listener as it was. Raises NamespaceEnding and stops there.
     """
     result = Result()
     for at_routers, steps in itertools.groupby(actions, key=_at_router):
@@ -83,8 +85,11 @@ async def carry_out(
 
 
 async def _on_objects(steps: Iterable[Action], result: Result, writer: ObjectWriter) -> None:
+    closed = bool(result.errors)
     for step in steps:
         if not isinstance(step, ObjectAction) or (result.errors and _concerns_pods(step)):
+            continue
+        if closed and isinstance(step, ApplyObject) and opens(step.manifest):
             continue
         try:
             await writer.write(step)

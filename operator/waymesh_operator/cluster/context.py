@@ -33,6 +33,16 @@ class OperatorSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteApis:
+    """Which APIs of routes the cluster has."""
+
+    # apiVersion by kind.
+    served: Mapping[str, str] = field(default_factory=dict)
+    # Kinds of these that the operator may not list.
+    forbidden: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterContext:
     """The present state of the cluster, as far as the desired state depends on it.
 
@@ -62,6 +72,8 @@ class ClusterContext:
     entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
     # Issuer and keys of ServiceAccount tokens; only read for a Router that accepts them.
     service_accounts: ServiceAccountKeys = UNKNOWN
+    # Only read for a Router that has routes, or wants them.
+    routes: RouteApis = field(default_factory=RouteApis)
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:
@@ -72,6 +84,7 @@ def referenced_secrets(resources: Resources) -> frozenset[str]:
     names |= {resources.router.telemetry.s3.secret} if resources.router.telemetry.s3 else set()
     for broker in resources.brokers:
         names |= {broker.secret, broker.tls.ca_secret if broker.tls else ""}
+    names |= {link.secret for link in resources.router_links}
     return frozenset(names - {""})
 
 

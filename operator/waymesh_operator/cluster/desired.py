@@ -39,10 +39,12 @@ from waymesh_operator.router_entities.verdicts import (
     judge_listener,
     judge_router,
     judge_telemetry,
+    trusts_own_mesh,
 )
 from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
+from .exposure import door_objects, missing_api
 from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
 from .objects import Manifest, client_service, disruption_budget, mesh_service, metrics_service, network_policy
 from .secrets import LIMIT_BYTES, cert_manager_objects, credentials_secret, seed_bytes, seed_config_map, tls_secrets
@@ -63,10 +65,14 @@ class DesiredState:
     size: int = 0
     # Why nothing can be done; nothing is done then.
     stalled: str = ""
+    # Which listeners cannot be exposed as they should be; all else is done.
+    unexposed: str = ""
     # What waits for a restart that only a person can ask for.
     restart_pending: str = ""
     # For each entity that works on some routers only, by its name, the ids of these routers.
     placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The container-id of the Broker that connects to the routers, by the name of each entity of a link to one.
+    containers: Mapping[str, str] = field(default_factory=dict)
     # Name prefixes of entities whose resource refers to something missing: they stay as they are.
     held: tuple[str, ...] = ()
     # Local mode: the configuration with which each router boots, by router id. In a cluster the seed ConfigMap has it.
@@ -90,7 +96,9 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
         stalled = "the certificates of the mesh do not exist yet"
     verdicts["Router", router.ref] = _verdict(router, context, stalled)
     repair = router.drift == "Repair"
-    mesh = DesiredMesh(router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused)
+    mesh = DesiredMesh(
+        router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused, router.balance
+    )
     objects = () if stalled else (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
     return DesiredState(
         mesh,
@@ -99,8 +107,10 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
         uid=router.uid,
         size=router.size,
         stalled=stalled,
+        unexposed=missing_api(router, context.routes),
         restart_pending=_restart_pending(router, context),
         placements=found.placements(router),
+        containers=found.containers,
         held=tuple(_held(verdicts)),
     )
 
@@ -128,19 +138,20 @@ def _listener_entities(router: Router, tokens: Mapping[str, Entity]) -> list[Ent
 
 
 def _client_listener(ref: Ref, item: Listener, tokens: Mapping[str, Entity]) -> Iterable[Entity]:
-    """A listener of the manifest, behind the sslProfile that it may have; none if its tokenProfile is unknown.
+    """A listener of the manifest, behind the sslProfile that it may have; none if its tokenProfile is unknown, or if
+    it would take clients of the mesh for routers.
 
     They are wanted without the Secrets too: routers refuse what they cannot load, and keep what they have loaded.
     """
-    if item.token_profile and item.token_profile not in tokens:
+    if (item.token_profile and item.token_profile not in tokens) or trusts_own_mesh(ref, item):
         return
     profile = listener_profile(ref, item)
     token = tokens[item.token_profile].name if item.token_profile else ""
-    security = Security(item.tls, item.auth, vhost=item.vhost, tokens=token)
+    security = Security(item.tls, item.auth, item.peer_names, vhost=item.vhost, tokens=token)
     if profile is not None:
         yield profile
         security = replace(security, profile=profile.name)
-    yield listener_entity(ref, f"listener/{item.name}", ("", item.port), "normal", security, options_of(item))
+    yield listener_entity(ref, f"listener/{item.name}", ("", item.port), item.role, security, options_of(item))
 
 
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
@@ -193,6 +204,7 @@ def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) 
     found.append(credentials_secret(router, _credentials(resources, context, verdicts)))
     services = (mesh_service(router), client_service(router), metrics_service(router))
     found += [service for service in services if service is not None]
+    found += door_objects(router, max(router.size, context.size_now or 0), context.routes)
     return [*found, disruption_budget(router), network_policy(router, context.settings)]
 
 

@@ -96,6 +96,8 @@ class DesiredMesh:
     drain_timeout_s: int = 30
     repair: bool = True
     paused: bool = False
+    # Clients move to routers with fewer of them.
+    balance: bool = False
 
 
 def peers_below(router: Router, ordinal: int) -> tuple[int, ...]:

@@ -21,6 +21,8 @@ from prometheus_client import (
 )
 from pythonjsonlogger import json
 
+from waymesh_schema.findings import FINDING_KINDS
+
 Check = Callable[[], str | None]
 """Returns a problem, None if there is none."""
 
@@ -156,6 +158,12 @@ class Metrics:
             ("namespace", "release"),
             registry=self.registry,
         )
+        self.findings = Gauge(
+            "waymesh_analytics_findings",
+            "Cases that the last analytics job found, by namespace and release of the chart; kinds: docs/findings.md.",
+            ("namespace", "release", "kind", "severity"),
+            registry=self.registry,
+        )
         self.leader = self._gauge("leader", "1 while this replica holds the Lease.")
 
     def asked(self, verb: str, kind: str, status: int) -> None:
@@ -171,6 +179,16 @@ class Metrics:
             self.ends.labels(namespace, router, *key).set(moment)
         if ends:
             self._ends[namespace, router] = set(ends)
+
+    def found(self, namespace: str, release: str, counts: Mapping[str, int]) -> None:
+        """Set how many cases of each kind the last analytics job of a release found; 0 of the others."""
+        for name, kind in FINDING_KINDS.items():
+            self.findings.labels(namespace, release, name, kind.severity).set(counts.get(name, 0))
+
+    def forget_findings(self, namespace: str, release: str) -> None:
+        """Drop the findings of a release that is gone."""
+        for name, kind in FINDING_KINDS.items():
+            self.findings.remove(namespace, release, name, kind.severity)
 
     def forget(self, namespace: str, router: str) -> None:
         """Drop the series of a mesh that is gone."""

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from waymesh_operator.resources.http_listener import app_protocol
 from waymesh_operator.resources.router import Router
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
@@ -134,7 +135,7 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 def mesh_service(router: Router) -> Manifest:
     """The names by which routers find each other, also before they are ready: otherwise a mesh could not form."""
-    ports = [_port("mesh", MESH_PORT), _port("management", MANAGEMENT_PORT)]
+    ports = [port_entry("mesh", MESH_PORT), port_entry("management", MANAGEMENT_PORT)]
     spec = {
         "type": "ClusterIP",
         "clusterIP": "None",
@@ -150,7 +151,7 @@ def client_service(router: Router) -> Manifest | None:
     if not router.listeners:
         return None
     ports = [
-        _port(listener.name, listener.port) | {"appProtocol": "amqps" if listener.tls else "amqp"}
+        port_entry(listener.name, listener.port) | {"appProtocol": app_protocol(listener.http, tls=listener.tls)}
         for listener in router.listeners
     ]
     spec = {"type": "ClusterIP", "selector": selector_of(router.ref.name), "ports": ports}
@@ -163,7 +164,7 @@ def metrics_service(router: Router) -> Manifest:
         "type": "ClusterIP",
         "publishNotReadyAddresses": True,
         "selector": selector_of(router.ref.name),
-        "ports": [_port("http", HTTP_PORT)],
+        "ports": [port_entry("http", HTTP_PORT)],
     }
     return make(router, "v1", "Service", "-metrics", {"spec": spec})
 
@@ -201,7 +202,8 @@ def operator_namespace(policy: Mapping[str, Any]) -> str:
     return ""
 
 
-def _port(name: str, number: int) -> dict[str, Any]:
+def port_entry(name: str, number: int) -> dict[str, Any]:
+    """A port of a Service, the same as that of its pods."""
     return {"name": name, "port": number, "targetPort": number, "protocol": "TCP"}
 
 

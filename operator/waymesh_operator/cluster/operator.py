@@ -17,7 +17,8 @@ from typing import Any
 
 import kopf
 
-from waymesh_operator.cluster.worker.audits import AnalyticsWatch, Auditor
+from waymesh_operator.cluster.worker.analytics import AnalyticsWatch
+from waymesh_operator.cluster.worker.audits import Auditor
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool

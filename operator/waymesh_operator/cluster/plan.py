@@ -5,6 +5,8 @@ Invariants of a plan:
 - any action may fail, or the operator end after any action: the next plan continues from what is there;
 - running routers are changed before what they boot with next time, so that a change counts as delivered only when both
   are done; both come before any router is started or stopped;
+- a way in from outside of the cluster is closed before the listeners of running routers change, and opened behind that:
+  it must not lead to a listener without the protection that the manifest has for it;
 - a router that runs is not restarted to change an entity: entities change live;
 - routers leave highest ordinal first, and drained, several at a time where each keeps a neighbour that stays; what is
   placed on single routers is on its new place before it goes from the old one;
@@ -39,7 +41,9 @@ from .actions import (
     StopRouter,
     WriteSeed,
 )
+from .balance import moves
 from .desired import DesiredState
+from .exposure import is_door, opens
 from .objects import LEAVING_ANNOTATION, Manifest, needs_apply, with_replicas
 
 
@@ -62,7 +66,7 @@ class ObservedState:
 
 
 STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
-REMOVABLE = ("Service", "Issuer", "Certificate")
+REMOVABLE = ("Service", "Issuer", "Certificate", "TLSRoute", "TCPRoute", "Route", "Ingress")
 """Kinds whose objects are deleted when they are no longer desired. Secrets are kept: others may write them by then. A
 mesh needs the others as long as its Router exists, and they go with it."""
 
@@ -87,20 +91,26 @@ def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
     if desired.mesh.paused or desired.stalled:
         return ()
     *others, seed_map, workload = [_applied(manifest, observed) for manifest in desired.objects] or [None, None]
+    given = _given(*others)
+    removed = list(_removed(desired, observed))
+    closing = [step for step in removed if is_door(observed.objects[step.kind, step.name])]
     seeds: list[ApplyObject | WriteSeed] = [*_given(seed_map), *_changed_seeds(desired, observed)]
     # A router with the seed that it should have has received the configuration: a difference now is drift, except on
     # routers that booted with an older seed.
     every = desired.mesh.repair or seed_map is not None
     behind = observed.fresh | {action.router_id for action in seeds}
     return (
-        *_given(*others),
+        *closing,
+        *(step for step in given if not opens(step.manifest)),
         *(action for action in _entity_actions(desired, observed) if every or action.router_id in behind),
         *seeds,
+        *(step for step in given if opens(step.manifest)),
         *_returning(desired, observed),
         *_given(workload),
         *_starting(desired, observed),
         *_leaving(desired, observed),
-        *_removed(desired, observed),
+        *(step for step in removed if step not in closing),
+        *moves(desired.mesh, observed),
     )
 
 
@@ -277,8 +287,9 @@ def _must_drain(name: str, router: ObservedRouter | None, observed: ObservedStat
 
 def _removed(desired: DesiredState, observed: ObservedState) -> Iterable[DeleteObject]:
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in desired.objects}
-    for (kind, name), live in sorted(observed.objects.items(), key=lambda item: item[0]):
+    # Services last: where there is none of a listener, nobody looks for routes that lead to it.
+    for (kind, name), live in sorted(observed.objects.items(), key=lambda item: (item[0][0] == "Service", item[0])):
         owners = live["metadata"].get("ownerReferences") or ()
         ours = any(owner.get("uid") == desired.uid and owner.get("controller") for owner in owners)
         if ours and kind in REMOVABLE and (kind, name) not in wanted:
-            yield DeleteObject(kind, name)
+            yield DeleteObject(kind, name, live.get("apiVersion", ""))

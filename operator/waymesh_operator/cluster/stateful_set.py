@@ -72,9 +72,7 @@ def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
         "terminationGracePeriodSeconds": router.drain_timeout_s + GRACE_S,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
+            **({} if pod.platform_user else {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
@@ -86,6 +84,10 @@ def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
         "tolerations": [dict(item) for item in pod.tolerations],
         "nodeSelector": dict(pod.node_selector),
         "priorityClassName": pod.priority_class,
+        "serviceAccountName": pod.service_account,
+        # The former name: Kubernetes sets it too, and would take the account from it when the other is gone.
+        "serviceAccount": pod.service_account,
+        "imagePullSecrets": [{"name": name} for name in pod.pull_secrets],
         "initContainers": [upload] if upload else [],
     }
     return spec | {name: value for name, value in chosen.items() if value}

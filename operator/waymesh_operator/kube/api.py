@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from waymesh_operator.errors import WaymeshError
@@ -27,6 +27,10 @@ class Kind:
         """apiVersion in manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    def in_version(self, api_version: str) -> Kind:
+        """The same kind in the version of this apiVersion."""
+        return replace(self, version=api_version.rpartition("/")[2])
+
     def path(self, namespace: str | None, name: str = "") -> str:
         """The URL path of one object, of all objects in a namespace, or of all in the cluster."""
         parts = ["", "apis" if self.group else "api", self.api_version]
@@ -43,6 +47,7 @@ RESOURCES = tuple(
         ("LinkRoute", "linkroutes"),
         ("Broker", "brokers"),
         ("VhostPolicy", "vhostpolicies"),
+        ("RouterLink", "routerlinks"),
     )
 )
 """The resources that users write."""
@@ -68,15 +73,24 @@ CERT_MANAGER = (
     Kind("Certificate", "cert-manager.io", "v1", "certificates"),
 )
 """Objects of cert-manager, if it issues the certificates. Not watched, as its API may not exist."""
-_BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, CLAIM, LEASE, EVENT, *CERT_MANAGER)}
+ROUTES = (
+    Kind("TLSRoute", "gateway.networking.k8s.io", "v1", "tlsroutes"),
+    Kind("TCPRoute", "gateway.networking.k8s.io", "v1alpha2", "tcproutes"),
+    Kind("Route", "route.openshift.io", "v1", "routes"),
+    Kind("Ingress", "networking.k8s.io", "v1", "ingresses"),
+)
+"""Objects that lead clients to listeners. Not watched, as their APIs may not exist; the version is the newest one."""
+_BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, CLAIM, LEASE, EVENT, *CERT_MANAGER, *ROUTES)}
 
 
-def kind_of(name: str) -> Kind:
-    """The kind with this name. Raises WaymeshError for a kind that the operator does not use."""
+def kind_of(name: str, api_version: str = "") -> Kind:
+    """The kind with this name, in this version of its group or the usual one. Raises WaymeshError for a kind that the
+    operator does not use."""
     try:
-        return _BY_KIND[name]
+        kind = _BY_KIND[name]
     except KeyError:
         raise WaymeshError(f"{name} is not a kind that the operator uses") from None
+    return kind.in_version(api_version) if api_version else kind
 
 
 Manifest = Mapping[str, Any]

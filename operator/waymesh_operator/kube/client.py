@@ -96,7 +96,7 @@ class DynamicKube:
 
     async def apply(self, manifest: Manifest, *, manager: str = FIELD_MANAGER, force: bool = True) -> dict[str, Any]:
         """See KubeClient."""
-        kind, metadata = kind_of(manifest["kind"]), manifest["metadata"]
+        kind, metadata = kind_of(manifest["kind"], manifest["apiVersion"]), manifest["metadata"]
         path = kind.path(metadata["namespace"], metadata["name"])
         return await self._ask(
             "patch", kind.kind, path, verb="apply", body=manifest, content_type=APPLY, **_manager(manager, force)

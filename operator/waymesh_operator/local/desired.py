@@ -69,9 +69,18 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     verdicts = judge(resources, context.secrets)
     found = place_entities(resources, context.secrets, verdicts, context.credentials)
     routers = tuple(_desired_router(router, ordinal, context, found) for ordinal in range(router.size))
-    mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, router.drift == "Repair", router.paused)
+    repair = router.drift == "Repair"
+    mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, repair, router.paused, router.balance)
     seeds = {one.id: seed_text(one, context.credentials) for one in routers}
-    state = DesiredState(mesh, (), verdicts, size=router.size, placements=found.placements(router), seeds=seeds)
+    state = DesiredState(
+        mesh,
+        (),
+        verdicts,
+        size=router.size,
+        placements=found.placements(router),
+        containers=found.containers,
+        seeds=seeds,
+    )
     files = credential_files(resources, context.secrets, verdicts)
     users = next((item.users for item in router.listeners if item.users), "")
     if users:
@@ -112,13 +121,14 @@ def _listeners(
     router: Router, place: Place, tokens: Mapping[str, Entity], credentials: str
 ) -> Iterable[DesiredListener]:
     for listener in router.listeners:
-        port, security = place.ports[listener.name], Security(listener.tls, listener.auth, vhost=listener.vhost)
+        port = place.ports[listener.name]
+        security = Security(listener.tls, listener.auth, listener.peer_names, vhost=listener.vhost)
         if (profile := listener_profile(router.ref, listener, credentials)) is not None:
             security = replace(security, profile=profile.name)
         if listener.token_profile:
             security = replace(security, tokens=tokens[listener.token_profile].name)
         offer = options_of(listener)
-        yield DesiredListener(f"listener/{listener.name}", place.bind, port, security=security, offer=offer)
+        yield DesiredListener(f"listener/{listener.name}", place.bind, port, listener.role, security, offer)
     managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN
     yield DesiredListener(OPERATORS, place.bind, place.management_port, security=managed)
     if router.role == "interior":

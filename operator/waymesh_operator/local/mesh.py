@@ -18,7 +18,7 @@ from waymesh_operator.cluster.actions import (
 from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.errors import LiveError
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.actions import DrainRouter, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.router_entities.names import LISTENER, ROUTER, Entity
 from waymesh_operator.routers.client import LiveClient
 from waymesh_operator.routers.management import (
@@ -27,6 +27,7 @@ from waymesh_operator.routers.management import (
     read_addresses,
     read_entities,
     read_router,
+    set_client_share,
     set_draining,
 )
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
@@ -162,7 +163,7 @@ class LocalMesh:
             self.folder.seed(router.id),
             self._entities.get(router.id, ()),
             router.reason,
-            RouterFacts(view.known, view.neighbours, view.unsettled),
+            RouterFacts(view.known, view.neighbours, view.unsettled, view.containers),
         )
 
     def addresses(self) -> tuple[AddressView, ...]:
@@ -201,6 +202,8 @@ class LocalMesh:
                 case UndrainRouter():
                     set_draining(router.client, self._own(router).name, None)
                     self._leaving.discard(router.id)
+                case MoveClients():
+                    set_client_share(router.client, self._own(router).name, action.share, action.older_s)
                 case _:
                     apply_entity(router.client, action)
         except LiveError as error:
@@ -260,7 +263,7 @@ class LocalMesh:
 
     @property
     def urls(self) -> Mapping[str, Mapping[str, str]]:
-        """For each router, the AMQP URL of each client listener, by the listener's name."""
+        """For each router, the URL of each client listener, by the listener's name."""
         return {
             name: {
                 purpose.removeprefix("listener/"): f"{self._scheme(name, purpose)}://{LOOPBACK}:{pair[1]}"
@@ -273,8 +276,8 @@ class LocalMesh:
     def _scheme(self, router: str, purpose: str) -> str:
         """Of the URL of a listener, as the router has it."""
         listeners = (e for e in self._entities.get(router, ()) if e.type == LISTENER and e.owned)
-        secured = any(e.base_name.endswith(f"/{purpose}") and e.attributes.get("sslProfile") for e in listeners)
-        return "amqps" if secured else "amqp"
+        own = next((e.attributes for e in listeners if e.base_name.endswith(f"/{purpose}")), {})
+        return ("ws" if own.get("http") else "amqp") + ("s" if own.get("sslProfile") else "")
 
 
 def _ordinal(name: str) -> int:

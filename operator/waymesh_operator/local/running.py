@@ -24,7 +24,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connector to a broker, an autolink or a link route of one router."""
+    """A connector to a broker or another mesh, an autolink or a link route of one router."""
 
     router: str
     type: str
@@ -57,11 +57,11 @@ def running_meshes(root: Path | None, now: float) -> list[LocalMesh]:
 
 
 def links(mesh: LocalMesh) -> Iterator[Link]:
-    """The links of a mesh to brokers. Raises LiveError."""
+    """The links of a mesh to brokers and other meshes. Raises LiveError."""
     for router in sorted(mesh.routers.values(), key=lambda r: r.ordinal):
         for kind, names in _TYPES.items():
             for row in router.client.query(kind, ["name", *names]):
-                if row.get("role") != "inter-router":
+                if row.get("role") != "inter-router" or "/RouterLink/" in str(row.get("name")):
                     yield _link(router.id, kind, row)
 
 
@@ -86,7 +86,8 @@ def wanted_neighbours(mesh: LocalMesh) -> dict[str, set[str]]:
 
 def _peers(seed: str, ports: Mapping[int, str]) -> Iterator[str]:
     for kind, attributes in json.loads(seed or "[]"):
-        if kind == "connector" and attributes.get("role") == "inter-router":
+        inside = "/RouterLink/" not in str(attributes.get("name"))
+        if kind == "connector" and attributes.get("role") == "inter-router" and inside:
             peer = ports.get(int(attributes["port"]))
             if peer is not None:
                 yield peer

@@ -14,10 +14,12 @@ from waymesh_operator.cluster.status.dependents import (
     autolink_status,
     broker_status,
     linkroute_status,
+    router_link_status,
     vhost_policy_status,
 )
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.router_link import RouterLink
 
 GOOD, NOTE, WARN, BAD = "good", "note", "warn", "bad"
 
@@ -39,12 +41,13 @@ _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "AutoLink": autolink_status,
     "LinkRoute": linkroute_status,
     "VhostPolicy": vhost_policy_status,
+    "RouterLink": router_link_status,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceView:
-    """A Broker, AutoLink, LinkRoute or VhostPolicy: worst state on any router, share of routers (2/3), error."""
+    """A resource that refers to a Router and has a state: worst state on any router, share of routers (2/3), error."""
 
     kind: str
     resource: Dependent
@@ -113,5 +116,5 @@ def _view(kind: str, resource: Dependent, status: Mapping[str, Any]) -> Resource
     for name in ("Accepted", "ResolvedRefs"):
         if conditions[name]["status"] != "True":
             return ResourceView(kind, resource, conditions[name]["reason"], "", conditions[name]["message"], False)
-    share = status["connected" if isinstance(resource, Broker) else "active"]
+    share = status["connected" if isinstance(resource, Broker | RouterLink) else "active"]
     return ResourceView(kind, resource, status["state"], share, status["lastError"])

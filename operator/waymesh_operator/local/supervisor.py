@@ -173,6 +173,7 @@ class Supervisor:
         checked = self._files.read()
         self._wanted = frozenset(checked.meshes)
         for ref, resources in checked.meshes.items():
+            former = self._entries[ref].resources.router if ref in self._entries else None
             if ref not in self._entries:
                 folder = StateFolder(self._root, ref)
                 if lock:
@@ -182,6 +183,8 @@ class Supervisor:
                 mesh, states = LocalMesh(ref, folder, self._world), ResourceStates(self._world.events)
                 self._entries[ref] = _Entry(mesh, self._port_table(folder), resources, states)
             self._entries[ref].resources = resources
+            if lock and resources.router != former:
+                self._tell_ignored(resources.router)
 
     def adopt(self, now: float) -> None:
         """Take over routers that an earlier run left behind."""
@@ -306,12 +309,19 @@ class Supervisor:
         """Whether the port is not in use, and not assigned in a mesh of this process."""
         return is_free(port) and not any(port in entry.ports.chosen for entry in self._entries.values())
 
+    def _tell_ignored(self, router: Router) -> None:
+        """What of a Router has a meaning in a cluster only and looks as if it opened something here."""
+        for listener in router.listeners:
+            if listener.expose is not None:
+                text = f"{router.ref}: expose of listener {listener.name} is ignored: its port is open on this machine"
+                self._tell(NOTE, text)
+
     def _tell(self, level: str, text: str) -> None:
         self._world.events(Event(level, text))
 
 
 def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:
-    """Whether all desired routers respond, see all others and have their neighbours."""
+    """Whether all desired routers respond, see all others (and no former ones) and have their neighbours."""
     neighbours: dict[str, set[str]] = {router.id: set() for router in desired.routers}
     for router in desired.routers:
         for connector in router.connectors:
@@ -321,7 +331,8 @@ def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:
         return False
     for live in mesh.routers.values():
         others = neighbours.keys() - {live.id} if neighbours[live.id] else set()
-        if live.state is not RouterState.RUNNING or live.view.known != others:
+        own = {name for name in live.view.known if name.rpartition("-")[0] == desired.ref.name}
+        if live.state is not RouterState.RUNNING or own != others:
             return False
         if not neighbours[live.id] <= set(live.view.neighbours):
             return False

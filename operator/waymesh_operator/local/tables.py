@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +15,7 @@ from rich.text import Text
 from waymesh_operator.cluster.actions import Action, CreateRouter
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_operator.router_entities.actions import describe_entity
 from waymesh_operator.routers.management import AddressView
@@ -61,6 +62,12 @@ def event_text(event: Event, clock: str) -> Text:
     return Text.assemble((f"{clock} ", "dim"), (event.text, STYLES[event.level]))
 
 
+def by_ordinal(router: str) -> tuple[str, int, str]:
+    """The key by which ids of routers are sorted; those outside of the mesh may have no ordinal."""
+    name, _, ordinal = router.rpartition("-")
+    return (name, int(ordinal), "") if ordinal.isdecimal() else (router, -1, router)
+
+
 def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
     """The routers of a mesh: state, process, URLs for clients, neighbours. A narrow one has fewer columns."""
     table = _table(f"Routers of {mesh.ref}")
@@ -69,14 +76,15 @@ def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
         table.add_column(heading, justify=ROUTER_COLUMNS[heading])
     urls = mesh.urls
     for router in sorted(mesh.routers.values(), key=lambda r: r.ordinal):
-        cells = _router_cells(router, urls.get(router.id, {}), len(mesh.routers) - 1)
+        cells = _router_cells(router, urls.get(router.id, {}), mesh.routers)
         table.add_row(*(cell for heading, cell in zip(ROUTER_COLUMNS, cells) if heading in chosen))
     return table
 
 
-def _router_cells(router: LocalRouter, urls: Mapping[str, str], others: int) -> list[str | Text]:
-    """One cell for each of ROUTER_COLUMNS."""
+def _router_cells(router: LocalRouter, urls: Mapping[str, str], mesh: Collection[str]) -> list[str | Text]:
+    """One cell for each of ROUTER_COLUMNS. `mesh`: the ids of all its routers."""
     view = router.view
+    seen = sum(name in mesh for name in view.known)
     state = RouterState.DRAINING if router.draining else router.state
     return [
         router.id,
@@ -84,7 +92,7 @@ def _router_cells(router: LocalRouter, urls: Mapping[str, str], others: int) -> 
         "" if router.state in (RouterState.WAITING, RouterState.EXITED) else str(router.process.pid),
         " ".join(urls.values()),
         " ".join(view.neighbours),
-        f"{len(view.known)} of {others}",
+        f"{seen} of {len(mesh) - 1}",
         str(view.connections),
         str(view.links),
         str(view.unsettled),
@@ -127,7 +135,11 @@ def _what(view: ResourceView) -> tuple[str, str]:
     if isinstance(resource, LinkRoute):
         return resource.match, resource.direction
     if isinstance(resource, Broker):
-        return " ".join(f"{host}:{port}" for host, port in resource.endpoints), ""
+        places = " ".join(f"{host}:{port}" for host, port in resource.endpoints)
+        return (resource.incoming_id, "in") if resource.incoming_id else (places, "")
+    if isinstance(resource, RouterLink):
+        places = " ".join(f"{host}:{port}" for host, port in resource.endpoints)
+        return places or f"token {resource.token}", "out"
     if isinstance(resource, VhostPolicy):
         return " ".join(resource.names), ""
     return resource.match, ""

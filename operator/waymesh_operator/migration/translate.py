@@ -20,6 +20,10 @@ FIRST_PORT, HIGHER = 1024, 10_000
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "none")
 _OWN = frozenset(("name", "identity", "type"))
 _DONE_BY_MESH = frozenset(("inter-router",))
+_EDGE = {
+    "listener": "role edge: add a listener with role edge, auth mtls and clientAuthorities to the Router",
+    "connector": "role edge: join the Router to its mesh by a RouterLink with role edge",
+}
 _LISTENER = (
     "host", "port", "role", "sslProfile", "saslMechanisms", "authenticatePeer", "requireSsl", "requireEncryption",
     "routeAddress", "openCapabilities", "connectionRate", "expose", "http",
@@ -101,14 +105,13 @@ def translate(sources: Sequence[Source], name: str = "") -> Translation:
 
 
 def _router(found: Translation, sources: Sequence[Source]) -> None:
+    modes = {source.router.text("mode") or "standalone" for source in sources}
     spec: dict[str, Any] = {"size": len(sources) if len(sources) > 1 else sources[0].size}
     listeners: dict[int, dict[str, Any]] = {}
     for source in sources:
         router = source.router
-        mode = router.text("mode") or "standalone"
-        if mode == "edge":
-            found.note(router, "mode: edge routers have no counterpart; it becomes an interior router")
-        spec["role"] = "standalone" if mode == "standalone" and len(sources) == 1 else "interior"
+        if "edge" in modes and len(modes) > 1 and router.text("mode") == "edge":
+            found.note(router, "mode: a Router has one role; an edge router needs one of its own")
         if router.text("saslConfigDir"):
             found.note(router, "saslConfigDir: a Cyrus SASL database is not read; users are in the listener's Secret")
         found.not_taken(router, ("id", "mode", "saslConfigDir", "saslConfigName", "defaultDistribution", "metadata"))
@@ -120,6 +123,7 @@ def _router(found: Translation, sources: Sequence[Source]) -> None:
             elif entity.type not in _TRANSLATED:
                 found.note(entity, "has no counterpart")
         _plan(found, source, spec)
+    spec["role"] = _role(modes, len(sources))
     spec["listeners"] = list(listeners.values())
     logging = _logging(found, [entity for source in sources for entity in source.of("log")])
     if logging:
@@ -151,10 +155,17 @@ def _plan(found: Translation, source: Source, spec: dict[str, Any]) -> None:
         found.note(source.router, f"spec.{name}: has no counterpart")
 
 
+def _role(modes: set[str], count: int) -> str:
+    """The role of the Router for `count` routers of these modes."""
+    if modes == {"edge"}:
+        return "edge"
+    return "standalone" if modes == {"standalone"} and count == 1 else "interior"
+
+
 def _has_counterpart(found: Translation, entity: Entity, role: str) -> bool:
-    """Whether a listener or connector of this role becomes part of a manifest; notes an edge role, which is lost."""
+    """Whether a listener or connector of this role becomes part of a manifest; notes an edge role."""
     if role == "edge":
-        found.note(entity, "role edge: edge routers have no counterpart")
+        found.note(entity, _EDGE[entity.type])
     return role != "edge" and role not in _DONE_BY_MESH
 
 
@@ -163,10 +174,14 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
     if not _has_counterpart(found, entity, role):
         return
     if entity.flag("http"):
-        found.note(entity, "http: every router serves metrics and probes at port 9090; the console has no counterpart")
+        found.note(
+            entity,
+            "http: every router serves metrics and probes at port 9090, files have no counterpart; for AMQP over "
+            "WebSocket add a listener with http to the Router",
+        )
         return
     if role == "route-container":
-        found.note(entity, "role route-container: it becomes a listener for clients; give AutoLinks a containerId")
+        found.note(entity, "role route-container: give the AutoLinks of its brokers a containerId")
     port = _port(found, entity)
     if port is None or port in listeners:
         return
@@ -175,6 +190,8 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
         port += HIGHER
     found.not_taken(entity, (*_LISTENER, *LIMITS))
     item: dict[str, Any] = {"name": _listener_name(entity, listeners), "port": port}
+    if role == "route-container":
+        item["role"] = role
     if entity.text("sslProfile"):
         item["tls"] = True
         found.note(entity, "sslProfile: clients see the router's own certificate; see spec.tls of the Router")

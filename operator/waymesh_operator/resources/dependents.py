@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .router import Manifest, Ref, Router, _local, _metadata, ref_of
+from .router_link import RouterLink
 from .vhost_policy import VhostPolicy
 
 
@@ -51,7 +52,7 @@ class Broker:
 
     ref: Ref
     router: Ref
-    # (host, port), tried in turn.
+    # (host, port), tried in turn; none if the broker connects to the routers.
     endpoints: tuple[tuple[str, int], ...]
     # The broker's virtual host.
     hostname: str = ""
@@ -63,6 +64,8 @@ class Broker:
     ordinals: tuple[int, ...] = ()
     # The container-id that all routers use towards the broker; empty: each router uses its own id.
     container_id: str = ""
+    # The broker's own container-id; set if it connects to the routers.
+    incoming_id: str = ""
     created: str = ""
     uid: str = ""
     generation: int = 0
@@ -122,7 +125,9 @@ class LinkRoute:
         return ("in", "out") if self.direction == "both" else (self.direction,)
 
 
-Dependent = Address | Broker | AutoLink | LinkRoute | VhostPolicy
+MOST_ROUTERS = 64
+"""Maximum of a Router's size."""
+Dependent = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink
 """A resource that refers to a Router."""
 
 
@@ -136,6 +141,7 @@ class Resources:
     autolinks: tuple[AutoLink, ...] = ()
     linkroutes: tuple[LinkRoute, ...] = ()
     vhost_policies: tuple[VhostPolicy, ...] = ()
+    router_links: tuple[RouterLink, ...] = ()
 
     @property
     def dependents(self) -> tuple[tuple[str, Dependent], ...]:
@@ -146,6 +152,7 @@ class Resources:
             *(("AutoLink", item) for item in self.autolinks),
             *(("LinkRoute", item) for item in self.linkroutes),
             *(("VhostPolicy", item) for item in self.vhost_policies),
+            *(("RouterLink", item) for item in self.router_links),
         )
 
 
@@ -174,9 +181,10 @@ def parse_broker(manifest: Manifest) -> Broker:
     return Broker(
         ref=ref_of(manifest),
         router=_local(manifest, "routerRef"),
-        endpoints=tuple((item["host"], item["port"]) for item in spec["endpoints"]),
+        endpoints=tuple((item["host"], item["port"]) for item in spec.get("endpoints", ())),
         hostname=spec.get("hostname", ""),
         container_id=spec.get("containerId", ""),
+        incoming_id=spec["brokerContainerId"] if spec["direction"] == "Incoming" else "",
         tls=None if tls is None else BrokerTls(tls.get("caSecretRef", {}).get("name", ""), tls["verifyHostname"]),
         mechanism=auth.get("mechanism", ""),
         secret=auth.get("secretRef", {}).get("name", ""),
@@ -226,12 +234,24 @@ def parse_linkroute(manifest: Manifest) -> LinkRoute:
     )
 
 
-_R = TypeVar("_R", Address, AutoLink, LinkRoute, VhostPolicy)
+_R = TypeVar("_R", Address, Broker, AutoLink, LinkRoute, VhostPolicy, RouterLink)
+_L = TypeVar("_L", AutoLink, LinkRoute)
 
 
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
     """Addresses with the match of an older Address of the same Router: loser → winner."""
     return _losers(addresses, lambda a: [(a.router, a.prefix is None, a.match)])
+
+
+def broker_conflicts(brokers: Iterable[Broker]) -> dict[Ref, Broker]:
+    """Brokers that connect to the routers with the container-id of an older one: loser → winner."""
+    return _losers(brokers, lambda b: [(b.router, b.incoming_id)] if b.incoming_id else [])
+
+
+def by_container(links: Iterable[_L], brokers: Iterable[Broker]) -> list[_L]:
+    """The links; those to a Broker that connects to the routers name its container-id in place of it."""
+    ids = {broker.ref: broker.incoming_id for broker in brokers if broker.incoming_id}
+    return [replace(link, broker=None, container_id=ids[link.broker]) if link.broker in ids else link for link in links]
 
 
 _NOT_OF_LINK: Mapping[str, Any] = {
@@ -250,9 +270,38 @@ def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]
     return _losers(linkroutes, lambda r: [(r.router, r.prefix is None, r.match, way) for way in r.directions])
 
 
+def router_link_conflicts(links: Iterable[RouterLink]) -> dict[Ref, RouterLink]:
+    """RouterLinks with the token or an endpoint of an older one of the same Router: loser → winner.
+
+    Those with lists of other routers do not conflict.
+    """
+    return _losers(links, _link_claims)
+
+
+def _link_claims(link: RouterLink) -> list[Hashable]:
+    ordinals = link.ordinals if link.placement == "List" else range(MOST_ROUTERS)
+    places = [place for place in (link.token, *link.endpoints) if place]
+    return [(link.router, place, ordinal) for place in places for ordinal in ordinals]
+
+
 def vhost_policy_conflicts(policies: Iterable[VhostPolicy]) -> dict[Ref, VhostPolicy]:
     """VhostPolicies with a host name or alias of an older one of the same Router: loser → winner."""
     return _losers(policies, lambda p: [(p.router, name) for name in p.names])
+
+
+def unclaimed_names(policies: Iterable[VhostPolicy]) -> dict[Ref, tuple[str, ...]]:
+    """The host names of each loser of `vhost_policy_conflicts` that no other VhostPolicy of its Router has.
+
+    Of several losers with a common name, the oldest has it.
+    """
+    policies = list(policies)
+    lost = vhost_policy_conflicts(policies)
+    taken = {(policy.router, name) for policy in policies if policy.ref not in lost for name in policy.names}
+    left: dict[Ref, tuple[str, ...]] = {}
+    for policy in sorted((p for p in policies if p.ref in lost), key=lambda p: (p.created, p.ref)):
+        left[policy.ref] = tuple(name for name in policy.names if (policy.router, name) not in taken)
+        taken.update((policy.router, name) for name in left[policy.ref])
+    return left
 
 
 def _losers(resources: Iterable[_R], keys: Callable[[_R], list[Hashable]]) -> dict[Ref, _R]:

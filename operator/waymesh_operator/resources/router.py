@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .exposure import Expose, parse_expose
+from .http_listener import Http, parse_http
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
@@ -51,6 +54,14 @@ class Listener:
     token_profile: str = ""
     # Limits of connections: attributes of the router's listener by name, those that are set.
     limits: tuple[tuple[str, int], ...] = ()
+    # normal, route-container, inter-router or edge
+    role: str = "normal"
+    # Names of which a router's certificate must have one; empty: any certificate of the authorities.
+    peer_names: tuple[str, ...] = ()
+    # None: only by the Service of all listeners.
+    expose: Expose | None = None
+    # None: AMQP over TCP.
+    http: Http | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +97,12 @@ class Pod:
     spread: tuple[Mapping[str, Any], ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
     priority_class: str = ""
+    # Empty: the default one of the namespace.
+    service_account: str = ""
+    # The platform says as which user the pods run.
+    platform_user: bool = False
+    # Names of Secrets.
+    pull_secrets: tuple[str, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -157,6 +174,8 @@ class Router:
     listeners: tuple[Listener, ...] = ()
     drain_timeout_s: int = 30
     drift: str = "Repair"
+    # Clients move to routers that were added.
+    balance: bool = True
     log_level: str = "info"
     # (module, minimum level), sorted by module.
     log_levels: tuple[tuple[str, str], ...] = ()
@@ -210,6 +229,7 @@ def parse_router(manifest: Manifest) -> Router:
         listeners=tuple(_listener(item) for item in spec["listeners"]),
         drain_timeout_s=spec["drain"]["timeoutSeconds"],
         drift=spec["drift"],
+        balance=spec["balance"] == "Auto",
         log_level=logging["level"],
         log_levels=tuple(sorted((item["module"], item["level"]) for item in logging.get("modules", ()))),
         paused=spec["paused"],
@@ -272,6 +292,10 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         connection_rate=item.get("connectionRate", ""),
         token_profile=item.get("tokenProfile", ""),
         limits=tuple((name, item[name]) for name in LIMITS if name in item),
+        role=item.get("role", "normal"),
+        peer_names=tuple(sorted(item.get("peerNames", ()))),
+        expose=parse_expose(item["expose"]) if "expose" in item else None,
+        http=parse_http(item["http"]) if "http" in item else None,
     )
 
 
@@ -314,6 +338,9 @@ def _pod(spec: Mapping[str, Any]) -> Pod:
         spread=tuple(spec.get("topologySpreadConstraints", ())),
         node_selector=spec.get("nodeSelector", {}),
         priority_class=spec.get("priorityClassName", ""),
+        service_account=spec.get("serviceAccountName", ""),
+        platform_user=spec.get("user") == "Platform",
+        pull_secrets=tuple(item["name"] for item in spec.get("imagePullSecrets", ())),
         annotations=spec.get("annotations", {}),
         labels=spec.get("labels", {}),
     )

@@ -14,20 +14,25 @@ from .crds import GROUP, SECRET, Crd, secret_data, secret_findings
 from .dependents import (
     Address,
     AutoLink,
+    Broker,
     Dependent,
     LinkRoute,
     Resources,
     autolink_conflicts,
+    broker_conflicts,
+    by_container,
     conflicts,
     linkroute_conflicts,
     parse_address,
     parse_autolink,
     parse_broker,
     parse_linkroute,
+    router_link_conflicts,
     vhost_policy_conflicts,
 )
 from .manifests import Document, Path_, show_path
 from .router import Ref, Router, parse_router, ref_of
+from .router_link import RouterLink, parse_router_link
 from .schema import findings, rule_findings, with_defaults, without_nulls
 from .vhost_policy import VhostPolicy, parse_vhost_policy
 
@@ -46,7 +51,7 @@ _METADATA: Mapping[str, Any] = {
 }
 _ANYTHING: Mapping[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 Identity = tuple[str, Ref]
-_Claiming = Address | AutoLink | LinkRoute | VhostPolicy
+_Claiming = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink
 _R = TypeVar("_R")
 _D = TypeVar("_D", bound=Dependent)
 
@@ -142,16 +147,25 @@ class _Checker:
         autolinks = self._parsed("AutoLink", parse_autolink)
         linkroutes = self._parsed("LinkRoute", parse_linkroute)
         policies = self._parsed("VhostPolicy", parse_vhost_policy)
+        links = self._parsed("RouterLink", parse_router_link)
         self._check_references()
         self._report_conflicts("Address", conflicts(addresses))
-        self._report_conflicts("AutoLink", autolink_conflicts(autolinks))
+        self._report_conflicts("Broker", broker_conflicts(brokers))
+        self._report_conflicts("AutoLink", autolink_conflicts(by_container(autolinks, brokers)))
         self._report_conflicts("LinkRoute", linkroute_conflicts(linkroutes))
         self._report_conflicts("VhostPolicy", vhost_policy_conflicts(policies))
+        self._report_conflicts("RouterLink", router_link_conflicts(links))
         if self._problems:
             raise ManifestError(self._problems)
         meshes = {
             r.ref: Resources(
-                r, _at(r, addresses), _at(r, brokers), _at(r, autolinks), _at(r, linkroutes), _at(r, policies)
+                r,
+                _at(r, addresses),
+                _at(r, brokers),
+                _at(r, autolinks),
+                _at(r, linkroutes),
+                _at(r, policies),
+                _at(r, links),
             )
             for r in routers
         }
@@ -227,8 +241,12 @@ class _Checker:
 
 def _claimed(winner: _Claiming, loser: Mapping[str, Any]) -> tuple[str, str]:
     """The field by which the spec of a loser conflicts, and its value."""
+    if isinstance(winner, Broker):
+        return "brokerContainerId", winner.incoming_id
     if isinstance(winner, AutoLink):
         return "address", winner.address
+    if isinstance(winner, RouterLink):
+        return ("tokenSecretRef", winner.token) if winner.token else ("endpoints", "one of them")
     if not isinstance(winner, VhostPolicy):
         return "prefix" if winner.prefix is not None else "pattern", winner.match
     if loser["hostname"] in winner.names:

@@ -98,6 +98,20 @@ class UndrainRouter:
         return f"take router {self.router_id} back into service"
 
 
+@dataclass(frozen=True)
+class MoveClients:
+    """Set `clientShare` of a router: it closes connections of clients above it that were open `older_s` before."""
+
+    sign: ClassVar[str] = "~"
+    router_id: str
+    share: int
+    older_s: int
+
+    def describe(self) -> str:
+        """The action in words."""
+        return f"router {self.router_id}: move clients above {self.share} to other routers"
+
+
 EntityAction = CreateEntity | UpdateEntity | DeleteEntity | QuiesceEntity
 
 
@@ -119,4 +133,4 @@ def describe_entity(entity: Entity) -> str:
     return f"{entity.type} {short_name(entity)}"
 
 
-RouterAction = EntityAction | DrainRouter | UndrainRouter
+RouterAction = EntityAction | DrainRouter | UndrainRouter | MoveClients

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
+from waymesh_operator.resources.http_listener import Http, http_attributes
 from waymesh_operator.resources.router import LIMITS, Listener, Ref, Telemetry
+from waymesh_operator.resources.router_link import RouterLink
 from waymesh_schema.loglevels import LOG_MODULES
 
 from .names import (
@@ -32,6 +34,8 @@ from .names import (
     broker_name,
     credential_file,
     entity_name,
+    link_file,
+    link_name,
     listener_file,
 )
 
@@ -95,6 +99,8 @@ class ListenerOptions:
     connection_rate: str = ""
     # Attributes by name; those of LIMITS that are not here have their defaults.
     limits: tuple[tuple[str, int], ...] = ()
+    # None: AMQP over TCP.
+    http: Http | None = None
 
 
 NO_OPTIONS = ListenerOptions()
@@ -109,6 +115,7 @@ def options_of(listener: Listener) -> ListenerOptions:
         listener.management,
         listener.connection_rate,
         listener.limits,
+        listener.http,
     )
 
 
@@ -136,6 +143,7 @@ def listener_entity(
         "multiTenant": offer.tenants or None,  # routers of older images do not know it
         "management": "write" if part in (OPERATORS, POD) else offer.management,
         "managementFiles": part == OPERATORS,
+        **http_attributes(offer.http),
         **{name: dict(offer.limits).get(name) for name in LIMITS},
     }
     if security.tls:
@@ -144,8 +152,10 @@ def listener_entity(
 
 
 def http_entity(ref: Ref, port: int) -> Entity:
-    """The listener for probes and metrics."""
-    attributes = {"host": "", "port": str(port), "role": "normal", "http": True, "management": "none"}
+    """The listener for probes and metrics, and for nothing else: clients have listeners of their own."""
+    attributes = {
+        "host": "", "port": str(port), "role": "normal", "http": True, "websockets": False, "management": "none",
+    }  # fmt: skip
     return Entity(LISTENER, entity_name(ref, "Router", "http"), attributes)
 
 
@@ -244,8 +254,7 @@ def broker_entities(broker: Broker, username: str = "", credentials: str = CREDE
         attributes["openHostname"] = broker.hostname
     if broker.container_id:
         attributes["openContainerId"] = broker.container_id
-    if others:
-        attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others)
+    attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others) or None
     if profile is not None and broker.tls is not None:
         attributes |= {"sslProfile": profile.name, "verifyHostname": broker.tls.verify_hostname}
     if username:
@@ -265,6 +274,28 @@ def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
         files["certFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.crt')}"
         files["privateKeyFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.key')}"
     return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest(files)}"), files)
+
+
+def router_link_entities(
+    link: RouterLink, endpoints: tuple[tuple[str, int], ...], credentials: str = CREDENTIALS
+) -> tuple[Entity, ...]:
+    """The connector of a RouterLink to the endpoints and, with TLS, its sslProfile."""
+    (host, port), *others = endpoints
+    attributes: dict[str, Any] = {
+        "host": host,
+        "port": str(port),
+        "role": link.role,
+        "cost": link.cost,
+        "saslMechanisms": "EXTERNAL" if link.secret else "ANONYMOUS",
+        "failoverUrls": ",".join(_url(place, bool(link.secret)) for place in others) or None,
+    }
+    if not link.secret:
+        return (Entity(CONNECTOR, link_name(link.ref), attributes),)
+    parts = {"caCertFile": "ca.crt", "certFile": "tls.crt", "privateKeyFile": "tls.key"}
+    files = {name: f"{credentials}/{link_file(link.ref, part)}" for name, part in parts.items()}
+    profile = Entity(SSL_PROFILE, entity_name(link.ref, "RouterLink", f"tls-{digest(files)}"), files)
+    attributes |= {"sslProfile": profile.name, "verifyHostname": link.verify_hostname}
+    return (profile, Entity(CONNECTOR, link_name(link.ref), attributes))
 
 
 def digest(values: Mapping[str, Any]) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from waymesh_operator.resources.dependents import Broker
 from waymesh_operator.resources.router import Listener
+from waymesh_operator.resources.router_link import RouterLink
 
-from .names import credential_file, listener_file
+from .names import credential_file, link_file, listener_file
 
 SecretData = Mapping[str, bytes]
 
@@ -22,6 +23,15 @@ def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> d
     if "ca.crt" in authorities:
         found[credential_file(broker.ref, "ca.crt")] = authorities["ca.crt"]
     return found
+
+
+LINK_PARTS = ("ca.crt", "tls.crt", "tls.key")
+"""Keys of the Secret of a RouterLink that routers read as files."""
+
+
+def link_files(link: RouterLink, secret: SecretData) -> dict[str, bytes]:
+    """The files that a RouterLink's connector refers to."""
+    return {link_file(link.ref, part): secret[part] for part in LINK_PARTS if link.secret}
 
 
 def listener_keys(listener: Listener) -> Iterator[tuple[str, tuple[str, ...]]]:

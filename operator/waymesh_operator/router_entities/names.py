@@ -87,6 +87,16 @@ def broker_name(ref: Ref) -> str:
     return entity_name(ref, "Broker")
 
 
+def link_name(ref: Ref) -> str:
+    """The name of a RouterLink's connector."""
+    return entity_name(ref, "RouterLink")
+
+
+def link_file(link: Ref, part: str) -> str:
+    """The key in the credentials Secret, and so the file name, of something that belongs to a RouterLink."""
+    return f"link.{link.name}.{part}"
+
+
 def credential_file(broker: Ref, part: str) -> str:
     """The key in the credentials Secret, and so the file name, of something that belongs to a Broker."""
     return f"broker.{broker.name}.{part}"
@@ -107,13 +117,23 @@ def token_file(profile: str, part: str) -> str:
 
 
 def keeps_name(entity: Entity) -> bool:
-    """Whether other entities refer to this one by name, so that a replacement must have the same name."""
-    return entity.type in (SSL_PROFILE, TOKEN_PROFILE) or of_broker(entity)
+    """Whether a replacement must have the same name: others refer to it, or both would lead to one router."""
+    return entity.type in (SSL_PROFILE, TOKEN_PROFILE) or leads_out(entity)
 
 
 def of_broker(entity: Entity) -> bool:
     """Whether it is the connector of a Broker."""
     return entity.type == CONNECTOR and entity.attributes.get("role") == "route-container"
+
+
+def leads_out(entity: Entity) -> bool:
+    """Whether it is the connector of a Broker or a RouterLink."""
+    return of_broker(entity) or of_link(entity)
+
+
+def of_link(entity: Entity) -> bool:
+    """Whether it is the connector of a RouterLink."""
+    return entity.type == CONNECTOR and entity.owned and entity.name.split("/")[2:3] == ["RouterLink"]
 
 
 def quiesces(entity: Entity) -> bool:

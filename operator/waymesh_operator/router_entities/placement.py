@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_operator.resources.dependents import Broker, Resources
+from waymesh_operator.resources.dependents import Broker, Resources, by_container
 from waymesh_operator.resources.router import Router, router_id
+from waymesh_operator.resources.router_link import RouterLink, read_token
 
-from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities
-from .credentials import SecretData, broker_files
+from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities, router_link_entities
+from .credentials import SecretData, broker_files, link_files
 from .names import CREDENTIALS, Entity
-from .policies import vhost_entity
+from .policies import closed_vhosts, vhost_entity
 from .verdicts import Verdicts
 
 
@@ -27,6 +28,8 @@ class EntityPlacement:
     placed: tuple[tuple[Entity, frozenset[int]], ...] = ()
     # Also in `shared`, but only the routers with these ordinals have the connection that the entity refers to.
     known: tuple[tuple[Entity, frozenset[int]], ...] = ()
+    # Entities of links to Brokers that connect to the routers, by name: the container-id of the Broker.
+    containers: Mapping[str, str] = field(default_factory=dict)
 
     def only_on(self, ordinal: int) -> tuple[Entity, ...]:
         """Entities that this router has and not all routers have."""
@@ -46,10 +49,14 @@ def place_entities(
     verdicts: Verdicts,
     credentials: str = CREDENTIALS,
 ) -> EntityPlacement:
-    """Place the entities of all good resources. `credentials` is the folder with the `credential_files`."""
+    """Place the entities of all good resources, and vhosts that deny all for VhostPolicies in conflict.
+
+    `credentials` is the folder with the `credential_files`.
+    """
     router = resources.router
     shared = [address_entity(address) for address in _good("Address", resources.addresses, verdicts)]
     shared += [vhost_entity(policy) for policy in _good("VhostPolicy", resources.vhost_policies, verdicts)]
+    shared += closed_vhosts(resources.vhost_policies)
     placed: list[tuple[Entity, frozenset[int]]] = []
     known: list[tuple[Entity, frozenset[int]]] = []
 
@@ -61,27 +68,41 @@ def place_entities(
 
     brokers = {broker.ref: broker for broker in _good("Broker", resources.brokers, verdicts)}
     for broker in brokers.values():
+        if broker.incoming_id:
+            continue
         place(broker_entities(broker, _username(broker, secrets), credentials), _ordinals(broker, router))
-    for autolink in _good("AutoLink", resources.autolinks, verdicts):
+    for autolink in by_container(_good("AutoLink", resources.autolinks, verdicts), brokers.values()):
         place(autolink_entities(autolink), _ordinals(brokers[autolink.broker], router) if autolink.broker else None)
-    for route in _good("LinkRoute", resources.linkroutes, verdicts):
+    for route in by_container(_good("LinkRoute", resources.linkroutes, verdicts), brokers.values()):
         # Every router has to know that these addresses are a broker's, also while it is away: one that did not would
         # take them for ordinary ones, and the links attached meanwhile would never reach the broker.
         made = linkroute_entities(route)
         shared.extend(made)
         ordinals = _ordinals(brokers[route.broker], router) if route.broker else None
         known += [(entity, ordinals) for entity in made if ordinals is not None]
-    return EntityPlacement(tuple(shared), tuple(placed), tuple(known))
+    for link in _good("RouterLink", resources.router_links, verdicts):
+        place(router_link_entities(link, _endpoints(link, secrets), credentials), _ordinals(link, router))
+    return EntityPlacement(tuple(shared), tuple(placed), tuple(known), _containers(resources))
+
+
+def _containers(resources: Resources) -> dict[str, str]:
+    """The container-id by the name of each entity of a link to a Broker that connects to the routers."""
+    ids = {broker.ref: broker.incoming_id for broker in resources.brokers if broker.incoming_id}
+    links = [(link.broker, autolink_entities(link)) for link in resources.autolinks]
+    links += [(route.broker, linkroute_entities(route)) for route in resources.linkroutes]
+    return {entity.name: ids[broker] for broker, made in links if broker in ids for entity in made}
 
 
 def credential_files(
     resources: Resources, secrets: Mapping[str, SecretData | None], verdicts: Verdicts
 ) -> dict[str, bytes]:
-    """The files that connectors of Brokers read: contents by name."""
+    """The files that connectors of Brokers and RouterLinks read: contents by name."""
     files: dict[str, bytes] = {}
     for broker in _good("Broker", resources.brokers, verdicts):
         authorities = broker.tls.ca_secret if broker.tls else ""
         files |= broker_files(broker, secrets.get(broker.secret) or {}, secrets.get(authorities) or {})
+    for link in _good("RouterLink", resources.router_links, verdicts):
+        files |= link_files(link, secrets.get(link.secret) or {})
     return files
 
 
@@ -96,12 +117,16 @@ def _username(broker: Broker, secrets: Mapping[str, SecretData | None]) -> str:
     return (secrets.get(broker.secret) or {}).get("username", b"").decode().strip()
 
 
-def _ordinals(broker: Broker, router: Router) -> frozenset[int] | None:
-    """The routers with a Broker's connector, None for all. For One the router is chosen by rendezvous hashing, so that
-    few Brokers move when the size changes."""
-    if broker.placement == "All":
+def _endpoints(link: RouterLink, secrets: Mapping[str, SecretData | None]) -> tuple[tuple[str, int], ...]:
+    return read_token(secrets[link.token] or {}).endpoints if link.token else link.endpoints
+
+
+def _ordinals(peer: Broker | RouterLink, router: Router) -> frozenset[int] | None:
+    """The routers with the connector, None for all. For One the router is chosen by rendezvous hashing, so that
+    few connections move when the size changes."""
+    if peer.placement == "All":
         return None
-    if broker.placement == "List":
-        return frozenset(k for k in broker.ordinals if k < router.size)
-    weights = {k: hashlib.sha256(f"{broker.ref.name}/{k}".encode()).digest() for k in range(router.size)}
+    if peer.placement == "List":
+        return frozenset(k for k in peer.ordinals if k < router.size)
+    weights = {k: hashlib.sha256(f"{peer.ref.name}/{k}".encode()).digest() for k in range(router.size)}
     return frozenset([max(weights, key=lambda k: weights[k])] if weights else [])

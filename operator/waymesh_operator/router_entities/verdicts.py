@@ -12,14 +12,19 @@ from waymesh_operator.resources.dependents import (
     LinkRoute,
     Resources,
     autolink_conflicts,
+    broker_conflicts,
+    by_container,
     conflicts,
     linkroute_conflicts,
+    router_link_conflicts,
+    unclaimed_names,
     vhost_policy_conflicts,
 )
 from waymesh_operator.resources.router import Listener, Ref, Router
+from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
-from .credentials import SecretData, listener_keys
+from .credentials import LINK_PARTS, SecretData, listener_keys
 from .users import unusable_users
 
 
@@ -62,12 +67,17 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
     verdicts: Verdicts = {}
     for broker in resources.brokers:
         verdicts["Broker", broker.ref] = _broker(broker, resources.router, secrets)
+    for link in resources.router_links:
+        verdicts["RouterLink", link.ref] = _router_link(link, resources.router, secrets)
+    unclaimed = unclaimed_names(resources.vhost_policies)
     for kind, ref, winner in _conflicts(resources):
         message = f"{kind} {winner.ref} is older and already has {_what(winner)}"
+        if closed := unclaimed.get(ref):
+            message += f"; meanwhile its other host names allow no client: {', '.join(closed)}"
         verdicts[kind, ref] = Verdict(conflicted=True, reason="Conflicted", message=message)
     for kind, resource in resources.dependents:
         if (kind, resource.ref) not in verdicts:
-            broker_ref = None if isinstance(resource, Address | Broker | VhostPolicy) else resource.broker
+            broker_ref = resource.broker if isinstance(resource, AutoLink | LinkRoute) else None
             verdicts[kind, resource.ref] = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
     return verdicts
 
@@ -80,10 +90,19 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
     if not users.good:
         return users
     for listener in router.listeners:
+        if trusts_own_mesh(router.ref, listener):
+            message = f"listener {listener.name}: closed, as its clientAuthorities are those of the mesh itself"
+            return Verdict(accepted=False, reason="OwnAuthority", message=message)
         verdict = judge_listener(listener, secrets)
         if not verdict.good:
             return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}")
     return judge_telemetry(router, secrets, claims)
+
+
+def trusts_own_mesh(router: Ref, listener: Listener) -> bool:
+    """Whether whoever has a certificate of the mesh, as clients may, could connect as a router of another mesh."""
+    own = [f"{router.name}{suffix}" for suffix in ("-ca", "-tls", "-operator-tls")]
+    return listener.role in ROLES and listener.authorities in own
 
 
 def judge_users(router: Router, secrets: Secrets) -> Verdict:
@@ -109,9 +128,12 @@ def judge_listener(listener: Listener, secrets: Secrets) -> Verdict:
 
 
 def _broker(broker: Broker, router: Router, secrets: Secrets) -> Verdict:
-    if broker.placement == "List" and router.size and not any(k < router.size for k in broker.ordinals):
-        message = f"no router has one of the ordinals in placement: the highest is {router.size - 1}"
-        return Verdict(accepted=False, reason="NoSuchRouter", message=message)
+    if broker.incoming_id and not any(listener.role == "route-container" for listener in router.listeners):
+        message = f"Router {router.ref.name} has no listener with role route-container, for the broker to connect to"
+        return Verdict(accepted=False, reason="NoListener", message=message)
+    placed = _placed(broker, router)
+    if not placed.good:
+        return placed
     wanted = {broker.secret: _keys(broker)} if broker.secret and broker.mechanism != "ANONYMOUS" else {}
     if broker.tls and broker.tls.ca_secret:
         wanted[broker.tls.ca_secret] = (*wanted.get(broker.tls.ca_secret, ()), "ca.crt")
@@ -119,6 +141,49 @@ def _broker(broker: Broker, router: Router, secrets: Secrets) -> Verdict:
         verdict = _secret(name, secrets.get(name), keys)
         if not verdict.good:
             return verdict
+    return GOOD
+
+
+def _placed(peer: Broker | RouterLink, router: Router) -> Verdict:
+    """Whether a router has one of the ordinals of a List."""
+    if peer.placement == "List" and router.size and not any(k < router.size for k in peer.ordinals):
+        message = f"no router has one of the ordinals in placement: the highest is {router.size - 1}"
+        return Verdict(accepted=False, reason="NoSuchRouter", message=message)
+    return GOOD
+
+
+_ROLES = {"interior": "inter-router", "edge": "edge"}
+"""The role of connections to other meshes, by the role of the Router."""
+
+
+def _router_link(link: RouterLink, router: Router, secrets: Secrets) -> Verdict:
+    wanted = _ROLES.get(router.role)
+    if wanted is None:
+        message = f"Router {router.ref.name} has role {router.role}, whose routers connect to no other router"
+        return Verdict(accepted=False, reason="WrongRole", message=message)
+    if link.role != wanted:
+        message = f"Router {router.ref.name} has role {router.role}, so the role of its RouterLinks must be {wanted}"
+        return Verdict(accepted=False, reason="WrongRole", message=message)
+    placed = _placed(link, router)
+    if not placed.good or not link.secret:
+        return placed
+    data = secrets.get(link.secret)
+    verdict = _secret(link.secret, data, TOKEN_KEYS if link.token else LINK_PARTS)
+    return _token(link, router, data) if verdict.good and link.token and data else verdict
+
+
+def _token(link: RouterLink, router: Router, data: SecretData) -> Verdict:
+    """Whether a complete token fits the RouterLink."""
+    try:
+        token = read_token(data)
+    except ValueError as error:
+        return _unresolved("TokenUnusable", f"Secret {link.token}: {error}")
+    if token.role != link.role:
+        message = f"Secret {link.token} is for role {token.role}, not for {link.role}"
+        return Verdict(accepted=False, reason="WrongToken", message=message)
+    if token.mesh == router.ref.name:
+        message = f"the mesh of Secret {link.token} is named {token.mesh} as this Router: router ids would be equal"
+        return Verdict(accepted=False, reason="SameMesh", message=message)
     return GOOD
 
 
@@ -167,16 +232,26 @@ def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verd
     return GOOD
 
 
-def _conflicts(resources: Resources) -> list[tuple[str, Ref, Address | AutoLink | LinkRoute | VhostPolicy]]:
+_Winner = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink
+
+
+def _conflicts(resources: Resources) -> list[tuple[str, Ref, _Winner]]:
+    autolinks = by_container(resources.autolinks, resources.brokers)
     return [
+        *(("Broker", ref, winner) for ref, winner in broker_conflicts(resources.brokers).items()),
         *(("Address", ref, winner) for ref, winner in conflicts(resources.addresses).items()),
-        *(("AutoLink", ref, winner) for ref, winner in autolink_conflicts(resources.autolinks).items()),
+        *(("AutoLink", ref, winner) for ref, winner in autolink_conflicts(autolinks).items()),
         *(("LinkRoute", ref, winner) for ref, winner in linkroute_conflicts(resources.linkroutes).items()),
         *(("VhostPolicy", ref, winner) for ref, winner in vhost_policy_conflicts(resources.vhost_policies).items()),
+        *(("RouterLink", ref, winner) for ref, winner in router_link_conflicts(resources.router_links).items()),
     ]
 
 
-def _what(resource: Address | AutoLink | LinkRoute | VhostPolicy) -> str:
+def _what(resource: _Winner) -> str:
+    if isinstance(resource, Broker):
+        return f"brokerContainerId {resource.incoming_id}"
+    if isinstance(resource, RouterLink):
+        return f"the token in Secret {resource.token}" if resource.token else "one of its endpoints"
     if isinstance(resource, VhostPolicy):
         return f"one of its host names: {', '.join(resource.names)}"
     if isinstance(resource, AutoLink):

@@ -12,12 +12,27 @@ from dataclasses import dataclass, field
 
 from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, RouterAction, UndrainRouter
-from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, ROUTER, VHOST, Entity, of_broker
+from waymesh_operator.router_entities.actions import (
+    DrainRouter,
+    EntityAction,
+    MoveClients,
+    RouterAction,
+    UndrainRouter,
+)
+from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LISTENER, ROUTER, VHOST, Entity, leads_out
 from waymesh_operator.tls.rollover import TlsView
 
 from .client import Reach
-from .management import apply_entity, read_consumers, read_entities, read_known, read_vhosts, set_draining
+from .management import (
+    apply_entity,
+    read_consumers,
+    read_containers,
+    read_entities,
+    read_known,
+    read_vhosts,
+    set_client_share,
+    set_draining,
+)
 from .observed import RouterFacts, VhostCounts
 from .pods import PodView
 
@@ -62,6 +77,7 @@ class LiveRouter:
         self._drain = "none"
         self._consumers: Mapping[str, int] = {}
         self._vhosts = VhostCounts()
+        self._containers: frozenset[str] = frozenset()
         self._entities_at = self._states_at = self._facts_at = self._tls_at = float("-inf")
         self._busy = threading.Lock()
         self._ended = False
@@ -105,6 +121,7 @@ class LiveRouter:
                 self._consumers = read_consumers(self._client) if addresses else {}
                 there = any(entity.type == VHOST for entity in self._entities.values())
                 self._vhosts = read_vhosts(self._client) if there else VhostCounts()
+                self._read_containers()
                 self._entities_at = self._states_at = now
             elif now - self._states_at >= STATES_S:
                 self._read_states(now)
@@ -130,6 +147,9 @@ class LiveRouter:
             if isinstance(action, DrainRouter | UndrainRouter):
                 set_draining(self._client, self._router().name, getattr(action, "timeout_s", None))
                 self._facts_at = float("-inf")
+            elif isinstance(action, MoveClients):
+                set_client_share(self._client, self._router().name, action.share, action.older_s)
+                self._facts_at = float("-inf")
             else:
                 self._note(action, apply_entity(self._client, action))
         except LiveError as error:
@@ -148,13 +168,21 @@ class LiveRouter:
             self._entities[result.type, result.name] = result
 
     def _read_states(self, now: float) -> None:
-        """Read again what changes without us: the types of entities that refer to brokers."""
+        """Read again what changes without us: the types of entities that lead to brokers or other meshes."""
         assert self._entities is not None
-        types = {e.type for e in self._entities.values() if e.type in (AUTOLINK, LINKROUTE) or of_broker(e)}
+        types = {e.type for e in self._entities.values() if e.type in (AUTOLINK, LINKROUTE) or leads_out(e)}
         fresh = read_entities(self._client, sorted(types))
         kept = {key: entity for key, entity in self._entities.items() if key[0] not in types}
         self._entities = kept | {(entity.type, entity.name): entity for entity in fresh}
+        self._read_containers()
         self._states_at = now
+
+    def _read_containers(self) -> None:
+        """Which brokers have connected, where there is a listener for them: a router may have many connections."""
+        assert self._entities is not None
+        listeners = (entity for entity in self._entities.values() if entity.type == LISTENER)
+        takes = any(entity.attributes.get("role") == "route-container" for entity in listeners)
+        self._containers = read_containers(self._client) if takes else frozenset()
 
     def _read_facts(self, now: float) -> None:
         assert self._entities is not None
@@ -174,4 +202,5 @@ class LiveRouter:
     @property
     def facts(self) -> RouterFacts:
         """The facts that were last read, with those from the pod and the handshake."""
-        return dataclasses.replace(self._facts, ready=self.pod.ready, certificate_not_after=self.view.not_after)
+        known = dataclasses.replace(self._facts, containers=self._containers)
+        return dataclasses.replace(known, ready=self.pod.ready, certificate_not_after=self.view.not_after)

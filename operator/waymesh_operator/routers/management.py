@@ -72,15 +72,24 @@ def _updated(client: LiveClient, entity: Entity, wanted: Mapping[str, Any]) -> E
     return _entity(entity.type, {"name": name, **client.update(wanted, entity.type, name=name)})
 
 
+def set_client_share(client: LiveClient, name: str, share: int, older_s: int) -> None:
+    """Let a router close connections of clients above its share. Raises LiveError."""
+    _update(client, name, {"clientShare": share, "clientShareSeconds": older_s}, "clientShare")
+
+
 def set_draining(client: LiveClient, name: str, timeout_s: int | None) -> None:
     """Have the router of this name drain within a time, or serve again for None. Raises LiveError."""
     changes: dict[str, Any] = {"draining": timeout_s is not None}
     if timeout_s is not None:
         changes["drainTimeoutSeconds"] = timeout_s
+    _update(client, name, changes, "draining")
+
+
+def _update(client: LiveClient, name: str, changes: Mapping[str, Any], what: str) -> None:
     try:
         client.update(changes, ROUTER, name=name)
     except ManagementError as error:
-        raise LiveError(f"draining: {error}", refused=str(error)) from error
+        raise LiveError(f"{what}: {error}", refused=str(error)) from error
     except ClientError as error:
         raise LiveError(str(error)) from error
 
@@ -119,6 +128,7 @@ class RouterView:
     connections: int = 0
     links: int = 0
     unsettled: int = 0
+    containers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +147,25 @@ def read_router(client: LiveClient, own_id: str) -> RouterView:
     """The view of one router. Raises LiveError."""
     known, neighbours = read_known(client, own_id)
     clients = _client_links(client)
-    connections = _query(client, "connection", ("role",))
+    connections = _query(client, "connection", ("role", "dir", "container"))
     return RouterView(
         known=known,
         neighbours=neighbours,
         connections=max(0, sum(connection.get("role") != "inter-router" for connection in connections) - 1),
         links=len(clients),
         unsettled=sum(_pending(link) for link in clients),
+        containers=_containers(connections),
     )
+
+
+def read_containers(client: LiveClient) -> frozenset[str]:
+    """The container-ids of the brokers that have connected to a router. Raises LiveError."""
+    return _containers(_query(client, "connection", ("role", "dir", "container")))
+
+
+def _containers(connections: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    brokers = (row for row in connections if row.get("role") == "route-container" and row.get("dir") == "in")
+    return frozenset(str(row.get("container") or "") for row in brokers)
 
 
 def read_known(client: LiveClient, own_id: str) -> tuple[frozenset[str], tuple[str, ...]]:

@@ -54,6 +54,8 @@ class RouterFacts:
     neighbours: tuple[str, ...] = ()
     # Deliveries that wait on it.
     unsettled: int = 0
+    # Container-ids of the brokers that have connected to it.
+    containers: frozenset[str] = frozenset()
     # The Ready condition of its pod.
     ready: bool = False
     # When the certificate that it presents expires.

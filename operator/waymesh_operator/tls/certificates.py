@@ -46,24 +46,42 @@ def new_ca(name: str, now: datetime) -> Credential:
     return _signed(builder, key, key)
 
 
-def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime) -> Credential:
-    """A leaf for servers and clients with these DNS names. Raises ValueError for a broken authority."""
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """For how long and for what a leaf is made."""
+
+    days: int = LEAF_DAYS
+    # For clients alone.
+    client: bool = False
+
+
+def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime, leaf: Leaf = Leaf()) -> Credential:
+    """A leaf with these DNS names, for servers and clients unless `leaf` says otherwise.
+
+    Raises ValueError for a broken authority.
+    """
     authority = x509.load_pem_x509_certificate(ca.certificate)
-    signer = serialization.load_pem_private_key(ca.key, None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key of the authority is not an elliptic-curve key")
+    signer = signer_of(ca)
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
-    builder = _builder(_name(common_name[:64]), authority.subject, key.public_key(), serial, now, LEAF_DAYS)
+    builder = _builder(_name(common_name[:64]), authority.subject, key.public_key(), serial, now, leaf.days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(ca=False), critical=True)
-    purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, *(() if leaf.client else (ExtendedKeyUsageOID.SERVER_AUTH,))]
     builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
     if names:
         alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
         builder = builder.add_extension(alternatives, critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     return _signed(builder.add_extension(identifier, critical=False), key, signer)
+
+
+def signer_of(ca: Credential) -> ec.EllipticCurvePrivateKey:
+    """The key of an authority. Raises ValueError."""
+    signer = serialization.load_pem_private_key(ca.key, None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise ValueError("the key of the authority is not an elliptic-curve key")
+    return signer
 
 
 def renewal_due(certificate: bytes, now: datetime) -> bool:

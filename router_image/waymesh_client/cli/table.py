@@ -6,14 +6,18 @@ import csv
 import io
 from collections.abc import Sequence
 
+from waymesh_schema.text import one_line
+
 _PREFIX = "  "
 _SPACING = 2
 
 
 def format_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table as text, left-aligned, without a final line end. No rows: the title alone."""
+    """The table as text, left-aligned, without a final line end. No rows: the title alone. Clients have chosen some of
+    the names, which must neither command a terminal nor make rows of their own."""
     if not rows:
         return title
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(heading), *(len(row[n]) for row in rows)) for n, heading in enumerate(headings)]
     rule = "=" * (sum(widths) + _SPACING * len(widths))
     lines = [title, _line(headings, widths), _PREFIX + rule]

@@ -123,6 +123,7 @@ CONNECTIONS = View(
 EDGES = replace(
     CONNECTIONS,
     title="Edge Router Connections",
+    columns=(*CONNECTIONS.columns, _value("active", "active", lambda value: "yes" if value else "no")),
     empty="Edge Router Connections\nNo Edge Router Connections found",
     belongs=lambda row: row.get("role") == "edge",
 )
@@ -174,7 +175,7 @@ NODES = View(
         _value("valid-origins", "validOrigins", text_list, verbose=True),
     ),
     sort="router-id",
-    empty="Router is Standalone - No Router List",
+    empty="Router is Standalone or Edge - No Router List",
     headline=_last_change,
 )
 

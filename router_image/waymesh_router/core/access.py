@@ -38,8 +38,6 @@ class Access(Protocol):
 class Permit(Protocol):
     """Of one link that a client attached."""
 
-    dry_run: bool
-    """Whether `denies` only counts, and allows everything."""
     user_ids: Set[bytes]
     """The encoded values of user-id that the link's messages may have."""
 

@@ -27,6 +27,8 @@ DATA_CAPABILITY = "qd.router-data"
 FALLBACK_CAPABILITY = "qd.fallback"
 WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint_{number}": number for number in range(1, 10)}}
 """Capabilities of the links of a waypoint, with its number among the waypoints of the address."""
+EDGE_WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint.{number}": number for number in range(1, 10)}}
+"""The same on the links of edge routers."""
 COST_PROPERTY = "qd.inter-router-cost"
 NO_MANAGEMENT = "management is not allowed on this connection"
 UNAVAILABLE_REJECTED: bytes = encode(
@@ -55,7 +57,9 @@ TEMPORARY_NODE = "temp."
 
 
 class Refusal(AmqpError):
-    """An attach that is refused; has the reason."""
+    """An attach that is refused; has the reason. `logged`: a line of the log tells more already."""
+
+    logged = False
 
 
 class Rng(Protocol):
@@ -102,11 +106,15 @@ def phase_of(config: Mapping[str, Any], attribute: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a client's link joins its address. `waypoint`: number of the waypoint, 0 for an ordinary link."""
+    """Where a client's link joins its address. `waypoint`: number of the waypoint, 0 for an ordinary link.
+
+    `edge`: it is a link of an edge router, which has its own configuration. Source: edge.md 2.
+    """
 
     receiver: bool
     fallback: bool
     waypoint: int
+    edge: bool = False
 
     @property
     def special(self) -> bool:
@@ -119,6 +127,8 @@ class Place:
         Waypoint N takes messages from phase N - 1 and sends them into phase N. What comes from a fallback destination
         is for the consumers of the address itself.
         """
+        if self.edge and self.special:
+            return FALLBACK if self.fallback else str(self.waypoint - self.receiver)
         if self.fallback and (config is None or not config.get("enableFallback")):
             raise Refusal(PRECONDITION_FAILED, f"{address} has no fallback: it needs an address with enableFallback")
         if self.fallback and self.receiver:
@@ -132,11 +142,12 @@ class Place:
         return str(self.waypoint - self.receiver)
 
 
-def place_of(terminus: Terminus, receiver: bool) -> Place:
+def place_of(terminus: Terminus, receiver: bool, edge: bool = False) -> Place:
     """The place that a client asks for by capabilities of its source or target. Raises Refusal."""
     asked = {str(capability) for capability in terminus.capabilities or ()}
-    waypoints = {WAYPOINT_CAPABILITIES[name] for name in asked if name in WAYPOINT_CAPABILITIES}
-    place = Place(receiver, FALLBACK_CAPABILITY in asked, max(waypoints, default=0))
+    numbers = EDGE_WAYPOINT_CAPABILITIES if edge else WAYPOINT_CAPABILITIES
+    waypoints = {numbers[name] for name in asked if name in numbers}
+    place = Place(receiver, FALLBACK_CAPABILITY in asked, max(waypoints, default=0), edge)
     if len(waypoints) + place.fallback > 1:
         raise Refusal(PRECONDITION_FAILED, "a link can be that of one waypoint, or of a fallback destination")
     if place.special and (terminus.dynamic or not bare_address(terminus.address or "")):
@@ -214,15 +225,17 @@ def checked_target(target: Terminus | None) -> Terminus:
     return target
 
 
-def temporary_address(router_id: str, rng: Rng) -> str:
-    """An unguessable address text for a dynamic source. Dispatch book "Dynamic Reply-To"."""
-    return f"_topo/0/{router_id}/{TEMPORARY_NODE}{_random_text(rng)}"
+def temporary_address(router_id: str, rng: Rng, edge: bool) -> str:
+    """An unguessable address text for a dynamic source. `edge`: of an edge router. Dispatch book "Dynamic Reply-To"."""
+    place = "_edge" if edge else "_topo/0"
+    return f"{place}/{router_id}/{TEMPORARY_NODE}{random_text(rng)}"
 
 
 def created_address(rng: Rng) -> str:
     """An address text for a dynamic target: a mobile address, so that consumers of any router can attach to it."""
-    return f"_temp.{_random_text(rng)}"
+    return f"_temp.{random_text(rng)}"
 
 
-def _random_text(rng: Rng) -> str:
+def random_text(rng: Rng) -> str:
+    """An unguessable text of 15 characters, as Dispatch makes them."""
     return "".join(rng.choice(_TEMPORARY) for _ in range(_TEMPORARY_LENGTH))

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
+from waymesh_router.events import Log
 
 
 class Context:
     """Shared values and listeners, no logic."""
 
-    def __init__(self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None]) -> None:
+    def __init__(self, router_id: str, now: float, rng: Rng, log: Log, edge: bool = False) -> None:
         self.router_id = router_id
+        self.edge = edge
+        self.stamp = "" if edge else router_id
+        """The id for ingress and trace of forwarded messages. An edge router writes none: its interior router does."""
         self.now = now  # seconds; set by the owner of the core before each turn
         self.started_at = now
         self.rng = rng
-        self.log = log  # log(module, level, text) writes a line
+        self.log = log
         self.control_plane = ControlPlaneHooks()
         self.telemetry = TelemetryHooks()
         self.drain_from = 0  # id of the first connection since the router began to drain; 0: not draining

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from waymesh_router.core.model import RouterConnection
+    from waymesh_router.core.model import Address, RouterConnection
 
 
 class ControlPlaneHooks:
@@ -24,6 +24,12 @@ class ControlPlaneHooks:
 
     def local_removed(self, key: str) -> None:
         """A mobile address lost its last local consumer."""
+
+    def producer_added(self, address: Address) -> None:
+        """A mobile address got its first local producer."""
+
+    def producer_removed(self, address: Address) -> None:
+        """A mobile address lost its last local producer."""
 
     def control_up(self, connection: RouterConnection) -> None:
         """Both control links of an inter-router connection are attached."""

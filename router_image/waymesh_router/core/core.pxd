@@ -39,6 +39,8 @@ cdef class Core(Handler):
     cdef readonly object connection_table
     cdef readonly OwnMessages own_messages
     cdef readonly object exchanges
+    cdef readonly object uplink
+    cdef readonly object edges
     cdef readonly Forwarder forwarder
     cdef readonly str router_id
     cdef readonly object log

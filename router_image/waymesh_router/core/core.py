@@ -5,12 +5,11 @@ How a message passes through the parts is described in forwarding/forwarder.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED
 from waymesh_amqp.handler import Handler
-from waymesh_amqp.states import ATTACHED
+from waymesh_amqp.states import ATTACH_RCVD, ATTACHED
 from waymesh_router.core import attaching, tenants
 from waymesh_router.core.addresses.remote_routers import RemoteRouters
 from waymesh_router.core.addresses.table import AddressTable
@@ -20,6 +19,8 @@ from waymesh_router.core.containers.registry import Containers
 from waymesh_router.core.context import Context
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
+from waymesh_router.core.edge.edges import Edges
+from waymesh_router.core.edge.uplink import Uplink
 from waymesh_router.core.exchanges.exchanges import Exchanges
 from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
@@ -33,7 +34,7 @@ from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
-from waymesh_router.core.link_routing.attach import RoutedAttaches
+from waymesh_router.core.link_routing.attach import NO_ROUTE, NO_ROUTE_TEXT, RoutedAttaches
 from waymesh_router.core.link_routing.relays import Relays
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.link_routing.transfers import RoutedLinks
@@ -45,6 +46,7 @@ from waymesh_router.core.links.registry import LinkRegistry
 from waymesh_router.core.model import RouterConnection, RouterLink
 from waymesh_router.core.settlement.interruptions import Interruptions
 from waymesh_router.core.settlement.settlement import Settlement
+from waymesh_router.events import Log
 
 if TYPE_CHECKING:
     import cython
@@ -55,14 +57,18 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach, ErrorInfo, Open
     from waymesh_amqp.session import Session
     from waymesh_amqp.transfer import IncomingTransfer
+    from waymesh_router.core.edge.messages import LookupReply
+
+FEW_SESSIONS = 8
+"""Sessions of a connection that may be begun while memory is full: a client that works needs few."""
 
 
 class Core(Handler):
     """The parts of one router's core. Each part is built from the parts above it and knows no others."""
 
-    def __init__(self, router_id: str, now: float, rng: Rng, log: Callable[[str, str, str], None]) -> None:
+    def __init__(self, router_id: str, now: float, rng: Rng, log: Log, edge: bool = False) -> None:
         Handler.__init__(self)
-        self.context = Context(router_id, now, rng, log)
+        self.context = Context(router_id, now, rng, log, edge)
         self.counters = Counters()
         self.budget = Budget()
         sections = Sections()
@@ -72,7 +78,7 @@ class Core(Handler):
         choice = ConsumerChoice()
         sender = QueuedSender(sections, choice, self.settlement, self.budget, self.sampling)
         multicast = Multicast(choice, sender, self.settlement)
-        pending = PendingDeliveries(router_id, choice, sender, self.settlement)
+        pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
         self.credit = CreditEvents(self.routed_links, multicast, pending)
         self.interruptions = Interruptions(self.credit, self.settlement, self.budget)
@@ -94,12 +100,23 @@ class Core(Handler):
             self.context, self.address_table, pending, self.link_registry, self.containers, self.routed_attaches
         )
         self.refusals = Refusals(self.context)
+        self.own_messages = OwnMessages(router_id, self.address_table, sender, multicast, pending, self.settlement)
+        self.uplink = self.new_uplink(pending) if edge else None
+        self.edges = Edges(
+            self.context,
+            self.address_table,
+            self.endpoint_links,
+            self.containers,
+            self.linkroutes,
+            self.own_messages,
+        )
         self.connection_table = Connections(
             self.context, self.containers, self.autolinks, self.linkroutes, self.mesh_links, self.refusals
         )
+        self.connection_table.uplink = self.uplink
         # frames
-        message_address = MessageAddress(router_id, sections, self.address_table, self.relays)
-        self.own_messages = OwnMessages(router_id, self.address_table, sender, multicast, pending, self.settlement)
+        multicast.beyond = self.address_table.beyond
+        message_address = MessageAddress(router_id, self.context.stamp, sections, self.address_table, self.relays)
         self.exchanges = Exchanges(self.context, self.address_table, self.own_messages)
         later_frames = LaterFrames(sender, self.own_messages, self.credit, self.settlement)
         self.forwarder = Forwarder(message_address, choice, multicast, pending, self.own_messages, later_frames)
@@ -114,6 +131,20 @@ class Core(Handler):
         self.closing = self.connection_table.closing
         self.denied = self.refusals.denied
 
+    def new_uplink(self, pending: PendingDeliveries) -> Uplink:
+        """The part of an edge router that speaks with its interior router."""
+        uplink = Uplink(
+            self.context,
+            self.address_table,
+            self.link_registry,
+            self.containers,
+            self.own_messages,
+            pending,
+        )
+        uplink.answer, uplink.advertised = self.answer_looked_up, self.linkroutes.advertised
+        self.context.control_plane = uplink  # type: ignore[assignment]  # without the calls for control links
+        return uplink
+
     @property
     def now(self) -> float:
         """The time of this turn in seconds."""
@@ -126,11 +157,20 @@ class Core(Handler):
     # ---- connections
     def on_open(self, connection: Connection, performative: Open) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
+        self.edges.recognize(conn, performative)
         self.connection_table.opened(conn, performative)
+        self.edges.opened(conn)
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
         self.connection_table.closed(conn, error)
+        self.edges.closed(conn)
+
+    def on_begin(self, session: Session) -> None:
+        """End a client's connection that begins session after session while memory is full. Raises Refusal."""
+        conn: RouterConnection = session.connection  # type: ignore[assignment]
+        if len(conn.sessions) > FEW_SESSIONS and conn.role != INTER_ROUTER and not conn.settings.client:
+            self.endpoint_links.refuse_for_memory()
 
     def on_writable(self, connection: Connection) -> None:
         self.credit.on_writable(connection)
@@ -148,16 +188,26 @@ class Core(Handler):
             try:
                 self.answer_attach(conn, lk, performative)
             except Refusal as e:
-                lk.refuse(e.condition, e.description)
-                self.refusals.report("link", lk.name, e.condition, e.description, conn)
+                self.refuse(lk, e)
                 return
+        self.report_attached(lk)
+
+    def refuse(self, lk: RouterLink, e: Refusal) -> None:
+        """Answer the peer's attach with a refusal."""
+        lk.refuse(e.condition, e.description)
+        self.refusals.link(lk, e)
+
+    def report_attached(self, lk: RouterLink) -> None:
+        """Tell telemetry of an attached link, and of its partner."""
         for one in (lk, lk.partner):
             if one is not None and one.attached:
                 self.context.telemetry.link_attached(one)
 
     def attach_answered(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
         """The peer answered an attach of this router."""
-        if lk.kind == ENDPOINT:
+        if self.uplink is not None and conn.uplink and lk.kind != ROUTED:
+            self.uplink.answered(lk, attach)
+        elif lk.kind == ENDPOINT:
             self.autolinks.attached(lk, attach)
             self.relays.attached(lk, attach)
         elif lk.kind == ROUTED:
@@ -168,6 +218,9 @@ class Core(Handler):
     def answer_attach(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
         """Answer an attach of the peer. Raises Refusal."""
         kind = attaching.link_kind(attach)
+        if self.uplink is not None and conn.uplink and kind == ENDPOINT:
+            self.answer_interior(self.uplink, conn, lk, attach)
+            return
         between_routers = conn.role == INTER_ROUTER
         if conn.management != WRITE_MANAGEMENT and not between_routers:
             attaching.check_management(attach, conn.management)
@@ -185,16 +238,47 @@ class Core(Handler):
             self.endpoint_links.refuse_for_memory()
         if kind != ENDPOINT:
             self.mesh_links.accept(conn, lk, attach, kind)
+        elif self.edges.take(conn, lk, attach):
+            return
         elif self.context.drain_from and not attaching.for_management(attach):
             self.endpoint_links.refuse_while_draining(conn)
         elif self.routed_attaches.pass_on(conn, lk, attach):
             return
         elif attach.unsettled:
             raise Refusal(NOT_IMPLEMENTED, "links cannot be resumed here")  # Spec: 2.6.13
-        elif lk.is_sender:
+        elif self.uplink is None or not self.uplink.look_up(lk, attach):
+            self.attach_endpoint(lk, attach)
+
+    def attach_endpoint(self, lk: RouterLink, attach: Attach) -> None:
+        """Join a client's link to its address. Raises Refusal."""
+        if lk.is_sender:
             self.endpoint_links.attach_consumer(lk, attach)
         else:
             self.endpoint_links.attach_producer(lk, attach)
+            self.edges.producer_attached(lk)
+
+    def answer_interior(self, uplink: Uplink, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
+        """The interior router attaches a link for a large message, or a routed one, at an edge. Raises Refusal."""
+        if not lk.is_sender and attach.target is not None and not attach.target.address:
+            uplink.accept(lk, attach)
+        elif not self.routed_attaches.pass_on(conn, lk, attach):
+            raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
+
+    def answer_looked_up(self, lk: RouterLink, attach: Attach, reply: LookupReply | None) -> None:
+        """At an edge router: answer a client's attach that was kept back. `reply`: of a link route, else None."""
+        if lk.state != ATTACH_RCVD or lk.connection.over:
+            return
+        try:
+            if reply is None:
+                self.attach_endpoint(lk, attach)
+            elif reply.reachable and self.uplink is not None and self.uplink.active is not None:
+                self.routed_attaches.pass_up(lk, attach, self.uplink.active)
+            else:
+                raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
+        except Refusal as e:
+            self.refuse(lk, e)
+        else:
+            self.report_attached(lk)
 
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
@@ -208,6 +292,9 @@ class Core(Handler):
             self.context.telemetry.link_detached(lk)
             return
         self.mesh_links.lost(conn, lk)
+        if self.uplink is not None and conn.uplink:
+            self.uplink.ended(lk)
+        self.edges.link_lost(conn, lk)
         if not lk.is_sender:
             self.interruptions.producer_lost(lk)
         address = lk.address
@@ -235,7 +322,9 @@ class Core(Handler):
 
     # ---- outcomes
     def on_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
-        self.interruptions.on_outcome(delivery, settled, state)
+        arriving = self.settlement.on_outcome(delivery, settled, state)
+        if arriving is not None:
+            self.interruptions.cut_short(arriving, delivery)
 
     def on_sender_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
         self.settlement.on_sender_outcome(delivery, settled, state)

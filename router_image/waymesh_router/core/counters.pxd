@@ -15,11 +15,11 @@ cdef class Counters:
     cdef public long long from_containers
     cdef public long long to_containers
     cdef public long long redirected
-    cdef count_in(self, RouterLink lk, Address address)
-    cdef count_out(self, RouterLink lk, Address address, RouterLink out)
+    cdef int count_in(self, RouterLink lk, Address address) except -1
+    cdef int count_out(self, RouterLink lk, Address address, RouterLink out) except -1
     cdef count_routed_in(self, RouterLink lk)
     cdef count_routed_out(self, RouterLink lk, RouterLink out)
     cdef count_presettled(self, RouterLink lk)
-    cdef count_outcome(self, RouterLink lk, bytes state)
+    cdef int count_outcome(self, RouterLink lk, int code) except -1
 
-cdef count_on_link(RouterLink lk, int code)
+cdef int count_on_link(RouterLink lk, int code) except -1

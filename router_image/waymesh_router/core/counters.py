@@ -9,11 +9,9 @@ import cython
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
     from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
-    from cython.cimports.waymesh_router.core.settlement.outcomes import outcome_code
 else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
     from waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
-    from waymesh_router.core.settlement.outcomes import outcome_code
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
@@ -80,9 +78,8 @@ class Counters:
         if lk.kind == ENDPOINT or lk.kind == ROUTED:
             self.presettled += 1
 
-    def count_outcome(self, lk: RouterLink, state: bytes) -> None:
-        """Count the outcome of a delivery of this incoming link."""
-        code: cython.int = outcome_code(state)
+    def count_outcome(self, lk: RouterLink, code: cython.int) -> None:
+        """Count the outcome of a delivery of this incoming link; `code`: see `outcome_code`."""
         count_on_link(lk, code)
         if code == ACCEPTED_CODE:
             self.accepted += 1

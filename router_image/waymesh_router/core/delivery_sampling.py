@@ -140,7 +140,7 @@ class DeliverySampling:
             self.until_next = 1  # management requests are not sampled
             return annotations
         self._last_sid += 1  # consecutive numbers compress better than random ones
-        annotations = sampled(annotations, self._last_sid, 1.0 / self._probability, self._context.router_id)
+        annotations = sampled(annotations, self._last_sid, 1.0 / self._probability, self._context.stamp)
         self.follow(link, address, annotations, transfer)
         sample: Sample = self.current  # type: ignore[assignment]
         sample.here = True

@@ -43,6 +43,8 @@ cdef class RouterConnection(Connection):
     cdef public str policy_vhost
     cdef public bint for_managers
     cdef public object access
+    cdef public bint uplink
+    cdef public object edge_router
     cdef RouterLink data_link(self, int priority)
 
 @cython.final
@@ -55,6 +57,8 @@ cdef class RouterLink(Link):
     cdef public bint checks_management
     cdef public bint checks_targets
     cdef public bint checks_user
+    cdef public bint checks_messages
+    cdef public object section_order
     cdef public object permit
     cdef public bint of_tenant
     cdef public tuple spaced
@@ -82,6 +86,8 @@ cdef class RouterLink(Link):
     cdef public bint stored
     cdef public bint retiring
     cdef public bint container
+    cdef public bint edge
+    cdef public bint known_elsewhere
     cdef public int consumer_priority
     cdef public long long unsettled
     cdef public long long presettled
@@ -107,6 +113,7 @@ cdef class Node:
 @cython.final
 cdef class Target:
     cdef public Node node
+    cdef public RouterLink link
     cdef public long long outstanding
 
 @cython.final
@@ -117,6 +124,7 @@ cdef class Address:
     cdef public object config
     cdef public list consumers
     cdef public list producers
+    cdef public dict tracked
     cdef public bint prioritized
     cdef public dict targets
     cdef public list nearest
@@ -138,6 +146,7 @@ cdef class Address:
     cdef public long long redirected
     cpdef bint reachable(self) except -1
     cpdef bint direct(self) except -1
+    cpdef bint directed(self) except -1
     cpdef bint unused(self) except -1
 
 @cython.final

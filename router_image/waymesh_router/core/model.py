@@ -58,6 +58,8 @@ class RouterConnection(Connection):
         self.policy_vhost = ""  # policyVhost of its listener
         self.for_managers = False  # its listener has management: write
         self.access: Any = None  # Access or None: what policy allows this client, see access.py
+        self.uplink = False  # it leads from this edge router to an interior router
+        self.edge_router: Any = None  # Edge or None: the peer is an edge router, see edge/edges.py
         Connection.__init__(self, settings, handler, now)
 
     def data_link(self, priority: cython.int) -> RouterLink | None:
@@ -82,6 +84,8 @@ class RouterLink(Link):
         self.checks_management = False  # anonymous sender that may not send to all management agents
         self.checks_targets = False  # anonymous sender that policy allows to send to some addresses only
         self.checks_user = False  # policy allows messages with the client's own user-id only
+        self.checks_messages = False  # policy judges each message: one of these checks, or a dry run
+        self.section_order: Any = None  # SectionOrder or None: of the message that arrives, if it is checked
         self.permit: Any = None  # Permit or None: what policy allowed a client's link, see access.py
         self.of_tenant = False  # anonymous sender in the address space of a tenant
         self.spaced: Any = None  # the annotations for the address space, see message_address.py
@@ -109,6 +113,8 @@ class RouterLink(Link):
         self.stored = False  # brings back messages from a fallback destination
         self.retiring = False  # takes no more messages
         self.container = False  # the peer is a route-container
+        self.edge = False  # the peer is an edge router, or at an edge router, its interior router
+        self.known_elsewhere = False  # incoming, of an edge router: it was told of consumers elsewhere
         self.consumer_priority = 0  # of a client's receiver: others get messages while it has no credit
         self.unsettled = 0
         self.presettled = 0
@@ -154,6 +160,7 @@ class Target:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.link: Any = None  # RouterLink or None: at an edge router, the uplink's sender for the address
         self.outstanding = 0
 
 
@@ -167,6 +174,7 @@ class Address:
         self.config: Any = None
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.producers: list[RouterLink] = []  # local incoming links
+        self.tracked: dict[RouterLink, None] | None = None  # those of edge routers: told of consumers elsewhere
         self.prioritized = False  # a local consumer has a priority other than 0
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
@@ -201,8 +209,10 @@ class Address:
 
     def direct(self) -> bool:
         """Whether it can be delivered to a consumer of the address itself, without the fallback."""
-        if self.consumers or self.subscriber is not None:
-            return True
+        return bool(self.consumers) or self.subscriber is not None or self.directed()
+
+    def directed(self) -> bool:
+        """Whether a path leads to a remote router with consumers."""
         for target in self.targets.values():  # noqa: SIM110 (a generator costs more than this loop)
             if target.node.neighbour() is not None:
                 return True

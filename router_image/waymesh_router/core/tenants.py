@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED
-from waymesh_router.core.addresses.keys import MANAGEMENT, bare_address, is_pattern, of_routers
+from waymesh_router.core.addresses.keys import MANAGEMENT, OF_EDGES, bare_address, is_pattern, of_routers
 from waymesh_router.core.attaching import TEMPORARY_NODE, Refusal
 from waymesh_router.core.link_routing.rewriting import DYNAMIC_ADDRESS
 
@@ -39,6 +39,8 @@ def reply_in_space(tenant: str, text: Any) -> str | None:
 
 
 def _is_temporary(bare: str) -> bool:
+    if bare.startswith(OF_EDGES):
+        return bare.removeprefix(OF_EDGES).partition("/")[2].startswith(TEMPORARY_NODE)
     area, _, rest = bare.removeprefix("_topo/").partition("/")
     router, _, node = rest.partition("/")
     return bare.startswith("_topo/") and area == "0" and router != "all" and node.startswith(TEMPORARY_NODE)

@@ -56,6 +56,10 @@ class EntityAdapter:
         """Delete an entity."""
         raise not_allowed(f"{self.entity_type.name} cannot be deleted")
 
+    def publish(self) -> None:
+        """Publish what the entity holds back."""
+        raise not_allowed(f"{self.entity_type.name} cannot be published")
+
 
 class ConfiguredEntities(EntityAdapter):
     """Entities that exist because somebody configured them.

@@ -95,6 +95,7 @@ class Agent:
             "READ": self._read,
             "UPDATE": self._update,
             "DELETE": self._delete,
+            "PUBLISH": self._publish,
         }
 
     def handle(
@@ -221,9 +222,11 @@ class Agent:
         if kind.name != "vhost" or not of_operator(attributes):
             return
         identity = deny_all(self, attributes)
-        if identity is not None:
-            self._log("error", f"vhost {attributes['name']} denies all its clients: {error}")
-            self._changed(request, kind.name, identity, ["hostname"])
+        if identity is None:  # another vhost has the name, and keeps it
+            self._log("error", f"vhost {attributes['name']} left out: {error}")
+            return
+        self._log("error", f"vhost {attributes['name']} denies all its clients: {error}")
+        self._changed(request, kind.name, identity, ["hostname"])
 
     def _warn_of_old_names(self, kind: EntityType, attributes: Mapping[str, Any]) -> None:
         for text in renamed(kind, attributes):
@@ -259,6 +262,11 @@ class Agent:
         adapter.delete(row["identity"])
         self._changed(request, adapter.entity_type.name, row["identity"], ())
         return NO_CONTENT, {}
+
+    def _publish(self, request: Request, now: float) -> tuple[int, Any]:
+        adapter, row = self._find(request, now)
+        adapter.publish()
+        return OK, without_secrets(adapter.entity_type, row)
 
     def _find(self, request: Request, now: float) -> tuple[EntityAdapter, Attributes]:
         """The one entity that the request names."""
@@ -342,7 +350,8 @@ class Agent:
         return [list(line) for line in self._recent_log(request.integer("limit"))]
 
     def _failure(self, request: Message, status: int, text: str) -> Message:
-        self._log("error" if status == INTERNAL_ERROR else "info", f"request failed: {status} {text}")
+        if status == INTERNAL_ERROR:  # those of clients are logged by who knows the client
+            self._log("error", f"request failed: {status} {text}")
         return failed(request, status, text)
 
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.events import MOST_CHARACTERS, Event
 from waymesh_router.management.request import Request
 from waymesh_router.management.view import CoreView
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
-
-MOST_CHARACTERS = 200
-"""Maximum length of a text that a peer has chosen."""
 
 Changed = Callable[[Request, str, str, Sequence[str]], None]
 """Called with a request that was carried out, the type and identity of the entity, and the names of the attributes that
@@ -28,7 +27,10 @@ def change_report(core: CoreView) -> Changed:
         about = {"type": kind, "identity": identity, "attributes": ",".join(attributes)}
         detail = about | _actor(core.connections.get(int(request.connection or 0)))
         detail = {name: text[:MOST_CHARACTERS] for name, text in detail.items()}
-        core.log("AGENT", "info", f"{event} {' '.join(f'{name}={text}' for name, text in detail.items())}")
+        text = f"{event} {' '.join(f'{name}={text}' for name, text in detail.items())}"
+        who = {name: text for name, text in detail.items() if name not in about}
+        told = Event(LogEvent(event), who, {name: text for name, text in detail.items() if name in about})
+        core.log("AGENT", "info", text, told)
         core.context.telemetry.event(event, "info", detail.pop("identity"), detail)
 
     return changed
@@ -38,7 +40,7 @@ def _actor(connection: RouterConnection | None) -> dict[str, str]:
     """Who asked. A request that came through another router shows the neighbour only: that router knows its client."""
     if connection is None:
         return {"router": "this"}
-    if connection.role == INTER_ROUTER:
+    if connection.role == INTER_ROUTER or connection.uplink or connection.edge_router is not None:
         return {"router": "" if connection.remote is None else str(connection.remote.container_id)}
     where = "connector" if connection.settings.client else "listener"
     return {"user": connection.user or "", "host": connection.peer.host, where: str(connection.origin)}

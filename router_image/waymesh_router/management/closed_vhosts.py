@@ -25,19 +25,26 @@ def of_operator(attributes: Mapping[str, Any]) -> bool:
 
 
 def deny_all(agent: Agent, attributes: Mapping[str, Any]) -> str | None:
-    """Create a vhost without groups, with the host name and those aliases that no other vhost has.
+    """Create a vhost without groups, with those of the host name and the aliases that no other vhost has.
 
-    Returns its identity; None if the host name or the entity's name is another vhost's.
+    The first of them is its host name. Returns its identity; None if all are, or the entity's name is, another vhost's.
     """
-    try:
-        identity = agent.configure("vhost", {name: attributes.get(name) for name in ("name", "hostname")})
-    except (ManagementError, SchemaError):
-        return None
+    names = [str(attributes.get("hostname") or ""), *alias_names(str(attributes.get("aliases") or ""))]
+    for at, name in enumerate(names):
+        try:
+            identity = agent.configure("vhost", {"name": attributes.get("name"), "hostname": name})
+        except (ManagementError, SchemaError):
+            continue
+        _add_aliases(agent, identity, names[at + 1 :])
+        return identity
+    return None
+
+
+def _add_aliases(agent: Agent, identity: str, aliases: list[str]) -> None:
     kept: list[str] = []
-    for alias in alias_names(str(attributes.get("aliases") or "")):
+    for alias in aliases:
         try:
             agent.adapters["vhost"].update(identity, {"aliases": ",".join([*kept, alias])})
         except ManagementError:
             continue
         kept.append(alias)
-    return identity

@@ -31,9 +31,11 @@ class StandingEntities(ConfiguredEntities):
         standing: Iterable[Attributes],
         *,
         on_update: Callable[[Attributes, Attributes], None] | None = None,
+        on_publish: Callable[[], None] | None = None,
         live: Callable[[Attributes, float], Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(kind, on_update=on_update, live=live)
+        self._on_publish = on_publish
         for attributes in standing:
             super().create(attributes)
         self._set: set[str] = set()
@@ -48,6 +50,12 @@ class StandingEntities(ConfiguredEntities):
         self.update(identity, {name: value for name, value in attributes.items() if value is not None})
         self._set.add(identity)
         return identity
+
+    def publish(self) -> None:
+        if self._on_publish is None:
+            super().publish()
+        else:
+            self._on_publish()
 
 
 def configured(view: RouterView) -> list[EntityAdapter]:
@@ -155,10 +163,17 @@ def _log(view: RouterView) -> EntityAdapter:
 def _telemetry(view: RouterView) -> EntityAdapter:
     kind = entity_type("telemetry")
     configure = _asked(view.configure_telemetry)
+
+    def publish() -> None:
+        if view.collector is None:
+            raise conflict("telemetry is off: it has no path")
+        view.collector.publish()
+
     return StandingEntities(
         kind,
         (validate_create(kind, {}),),
         on_update=lambda attributes, _changed: configure(attributes),
+        on_publish=publish,
         live=lambda _attributes, _now: _records(view.collector),
     )
 

@@ -19,8 +19,8 @@ def connection_link_routes(core: CoreView) -> EntityAdapter:
 
     def create(attributes: Attributes) -> None:
         conn = core.connections.get(int(attributes["connectionId"] or 0))
-        if conn is None or conn.role != ROUTE_CONTAINER:
-            raise forbidden("only a container creates link routes, over its own connection of role route-container")
+        if conn is None or (conn.role != ROUTE_CONTAINER and conn.edge_router is None):
+            raise forbidden("only containers and edge routers create link routes, over their own connections")
         access = conn.access
         if access is not None and not (access.may_create_link_routes() or access.only_would_deny(CREATE_LINK_ROUTES)):
             raise forbidden("policy does not allow this client to create link routes")

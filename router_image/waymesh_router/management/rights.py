@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_amqp.message import Message, encode_message
+from waymesh_router import events
 from waymesh_router.core.addresses.keys import own_management
 from waymesh_router.core.kinds import ENDPOINT, MANAGEMENT_RIGHTS, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.events import Event, ModuleLog
 from waymesh_router.management.errors import bad_request, forbidden
 from waymesh_router.management.request import READ_OPERATIONS, TENANT_OPERATIONS, Request
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
@@ -32,8 +35,8 @@ Report = Callable[[str, str, str, "RouterConnection"], None]
 class Rights:
     """Checks the requests of clients that may not write."""
 
-    def __init__(self, router_id: str, report: Report, log: Callable[[str, str], None]) -> None:
-        """`report` counts and records a refused request. `log(level, text)` writes a line."""
+    def __init__(self, router_id: str, report: Report, log: ModuleLog) -> None:
+        """`report` counts and records a refused request."""
         self._router_id = router_id
         self._report = report
         self._log = log
@@ -56,6 +59,7 @@ class Rights:
             f"request refused: user={conn.user} host={conn.peer.host} {where}={conn.origin} operation={operation!r} "
             + about[: 3 * _MOST_CHARACTERS]
             + (f" management={_NAMES[conn.management]} of its user group" if _by_policy(conn) else ""),
+            _denied(conn, operation, text),
         )
         self._report(operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
@@ -74,7 +78,8 @@ class Rights:
         conn: RouterConnection = link.connection  # type: ignore[assignment]
         about = f"operation={request.operation!r} type={request.type!r} {request.ids or ''} to {to}"
         who = f"user={conn.user} host={conn.peer.host} listener={conn.origin}"
-        self._log("info", f"request passed on: {who} {about[: 3 * _MOST_CHARACTERS]}")
+        event = events.about(LogEvent.MANAGEMENT_PASSED_ON, conn, operation=request.operation, to=to)
+        self._log("info", f"request passed on: {who} {about[: 3 * _MOST_CHARACTERS]}", event)
 
     def _check_admin_status(self, request: Request, conn: RouterConnection) -> None:
         """Refuse an update of adminStatus that policy does not allow. Raises ManagementError 403."""
@@ -83,7 +88,8 @@ class Rights:
         if conn.access.only_would_deny("adminStatus: allowAdminStatusUpdate is no"):
             return
         text = "adminStatus: policy does not allow this client to change it"
-        self._log("warning", f"request refused: user={conn.user} host={conn.peer.host}: {text}")
+        about = f"user={conn.user} host={conn.peer.host}: {text}"
+        self._log("warning", f"request refused: {about}", _denied(conn, request.operation, text))
         self._report(request.operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
 
@@ -107,6 +113,11 @@ def limited(link: RouterLink | None) -> bool:
     if conn.multi_tenant or conn.management != WRITE_MANAGEMENT:
         return True
     return conn.access is not None and bool(conn.access.in_group())
+
+
+def _denied(conn: RouterConnection, operation: str, text: str) -> Event:
+    detail = {"kind": "management", "operation": operation[:_MOST_CHARACTERS], "reason": text}
+    return events.about(LogEvent.POLICY_DENIED, conn, **detail)
 
 
 def _by_policy(conn: RouterConnection) -> bool:

@@ -10,12 +10,14 @@ from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_router.core.kinds import ENDPOINT
 from waymesh_router.core.tenants import reply_in_space
+from waymesh_router.events import Event, ModuleLog, about
 from waymesh_router.management.agent import Agent, failed
-from waymesh_router.management.errors import ManagementError, unavailable
+from waymesh_router.management.errors import BAD_REQUEST, INTERNAL_ERROR, OK, ManagementError, unavailable
 from waymesh_router.management.long_queries import LongQueries
 from waymesh_router.management.look_ups import LookUps, Task
 from waymesh_router.management.request import read_request
 from waymesh_router.management.rights import Rights, limited, passed_on
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
@@ -34,11 +36,11 @@ class ManagementService:
         agent: Agent,
         now: Callable[[], float],
         send: Callable[[str, bytes], bool],
-        log: Callable[[str, str], None],
+        log: ModuleLog,
         rights: Rights,
         look_ups: LookUps,
     ) -> None:
-        """`send(address, message)` tells whether somebody has the address. `log(level, text)` writes a line."""
+        """`send(address, message)` tells whether somebody has the address."""
         self._rights = rights
         self._agent = agent
         self._now = now
@@ -54,7 +56,7 @@ class ManagementService:
         try:
             request = decode_message(data)
         except DecodeError as e:
-            self._log("warning", f"request cannot be decoded: {e.description}")
+            self._log("warning", f"request cannot be decoded: {e.description}", _failed_of(link))
             return
         conn: Any = None if link is None else link.connection
         tenant = conn is not None and conn.multi_tenant
@@ -68,11 +70,13 @@ class ManagementService:
         later = partial(self._long.add, conn)
 
         def work() -> None:
-            self._reply(agent.handle(request, self._now(), host_values, later, connection))
+            reply = agent.handle(request, self._now(), host_values, later, connection)
+            self._log_failure(reply, link)
+            self._reply(reply, link)
 
         def refuse(error: ManagementError) -> None:
             if request.reply_to:
-                self._reply(failed(request, error.status, error.description))
+                self._reply(failed(request, error.status, error.description), link)
 
         self._look_ups.carry_out(Task(conn, work, refuse))
 
@@ -87,7 +91,7 @@ class ManagementService:
             if message.reply_to and not self._send(other, passed_on(message, request, other)):
                 raise unavailable(f"{other} cannot be reached")
         except ManagementError as error:
-            self._reply(failed(message, error.status, error.description))
+            self._reply(failed(message, error.status, error.description), link)
         return True
 
     @property
@@ -99,8 +103,20 @@ class ManagementService:
         """Answer a slice of a long query."""
         self._reply(self._long.step())
 
-    def _reply(self, reply: Message | None) -> None:
+    def _log_failure(self, reply: Message | None, link: RouterLink | None) -> None:
+        properties = {} if reply is None else reply.application_properties or {}
+        status = int(properties.get("statusCode") or OK)
+        if BAD_REQUEST <= status != INTERNAL_ERROR:
+            text = f"request failed: {status} {properties['statusDescription']}"
+            self._log("info", text, _failed_of(link, status=status))
+
+    def _reply(self, reply: Message | None, link: RouterLink | None = None) -> None:
         if reply is None or not isinstance(reply.to, str):
             return
         if not self._send(reply.to, encode_message(reply)):
-            self._log("info", f"nobody receives replies at {reply.to}")
+            self._log("info", f"nobody receives replies at {reply.to}", _failed_of(link))
+
+
+def _failed_of(link: RouterLink | None, **detail: int) -> Event | None:
+    """The event of a failed request that came on a link; clients can cause as many as they like."""
+    return None if link is None else about(LogEvent.MANAGEMENT_FAILED, link.connection, **detail)  # type: ignore[arg-type]

@@ -9,6 +9,8 @@ from typing import Any
 
 from waymesh_amqp.errors import CONNECTION_FORCED, DETACH_FORCED
 from waymesh_amqp.states import OPENED
+from waymesh_router.core.addresses.keys import EDGE
+from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY
 from waymesh_router.core.kinds import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, ROUTED
 from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
 from waymesh_router.core.link_routing.candidates import link_route_of
@@ -74,6 +76,7 @@ def connection_columns(view: RouterView) -> dict[str, Column]:
         host=lambda c: c.peer.host,
         dir=lambda c: "out" if c.settings.client else "in",
         role=lambda c: c.role,
+        active=partial(_active, view.core),
         isAuthenticated=lambda c: c.mechanism is not None,
         isEncrypted=lambda c: c.peer.tls,
         enableProtocolTrace=view.traced,
@@ -89,6 +92,14 @@ def connection_columns(view: RouterView) -> dict[str, Column]:
     columns["uptimeSeconds"] = lambda c, now: int(now - c.opened_at)
     columns["lastDlvSeconds"] = lambda c, now: int(now - c.last_delivery_at) if c.last_delivery_at else None
     return columns
+
+
+def _active(core: CoreView, connection: RouterConnection) -> bool | None:
+    """Of the connections of an edge router, one has links; None: neither end of the connection is an edge router."""
+    if connection.uplink:
+        return core.uplink is not None and connection is core.uplink.active
+    edge = connection.edge_router
+    return None if edge is None else edge.downlink is not None
 
 
 def _update_connection(view: RouterView, connection: RouterConnection, changed: Attributes) -> None:
@@ -147,7 +158,7 @@ def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> 
         adminStatus=lambda k: "enabled",
         operStatus=lambda k: "up" if k.attached else "down",
         linkName=lambda k: k.name,
-        linkType=lambda k: LINK_TYPES[k.kind],
+        linkType=link_type,
         linkDir=lambda k: "out" if k.is_sender else "in",
         owningAddr=owner,
         connectionId=lambda k: str(k.connection.id),
@@ -171,6 +182,16 @@ def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> 
     columns["settleRate"] = lambda k, _now: view.sampler.settle_rate(k)
     columns["zeroCreditSeconds"] = lambda k, now: int(seconds_without_credit(k, now))
     return columns
+
+
+def link_type(link: RouterLink) -> str:
+    """What the link carries; that to an edge router, all messages for it that have no link of their own."""
+    if link.connection.uplink and link.kind == DATA:  # type: ignore[attr-defined]
+        source = None if link.source is None else link.source.capabilities
+        return "edge-downlink" if DOWNLINK_CAPABILITY in (source or ()) else "endpoint"
+    if link.edge and link.address is not None and link.address.key.startswith(EDGE):
+        return "edge-downlink"
+    return LINK_TYPES[link.kind]
 
 
 def owner(link: RouterLink) -> str | None:
@@ -256,6 +277,8 @@ def _nodes(view: RouterView) -> EntityAdapter:
 
 def _all_nodes(view: RouterView) -> list[NodeView]:
     """This router and those that it knows, by id."""
+    if view.core.uplink is not None:
+        return []  # an edge router knows no other one
     if view.routing is None:
         return [_alone(view.core)]
     known: Mapping[str, NodeView] = view.routing.nodes

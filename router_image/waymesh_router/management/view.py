@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.context import Context
 from waymesh_router.core.counters import Counters
+from waymesh_router.core.edge.uplink import Uplink
 from waymesh_router.core.exchanges.exchanges import Exchanges
 from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.events import Log
 from waymesh_router.management.look_ups import KnownNames
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.routing.engine import RoutingEngine
 
 
 class CoreView(Protocol):
-    """The forwarding state. Times (`started_at`) are those of the clock whose `now` requests carry, in seconds.
-
-    `log(module, level, text)` writes a line.
-    """
+    """The forwarding state. Times (`started_at`) are those of the clock whose `now` requests carry, in seconds."""
 
     router_id: str
     now: float
@@ -32,7 +31,7 @@ class CoreView(Protocol):
     addresses: dict[str, Address]
     nodes: dict[str, Node]
     started_at: float
-    log: Callable[[str, str, str], None]
+    log: Log
     context: Context
     autolinks: AutoLinks
     linkroutes: LinkRoutes
@@ -40,6 +39,7 @@ class CoreView(Protocol):
     denied: dict[str, int]
     budget: Budget
     counters: Counters
+    uplink: Uplink | None
 
 
 class SettleTimes(Protocol):
@@ -60,6 +60,9 @@ class SettleTimes(Protocol):
 
 class RecordsView(Protocol):
     """Telemetry. `settled` counts each sampled delivery as many times as it stands for."""
+
+    def publish(self) -> None:
+        """Record all counters, then publish all records, soon."""
 
     @property
     def settled(self) -> SettleTimes:
@@ -95,6 +98,19 @@ class AdmissionView(Protocol):
     @property
     def withheld(self) -> int:
         """Number of links that wait for credit because memory is short."""
+
+
+class ClientShareView(Protocol):
+    """Clients that move to other routers. `moved`: connections closed so far."""
+
+    moved: int
+
+    @property
+    def age_s(self) -> float:
+        """`clientShareAge` of the entity `router`."""
+
+    def count(self) -> int:
+        """Connections of clients."""
 
 
 class RouterView(Protocol):
@@ -137,6 +153,10 @@ class RouterView(Protocol):
     @property
     def admission(self) -> AdmissionView:
         """Limits of connections and memory."""
+
+    @property
+    def client_share(self) -> ClientShareView:
+        """How many clients the router is to keep."""
 
     @property
     def drain_status(self) -> str:

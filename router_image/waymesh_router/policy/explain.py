@@ -47,6 +47,7 @@ def explain(policy: Policy, request: Request, address: str, receives: bool) -> E
     reasons.append(f"group {group.name}: {_why_group(group, request.user)}")
     if verdict.would is None:
         reasons.append(f"remoteHosts allow {request.host}")
+    if not is_dry_run(policy, vhost):  # which neither gives nor takes the right
         reasons.append(_why_management(group))
     reasons += _limits(vhost, group, request.user)
     allowed, reason = _link(policy, group, request.user, address, receives)

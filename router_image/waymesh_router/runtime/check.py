@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from waymesh_router.events import Event
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number
@@ -43,9 +44,9 @@ class CheckHost:
     """Checks the arguments of requests without performing them."""
 
     def __init__(self) -> None:
-        self._profiles = Profiles(lambda level, text: None)
+        self._profiles = Profiles(lambda level, text, event=None: None)
         self.tokens = CheckTokens()
-        self.users = UserFiles(lambda level, text: _warn(text))
+        self.users = UserFiles(lambda level, text, event=None: _warn(text))
         self.auth_services = CheckAuthServices(self._profiles)
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
@@ -53,9 +54,13 @@ class CheckHost:
         self._profiles.add(attrs)
 
     def listen(self, attrs: Mapping[str, Any]) -> None:
-        """Check port and TLS settings. Raises HostError."""
+        """Check port and TLS settings, and the folder of pages. Raises HostError."""
         self._profiles.of_listener(attrs)
         port_number(f"listener {attrs['name']}", attrs["port"])
+        if attrs.get("httpRootDir"):
+            from waymesh_router.runtime.http.files import StaticFiles  # with h11, which takes time to import
+
+            StaticFiles(str(attrs["name"]), attrs["httpRootDir"])
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Check port, URLs and TLS settings. Raises HostError."""
@@ -81,7 +86,7 @@ class CheckHost:
         """Not asked for."""
         return {}
 
-    def log(self, module: str, level: str, text: str) -> None:
+    def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         """Print the warnings of a router."""
         if level in SERIOUS:
             _warn(text)
@@ -103,10 +108,10 @@ class CheckTokens:
 
     def add(self, attrs: Mapping[str, Any]) -> None:
         """Load the keysFile, if any. Raises HostError."""
-        TokenProfile(attrs, lambda level, text: None, self.now)
+        TokenProfile(attrs, lambda level, text, event=None: None, self.now)
         self._names.add(str(attrs["name"]))
 
-    def checker(self, attrs: Mapping[str, Any]) -> None:
+    def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> None:
         """Check that the profile exists. Raises HostError."""
         check_profile(attrs, self._names)
 

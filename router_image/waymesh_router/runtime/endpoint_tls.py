@@ -8,6 +8,7 @@ from typing import Any
 
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.peer_names import matches
+from waymesh_router.runtime.revocation import Serial
 from waymesh_router.runtime.tls import TlsProfile
 
 
@@ -36,6 +37,11 @@ class ListenerTls:
         """Whether it uses the profile of this name."""
         return any(profile == used.name for used in (self.default, *self.by_host.values()))
 
+    @property
+    def revoked(self) -> frozenset[Serial]:
+        """The certificates that the profiles revoke."""
+        return self.default.revoked.union(*(profile.revoked for profile in self.by_host.values()))
+
     def check(self, profile: TlsProfile) -> None:
         """Raises HostError if the profile is unusable for the listener."""
         self.context(profile)
@@ -62,6 +68,11 @@ class ConnectorTls:
     def uses(self, profile: str) -> bool:
         """Whether it uses the profile of this name."""
         return profile == self.profile.name
+
+    @property
+    def revoked(self) -> frozenset[Serial]:
+        """The certificates that the profile revokes."""
+        return self.profile.revoked
 
     def check(self, profile: TlsProfile) -> None:
         """Raises HostError if the profile is unusable for the connector."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.states import START
 from waymesh_router.core.hang_up import hang_up
+from waymesh_router.events import Event, at
 from waymesh_router.host import Peer
 from waymesh_router.runtime.auth_services import AuthServices
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all, go_on_all
@@ -19,20 +20,22 @@ from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
 from waymesh_router.runtime.host_names import HostNames, numeric_addresses
-from waymesh_router.runtime.http_server import HttpServer
+from waymesh_router.runtime.http.server import HttpServer
 from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
 from waymesh_router.runtime.memory import resident_bytes
 from waymesh_router.runtime.profiles import Profiles
+from waymesh_router.runtime.revocation import of_revoked_router
 from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import password_of
 from waymesh_router.runtime.tls_identity import peer_of
-from waymesh_router.runtime.tls_io import TlsConnectionIO
+from waymesh_router.runtime.tls_io import MakeIO, connection_io
 from waymesh_router.runtime.tokens import TokenProfiles
 from waymesh_router.runtime.tracing import Tracing
 from waymesh_router.runtime.users import UserFiles
 from waymesh_router.runtime.workers import Workers
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -55,7 +58,7 @@ class SocketHost:
         """`rng()`: a float in [0, 1), for the jitter of reconnects."""
         self.loop = loop
         self.log, self.logs, self.log_stats = log.write, log.enabled, log.stats
-        self.numeric_addresses = numeric_addresses
+        self.numeric_addresses, self.password, self.memory_usage = numeric_addresses, password_of, resident_bytes
         self.look_up = HostNames(loop).look_up
         self._server_log = partial(log.write, "SERVER")
         self.incarnation = Incarnation()
@@ -66,6 +69,7 @@ class SocketHost:
         self._rng = rng
         self._router: Router
         self._profiles = Profiles(self._server_log)
+        self._revoked = self._profiles.revoked()
         self.certificate_ends = self._profiles.ends
         self.tokens = TokenProfiles(loop, self._server_log)
         self.users = UserFiles(partial(log.write, "ROUTER"))
@@ -79,7 +83,7 @@ class SocketHost:
         self._tracing = Tracing(log, loop)
         self.traced = self._tracing.own
         self._stopping = False
-        self._lingering = Lingering(loop)
+        self.lingering = Lingering(loop)
 
     def attach(self, router: Router) -> None:
         """Set the router; to be called before the loop runs."""
@@ -87,7 +91,6 @@ class SocketHost:
         self._log.on_serious = router.logged
 
     # ---- requests of the router (Host)
-
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Add an `sslProfile`. Raises HostError (an OSError) if its files are unusable."""
         self._profiles.add(attrs)
@@ -106,12 +109,9 @@ class SocketHost:
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener. Raises HostError (an OSError) if its port or certificate is unusable."""
         tls = self._profiles.of_listener(attrs)
-        http = bool(attrs.get("http"))
-        accepted = self._http.accepted if http else self.accepted
+        accepted = self._http.accepting(attrs) if attrs.get("http") else self.accepted
         listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
         self._listeners[listener.name] = listener
-        role = "http" if http else attrs.get("role") or "normal"
-        self.log("SERVER", "notice", f"Listening on {listener.places} ({role}) as {listener.name}")
 
     def unlisten(self, name: str) -> None:
         """Stop a listener. As in Dispatch, connections that it accepted stay open."""
@@ -130,7 +130,8 @@ class SocketHost:
         connector = self._connectors.pop(name, None)
         if connector is not None:
             connector.close()
-            self._close_later(connector, f"connector {name} was deleted")
+            # In the next turn: one of its connections may carry the response to this request.
+            self.loop.call_later(0, lambda: self._close_all(connector, f"connector {name} was deleted"))
 
     def opened(self, conn: Connection) -> None:
         """The open of a peer at a listener has arrived: the connection no longer counts as opening."""
@@ -155,10 +156,6 @@ class SocketHost:
         """Set the alternative targets of a connector, from the peer's `failover-server-list`."""
         if name in self._connectors:
             self._connectors[name].set_failover(targets)
-
-    def password(self, entity: str, text: str) -> str:
-        """The password of an attribute of `entity`. Raises HostError."""
-        return password_of(entity, text)
 
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
         """Run `work` in a thread, then let `conn` continue with its result; False if too many are waiting."""
@@ -198,10 +195,6 @@ class SocketHost:
         if self.incarnation.spool is not None:
             self.incarnation.spool.wait(PUBLISH_S)
 
-    def memory_usage(self) -> int:
-        """Memory of the process in bytes (resident set)."""
-        return resident_bytes()
-
     def internal_error(self, where: str, error: Exception) -> None:
         """Count an internal error, and log it with its traceback."""
         self.errors += 1
@@ -216,17 +209,20 @@ class SocketHost:
 
     # ---- calls from listeners and connectors
 
-    def accepted(self, listener: Listener, sock: socket.socket, peer: str, user: str | None) -> None:
+    def accepted(
+        self, listener: Listener, sock: socket.socket, peer: str, user: str | None, make: MakeIO = connection_io
+    ) -> None:
         """A client's transport is ready for AMQP; `user`: of its certificate."""
-        self._adopt(listener, sock, peer_of(sock, peer, user), self._router.accepted)
+        self._adopt(listener, sock, peer_of(sock, peer, user), self._router.accepted, make)
 
     def connected(self, connector: Connector, sock: socket.socket, peer: str, user: str | None) -> None:
         """A connector's transport is ready for AMQP; `user`: of the peer's certificate."""
-        self._adopt(connector, sock, peer_of(sock, peer, user), self._router.connected)
+        self._adopt(connector, sock, peer_of(sock, peer, user), self._router.connected, connection_io)
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt of a connector failed; it retries by itself."""
-        self.log("SERVER", "info", f"connector {connector.name}: {reason}")
+        event = Event(LogEvent.CONNECTOR_FAILED, {"connector": connector.name}, {"reason": reason})
+        self.log("SERVER", "info", f"connector {connector.name}: {reason}", event)
         self._router.connect_failed(connector.name, reason)
 
     # ---- calls from connections
@@ -237,12 +233,12 @@ class SocketHost:
         io.sock.close()
         self._report_lost(io, reason)
 
-    def finished(self, io: ConnectionIO) -> None:
+    def finished(self, io: ConnectionIO, reason: str = "closed") -> None:
         """Both sides have sent everything. Closing with unread input would make the kernel reset the connection, and
         the peer would lose the last bytes (most often an error), so the peer's end is awaited for a while."""
         self._release(io)
-        self._lingering.close(io.sock)
-        self._report_lost(io, "closed")
+        self.lingering.close(io.sock)
+        self._report_lost(io, reason)
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         """An internal error on this connection: close it; others are not affected."""
@@ -268,7 +264,7 @@ class SocketHost:
             self.internal_error("in the router's timers", error)
             deadline = now + FAILED_TURN_S
         flush_all(self._router.dirty, self._connections)
-        if self._stopping and not (self._connections or self._lingering.count):
+        if self._stopping and not (self._connections or self.lingering.count):
             self.loop.stop()
         return now if self._buffer.ready else deadline
 
@@ -276,11 +272,13 @@ class SocketHost:
         """SIGHUP: reload all certificates and users."""
         self._profiles.reload()
         self.users.reload()
+        self._end_revoked()
 
     def look(self) -> None:
         """Reload certificates and users whose files have changed."""
         self._profiles.look()
         self.users.look()
+        self._end_revoked()
 
     def stop(self, reason: str) -> None:
         """Close everything gracefully, then stop the loop; a peer that does not answer delays it by CLOSE_S."""
@@ -309,12 +307,14 @@ class SocketHost:
         if self._connectors.get(connector.name) is connector and not self._stopping:
             connector.start()
 
-    def _adopt(self, endpoint: Endpoint, sock: socket.socket, peer: Peer, open_: Opener) -> None:
+    def _adopt(self, endpoint: Endpoint, sock: socket.socket, peer: Peer, open_: Opener, make: MakeIO) -> None:
         """Create the connection of a transport. An internal error here affects this transport only."""
         try:
             conn = open_(endpoint.name, peer)
         except HostError as error:
-            self.log("SERVER", "error", f"connection with {peer.host} refused: {error}")
+            who = at(endpoint.name, peer.host, isinstance(endpoint, Connector))
+            text = f"connection with {peer.host} refused: {error}"
+            self.log("SERVER", "error", text, Event(LogEvent.CONNECTION_REFUSED, who, {"reason": str(error)}))
             if isinstance(endpoint, Connector):
                 self._router.connect_failed(endpoint.name, str(error))
             self._give_up(endpoint, sock)
@@ -323,7 +323,7 @@ class SocketHost:
             self.internal_error(f"with the new connection of {peer.host}", error)
             self._give_up(endpoint, sock)
             return
-        io = (TlsConnectionIO if peer.tls else ConnectionIO)(self, sock, conn, self._buffer)
+        io = make(self, sock, conn, self._buffer)
         io.info = _Info(endpoint, peer)
         if isinstance(endpoint, Listener):
             endpoint.opening.passed_on(io.fd, partial(self._end_opening, io))
@@ -370,9 +370,12 @@ class SocketHost:
         if isinstance(endpoint, Connector):
             endpoint.lost()
 
-    def _close_later(self, endpoint: Endpoint, reason: str) -> None:
-        """Close an endpoint's connections in the next turn: one of them may carry the response to this request."""
-        self.loop.call_later(0, lambda: self._close_all(endpoint, reason))
+    def _end_revoked(self) -> None:
+        """Close the connections of routers whose certificates were revoked since the last look."""
+        former, self._revoked = self._revoked, self._profiles.revoked()
+        for io in list(self._connections.values()) if self._revoked != former else ():
+            if of_revoked_router(io.sock, io.info.endpoint):
+                self._close(io, "the certificate of the peer was revoked")
 
     def _close_all(self, endpoint: Endpoint, reason: str) -> None:
         for io in list(self._connections.values()):

@@ -14,6 +14,9 @@ LINGER_S = 2.0
 MOST = 1000
 """With this many sockets that wait, a further one is closed at once: peers that never close must not use up all."""
 
+READ_BYTES = 65536
+READS_PER_TURN = 16
+
 
 class Lingering:
     """The closed connections of a host. `count`: how many sockets wait."""
@@ -53,10 +56,13 @@ class Linger:
             self._end()
 
     def on_event(self, mask: int) -> None:
-        """Input, or the end of the stream."""
+        """Input, or the end of the stream. A peer that sends without end gets no more than its turn."""
         try:
-            while self._sock.recv(65536):
-                pass
+            for _ in range(READS_PER_TURN):
+                if not self._sock.recv(READ_BYTES):
+                    break
+            else:
+                return
         except BlockingIOError:
             return
         except OSError:

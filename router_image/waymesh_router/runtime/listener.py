@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from waymesh_router.events import Event, ModuleLog, at
 from waymesh_router.runtime.addresses import open_listening, peer_text
 from waymesh_router.runtime.endpoint_tls import ListenerTls
 from waymesh_router.runtime.loop import Loop, Timer
@@ -17,14 +18,12 @@ from waymesh_router.runtime.peer_names import refused_name
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import FirstBytes, FirstMessage, Handshake
 from waymesh_router.transports import handshake_timeout_s
+from waymesh_schema.events import LogEvent
 
 ACCEPTS_PER_TURN = 64
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY_ACCEPT_S = 1.0
 MOST_OPENING = 1000
-
-Log = Callable[[str, str], None]
-"""level, text"""
 
 
 class Listener:
@@ -36,7 +35,7 @@ class Listener:
         attrs: Mapping[str, Any],
         tls: ListenerTls | None,
         accepted: Callable[[Listener, socket.socket, str, str | None], None],
-        log: Log,
+        log: ModuleLog,
     ) -> None:
         """`accepted(self, sock, peer, user)` gets each transport that is ready for AMQP; `user`: of the certificate.
 
@@ -49,11 +48,15 @@ class Listener:
         self._accepted = accepted
         self._log = log
         most = int(attrs.get("maxOpeningConnections") or MOST_OPENING)
-        self.opening = Opening(most, lambda level, text: log(level, f"{self}: {text}"))
+        event = Event(LogEvent.LIMIT_REACHED, {"listener": self.name}, {"limit": "maxOpeningConnections"})
+        self.opening = Opening(most, lambda level, text: log(level, f"{self}: {text}", event))
         self._sockets = open_listening(f"listener {self.name}", attrs)
         self._handshakes: dict[int, tuple[socket.socket, Timer | None]] = {}
         self._pause: Timer | None = None
         self._register()
+        role = "http" if attrs.get("http") else attrs.get("role") or "normal"
+        text = f"Listening on {self.places} ({role}) as {self.name}"
+        log("notice", text, Event(LogEvent.LISTENER_OPENED, {"listener": self.name}))
 
     def __str__(self) -> str:
         return f"listener {self.name}"
@@ -191,7 +194,8 @@ class Listener:
         if fd not in self._handshakes:  # already passed on, or failed
             return
         self._drop(fd)
-        self._log("error", f"listener {self.name}: connection from {peer} failed: {reason}")
+        event = Event(LogEvent.CONNECTION_REFUSED, at(self.name, peer), {"reason": reason})
+        self._log("error", f"listener {self.name}: connection from {peer} failed: {reason}", event)
 
     def _drop(self, fd: int) -> None:
         """End a handshake in progress."""

@@ -15,8 +15,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from waymesh_router.events import Event, without_event
+from waymesh_router.line_limit import WINDOW_S, LineLimit
 from waymesh_router.runtime.log_rotation import KEPT_FILES, RotatingFile, Rotation, RotationError
 from waymesh_schema.errors import SchemaError
+from waymesh_schema.events import PROVOKED, LogEvent
 from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES, parse_levels
 from waymesh_schema.table_router import STANDARD_OUTPUTS
 from waymesh_schema.text import one_line
@@ -107,7 +110,8 @@ def open_sink(output: str, rotation: Rotation | None = None) -> Sink:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A written line; `timestamp` in seconds since 1970; `file` and `line`: its position in the code."""
+    """A written line; `text` ends with the event; `timestamp` in seconds since 1970; `file` and `line`: its position in
+    the code."""
 
     module: str
     level: str
@@ -149,6 +153,7 @@ class Log:
         self._sinks: dict[_Output, Sink] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
+        self._limit = LineLimit()
         self.lost = 0
         """Lines that a sink did not accept."""
         self.on_serious: Callable[[str, str, str], None] = _nobody
@@ -159,22 +164,35 @@ class Log:
         """Whether a line would be written; check this before composing an expensive text."""
         return level in self._effective[module].levels
 
-    def write(self, module: str, level: str, text: str, depth: int = 1, always: bool = False) -> None:
+    def write(
+        self,
+        module: str,
+        level: str,
+        text: str,
+        event: Event | None = None,
+        /,
+        depth: int = 1,
+        always: bool = False,
+    ) -> None:
         """Write a line if it is enabled, or `always`. `depth`: number of calls between the line's source and this
-        method."""
+        method. Too many lines that one host has provoked are left out."""
         settings = self._effective[module]
         if level not in settings.levels and not always:
             return
         now = self._clock()
+        if event is not None and event.kind in PROVOKED and not self._limit.admits(event.host, now.timestamp()):
+            return
         self._counts[module, level] += 1
         file, number = _source(depth)
         whole = text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "…"
-        text = one_line(whole)
-        entry = LogLine(module, level, text, file, number, int(now.timestamp()))
+        text = without_event(one_line(whole))
+        entry = LogLine(
+            module, level, text if event is None else text + event.suffix, file, number, int(now.timestamp())
+        )
         self._ring.append(entry)
         timed = settings.timestamp and settings.output[0] != "syslog"
         stamp = self._stamp(now, settings.json) if timed else ""
-        line = _json_line(entry, whole, stamp, settings) if settings.json else _line(entry, stamp, settings)
+        line = _json_line(entry, whole, event, stamp, settings) if settings.json else _line(entry, stamp, settings)
         try:
             self._sinks[settings.output].write(level, line)
         except (OSError, ValueError):  # full disk, closed stream, unencodable character: continue
@@ -183,6 +201,17 @@ class Log:
             self.write("ROUTER", "error", str(error), always=True)
         if level in SERIOUS:
             self.on_serious(module, level, text)
+
+    def look(self) -> None:
+        """Tell how many lines were left out; to be called every few seconds."""
+        self._tell_left_out(self._limit.ended(self._clock().timestamp()))
+
+    def _tell_left_out(self, left_out: Iterable[tuple[str, int]]) -> None:
+        for host, lines in left_out:
+            about = f" about {host}" if host else ""
+            text = f"{lines} more lines{about} within {WINDOW_S:g} s were left out"
+            who = {"host": host} if host else {}
+            self.write("SERVER", "warning", text, Event(LogEvent.LOG_LEFT_OUT, who, {"lines": lines}))
 
     def configure(self, attributes: Mapping[str, Any]) -> None:
         """Apply the attributes of a `log` entity to their `module`; None selects the value of DEFAULT.
@@ -224,6 +253,7 @@ class Log:
 
     def close(self) -> None:
         """Close all sinks; nothing may be written afterwards."""
+        self._tell_left_out(self._limit.end())
         for sink in self._sinks.values():
             sink.close()
         self._sinks.clear()
@@ -310,10 +340,12 @@ def _line(entry: LogLine, stamp: str, settings: _Effective) -> str:
     return f"{line} ({entry.file}:{entry.line})" if settings.source else line
 
 
-def _json_line(entry: LogLine, text: str, stamp: str, settings: _Effective) -> str:
+def _json_line(entry: LogLine, text: str, event: Event | None, stamp: str, settings: _Effective) -> str:
     """One JSON object in ASCII; `text` keeps its line breaks, which JSON escapes."""
     parts: dict[str, Any] = {"time": stamp} if stamp else {}
     parts |= {"module": entry.module, "level": entry.level, "text": text}
+    if event is not None:
+        parts |= event.fields
     if settings.source:
         parts |= {"file": entry.file, "line": entry.line}
     return json.dumps(parts)

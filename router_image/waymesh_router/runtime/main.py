@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from waymesh_router.buffers import buffer_limits
+from waymesh_router.events import Event
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.memory_watermark import default_limit
 from waymesh_router.router import Router
@@ -25,10 +26,13 @@ from waymesh_router.runtime.log_writer import open_output
 from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.memory import LOOK_S, Trimmer, control_group_limit, memory_limit
 from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
+from waymesh_router.runtime.policy_files import PolicyFiles
 from waymesh_router.runtime.profiles import without_unusable
 from waymesh_router.runtime.users import users_hint
 from waymesh_schema.config import ConfigEntry, ConfigError, read_config
 from waymesh_schema.errors import SchemaError
+from waymesh_schema.events import LogEvent
+from waymesh_schema.telemetry import ORDERLY_STOP
 
 VERSION = "0.1.0"
 """The distribution's version (verified by a test): looking it up would take a tenth of the start time."""
@@ -115,6 +119,7 @@ class Running:
         self.router.admission.configure(self.router.attrs)
         self.host.users.configure(self._router_attrs)
         self.host.attach(self.router)
+        self.policy_files = PolicyFiles(self.loop, self.log, self.router, entries)
         self._unusable = unusable
         self._trimmer = Trimmer()
 
@@ -130,8 +135,8 @@ class Running:
         self._look_at_memory()
 
     def watch_signals(self) -> None:
-        """SIGTERM and SIGINT stop the router gracefully, the second one at once; SIGHUP reloads TLS and user files, and
-        reopens log files."""
+        """SIGTERM and SIGINT stop the router gracefully, the second one at once; SIGHUP reloads TLS, user and policy
+        files, and reopens log files."""
         signal.set_wakeup_fd(self.loop.wakeup_fd, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
@@ -143,20 +148,23 @@ class Running:
         self.loop.call_from_thread(lambda: self._stop(signal.Signals(number).name))
 
     def _stop(self, why: str) -> None:
-        self.log.write("ROUTER", "notice", f"stopping on {why}")
+        self.log.write("ROUTER", "notice", f"stopping on {why}", Event(LogEvent.ROUTER_STOPPING))
         self.router.ending()
-        self.host.stop("the router is being stopped")
+        self.host.stop(ORDERLY_STOP)
 
     def _reload(self) -> None:
         self.log.reopen()
-        self.log.write("ROUTER", "notice", "SIGHUP: reloading TLS and user files")
+        self.log.write("ROUTER", "notice", "SIGHUP: reloading TLS, user and policy files")
         self.host.reload()
+        self.policy_files.reload()
 
     def _watch(self) -> None:
         """Apply changes of files: in a pod, no process sends a signal after a change."""
         self.loop.call_later(WATCH_S, self._watch)  # first: the watch continues even if this check fails
         self.host.look()
         self.host.tokens.look()
+        self.policy_files.look()
+        self.log.look()
 
     def _look_at_memory(self) -> None:
         self._trimmer.look(self.router.core.budget.kept)

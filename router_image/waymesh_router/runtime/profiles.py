@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from waymesh_router.events import ModuleLog
 from waymesh_router.management.closed_vhosts import OPERATOR_PREFIX
 from waymesh_router.peers import profiles_used
 from waymesh_router.runtime.endpoint_tls import ConnectorTls, ListenerTls
 from waymesh_router.runtime.errors import HostError, ProfileError
+from waymesh_router.runtime.revocation import Serial
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_identity import check_uid_format
 from waymesh_schema.config import ConfigEntry
@@ -20,8 +22,8 @@ NEED_TLS = ("requireSsl", "requireEncryption", "peerNames")
 class Profiles:
     """All profiles by name."""
 
-    def __init__(self, report: Callable[[str, str], None]) -> None:
-        """`report(level, text)` is called about reloads."""
+    def __init__(self, report: ModuleLog) -> None:
+        """`report` is called about reloads."""
         self._report = report
         self._profiles: dict[str, TlsProfile] = {}
 
@@ -43,6 +45,10 @@ class Profiles:
     def remove(self, name: str) -> None:
         """Remove a profile that has no users."""
         self._profiles.pop(name, None)
+
+    def revoked(self) -> frozenset[Serial]:
+        """The certificates that any of them revokes."""
+        return frozenset[Serial]().union(*(profile.revoked for profile in self._profiles.values()))
 
     def ends(self) -> dict[str, float]:
         """Expiry times of the certificates, in seconds since 1970, by name."""
@@ -100,7 +106,7 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
     listeners that use the profile, but does not keep the router from starting.
     """
     unusable: dict[str, str] = {}
-    trial = Profiles(lambda level, text: None)
+    trial = Profiles(lambda level, text, event=None: None)
     for entry in entries:
         name = str(entry.attributes["name"])
         if entry.type.name == "sslProfile" and not name.startswith(OPERATOR_PREFIX):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from waymesh_router.events import Event, ModuleLog
 from waymesh_router.runtime.errors import HostError, ProfileError
+from waymesh_router.runtime.revocation import Serial, revoked_serials
 from waymesh_router.runtime.tls_expiry import encoded, not_after
 from waymesh_router.runtime.tls_identity import external_user, read_name_map
+from waymesh_schema.events import LogEvent
 from waymesh_schema.password import ENV, FILE, password_form
 
 FILE_ATTRIBUTES = (
@@ -45,8 +48,8 @@ class _Use(NamedTuple):
 class TlsProfile:
     """One `sslProfile` entity and its contexts."""
 
-    def __init__(self, attrs: Mapping[str, Any], report: Callable[[str, str], None]) -> None:
-        """`attrs` validated; `report(level, text)` is called about reloads. Raises HostError if a file is unusable."""
+    def __init__(self, attrs: Mapping[str, Any], report: ModuleLog) -> None:
+        """`attrs` validated; `report` is called about reloads. Raises HostError if a file is unusable."""
         self.attrs = attrs
         self.name = str(attrs["name"])
         self._report = report
@@ -56,6 +59,8 @@ class TlsProfile:
         self._build(_Use(bool(attrs.get("certFile")), ssl.CERT_NONE, False, None))
         self._names = self._read_names()
         self._peers = self._read_peers()
+        self.revoked = self._read_revoked()
+        """The certificates that its crlFile revokes."""
         self.not_after = self._read_end()
         """Expiry time of its own certificate, in seconds since 1970; None without one."""
 
@@ -94,6 +99,7 @@ class TlsProfile:
         self.attrs, self._contexts = other.attrs, other._contexts
         self._authorities, self._stamps = other._authorities, other._stamps
         self._names, self._peers, self.not_after = other._names, other._peers, other.not_after
+        self.revoked = other.revoked
 
     def look(self) -> None:
         """Recreate the contexts if a file has changed."""
@@ -105,14 +111,19 @@ class TlsProfile:
         stamps = self._read_stamps()
         try:
             fresh = {use: self._build(use) for use in self._contexts}
-            names, peers = self._read_names(), self._read_peers()
+            names, peers, revoked = self._read_names(), self._read_peers(), self._read_revoked()
         except HostError as error:
-            self._report("error", f"{error}; going on with what was loaded before")
+            event = self._event(LogEvent.CERTIFICATE_FAILED)
+            self._report("error", f"{error}; going on with what was loaded before", event)
         else:
-            self._contexts, self._names, self._peers = fresh, names, peers
+            self._contexts, self._names, self._peers, self.revoked = fresh, names, peers, revoked
             self.not_after = self._read_end()
-            self._report("notice", f"sslProfile {self.name}: certificates were read again")
+            text = f"sslProfile {self.name}: certificates were read again"
+            self._report("notice", text, self._event(LogEvent.CERTIFICATE_READ))
         self._stamps = stamps
+
+    def _event(self, kind: LogEvent) -> Event:
+        return Event(kind, detail={"sslProfile": self.name})
 
     def _read_end(self) -> float | None:
         cert = self.attrs.get("certFile")
@@ -122,6 +133,13 @@ class TlsProfile:
             return not_after(Path(cert).read_text(encoding="latin-1"))
         except OSError:
             return None  # it has just been removed; the next check handles it
+
+    def _read_revoked(self) -> frozenset[Serial]:
+        path = self.attrs.get("crlFile")
+        try:
+            return revoked_serials(Path(path).read_bytes()) if path else frozenset()
+        except (OSError, ValueError) as error:
+            raise ProfileError(f"sslProfile {self.name}: crlFile {path}: {error}") from None
 
     def _read_names(self) -> dict[str, str]:
         path = self.attrs.get("uidNameMappingFile")

@@ -6,6 +6,8 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from waymesh_router.runtime.der import element
+
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 VERSION = 0xA0
 """Tag of the optional first field of TBSCertificate. Source: RFC 5280, 4.1."""
@@ -32,21 +34,12 @@ def not_after(pem: str) -> float | None:
 
 
 def _not_after(der: bytes) -> float:
-    _, certificate, _ = _element(der, 0)
-    _, at, _ = _element(der, certificate)
+    _, certificate, _ = element(der, 0)
+    _, at, _ = element(der, certificate)
     if der[at] == VERSION:
-        at = _element(der, at)[2]
+        at = element(der, at)[2]
     for _ in ("serialNumber", "signature", "issuer"):
-        at = _element(der, at)[2]
-    _, validity, _ = _element(der, at)
-    tag, start, end = _element(der, _element(der, validity)[2])
+        at = element(der, at)[2]
+    _, validity, _ = element(der, at)
+    tag, start, end = element(der, element(der, validity)[2])
     return datetime.strptime(der[start:end].decode("ascii"), FORMATS[tag]).replace(tzinfo=UTC).timestamp()
-
-
-def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Tag, start and end of the content of the element at `at`."""
-    size, start = der[at + 1], at + 2
-    if size & 0x80:
-        count = size & 0x7F
-        size, start = int.from_bytes(der[start : start + count], "big"), start + count
-    return der[at], start, start + size

@@ -7,12 +7,18 @@ import select
 import socket
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from waymesh_router.runtime.client_hello import MAX_BYTES, asked_host, complete
-from waymesh_router.runtime.connection_io import ConnectionIO
+from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
 
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+
 RECORD_BYTES = 16384
+MakeIO = Callable[[Any, socket.socket, "Connection", ReceiveBuffer], ConnectionIO]
+"""Makes the connection of a transport: `make(host, sock, conn, buffer)`."""
 READS_PER_TURN = 8
 """OpenSSL returns one record (16 kB) per read; a turn handles several to keep its overhead small."""
 TLS_HANDSHAKE = 0x16
@@ -58,6 +64,11 @@ class TlsConnectionIO(ConnectionIO):
                 self.conn.offered(taken + len(part))
                 break
         return taken
+
+
+def connection_io(host: Any, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> ConnectionIO:
+    """A connection on a plain or a TLS socket."""
+    return (TlsConnectionIO if isinstance(sock, ssl.SSLSocket) else ConnectionIO)(host, sock, conn, buffer)
 
 
 class Handshake:

@@ -7,16 +7,14 @@ import time
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.events import Event, ModuleLog
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.workers import Workers
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_amqp.sasl import TokenChecker
     from waymesh_router.runtime.loop import Loop
-
-Report = Callable[[str, str], None]
-"""level, text; called in any thread"""
-
 
 def check_profile(attrs: Mapping[str, Any], names: Container[str]) -> None:
     """Raises HostError if a listener has a tokenProfile that is none of `names`."""
@@ -28,8 +26,9 @@ def check_profile(attrs: Mapping[str, Any], names: Container[str]) -> None:
 class TokenProfile:
     """One `tokenProfile`: its keys and its check."""
 
-    def __init__(self, attrs: Mapping[str, Any], report: Report, now: Callable[[], float]) -> None:
-        """Raises HostError if its files are unusable. Does not read a URL: that may take long."""
+    def __init__(self, attrs: Mapping[str, Any], report: ModuleLog, now: Callable[[], float]) -> None:
+        """`report` is called in any thread. Raises HostError if its files are unusable. Does not read a URL: that may
+        take long."""
         name = f"tokenProfile {attrs['name']}"
         try:
             from waymesh_router.runtime import token_check, token_keys
@@ -42,6 +41,12 @@ class TokenProfile:
         def told(level: str, text: str) -> None:
             report(level, f"{name}: {text}")
 
+        def check_of(who: Mapping[str, str]) -> TokenChecker:
+            def refused(reason: str) -> None:
+                report("info", f"{name}: a token is refused, because {reason}", Event(LogEvent.TOKEN_REFUSED, who))
+
+            return token_check.TokenCheck(attrs, self.keys, now, refused)
+
         self.keys = token_keys.Keys(source, float(attrs["keepKeysSeconds"]), told, time.monotonic)
         try:
             if isinstance(source, token_keys.FileSource):
@@ -50,8 +55,7 @@ class TokenProfile:
                 source.context()
         except token_keys.KeysError as error:
             raise HostError(f"{name}: {source.place}: {error}") from None
-        refused = "a token is refused, because"
-        self.check = token_check.TokenCheck(attrs, self.keys, now, lambda reason: told("info", f"{refused} {reason}"))
+        self.check_of = check_of
         self._reading: threading.Thread | None = None
 
     def look(self) -> None:
@@ -64,7 +68,7 @@ class TokenProfile:
 class TokenProfiles:
     """All profiles by name. Each has threads of its own: reading its URL delays no other login."""
 
-    def __init__(self, loop: Loop, log: Report, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, loop: Loop, log: ModuleLog, now: Callable[[], float] = time.time) -> None:
         """`now()`: seconds since 1970 by the clock that tokens are checked with."""
         self.now = now
         self._loop = loop
@@ -84,11 +88,12 @@ class TokenProfiles:
         self._profiles.pop(name, None)
         self._workers.pop(name, None)
 
-    def checker(self, attrs: Mapping[str, Any]) -> TokenChecker | None:
-        """The check for a listener; None if it has no profile. Raises HostError if the profile is unknown."""
+    def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> TokenChecker | None:
+        """The check for a connection of a listener; None if it has no profile. `who`: of the events of tokens that are
+        refused. Raises HostError if the profile is unknown."""
         check_profile(attrs, self._profiles)
         name = attrs.get("tokenProfile")
-        return self._profiles[name].check if name else None
+        return self._profiles[name].check_of(who) if name else None
 
     def workers(self, attrs: Mapping[str, Any]) -> Workers | None:
         """The threads for logins at a listener; None if it has no profile."""
@@ -99,5 +104,5 @@ class TokenProfiles:
         for profile in self._profiles.values():
             profile.look()
 
-    def _report(self, level: str, text: str) -> None:
-        self._loop.call_from_thread(lambda: self._log(level, text))
+    def _report(self, level: str, text: str, event: Event | None = None, /) -> None:
+        self._loop.call_from_thread(lambda: self._log(level, text, event))

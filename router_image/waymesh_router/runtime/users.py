@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.events import Event, ModuleLog
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.tls import file_stamp
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_amqp.users import UserFile
@@ -41,8 +43,8 @@ def users_hint(router: Mapping[str, Any]) -> str:
 class UserFiles:
     """The users of a router by file: that of its saslConfigDir, and those of the `usersFile` of listeners."""
 
-    def __init__(self, report: Callable[[str, str], None]) -> None:
-        """`report(level, text)` is called for unusable lines and about reloads."""
+    def __init__(self, report: ModuleLog) -> None:
+        """`report` is called for unusable lines and about reloads."""
         self._report = report
         self._default: Path | None = None
         self._files: dict[Path, _File] = {}
@@ -87,20 +89,22 @@ class UserFiles:
         """Read the files again that have changed."""
         for file in self._files.values():
             if file.changed():
-                self._report("notice", f"the users have changed: reading {file.path} again")
+                text = f"the users have changed: reading {file.path} again"
+                self._report("notice", text, Event(LogEvent.USERS_READ, detail={"path": str(file.path)}))
                 self._read_again(file)
 
     def _read_again(self, file: _File) -> None:
         try:
             file.read()
         except HostError as error:
-            self._report("error", f"{error}; going on with the users read before")
+            event = Event(LogEvent.USERS_FAILED, detail={"path": str(file.path)})
+            self._report("error", f"{error}; going on with the users read before", event)
 
 
 class _File:
     """One user file, with its users as last read; None while it does not exist, then nobody can log in."""
 
-    def __init__(self, path: Path, attribute: str, report: Callable[[str, str], None]) -> None:
+    def __init__(self, path: Path, attribute: str, report: ModuleLog) -> None:
         """Raises HostError if the file is unreadable; `attribute` names it there."""
         self.path = path
         self.users: UserFile | None = None
@@ -125,11 +129,12 @@ class _File:
             users = UserFile.parse(self.path.read_bytes().decode("utf-8", "surrogateescape"))
         except OSError as error:
             raise HostError(f"{self._attribute}: {self.path}: {error}") from None
+        failed = Event(LogEvent.USERS_FAILED, detail={"path": str(self.path)})
         for problem in users.problems[:REPORTED]:
-            self._report("error", f"{self.path}: {problem}; this user cannot log in")
+            self._report("error", f"{self.path}: {problem}; this user cannot log in", failed)
         if len(users.problems) > REPORTED:
             more = len(users.problems) - REPORTED
-            self._report("error", f"{self.path}: {more} more lines cannot be used; their users cannot log in")
+            self._report("error", f"{self.path}: {more} more lines cannot be used; their users cannot log in", failed)
         self.users = users
         if users.stores()[0]:  # derive the keys of plain passwords in a thread: milliseconds for each user
             threading.Thread(target=users.prepare, name="users", daemon=True).start()

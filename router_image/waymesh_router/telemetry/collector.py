@@ -88,6 +88,7 @@ class Collector(TelemetryHooks):
         self._flush_due = self._now + FLUSH_S
         self._hour_due = self._now + HOURLY_S
         self._sweep: Iterator[None] | None = None
+        self._publish_asked = False
         self._attached: set[int] = set()
         self._ended: list[tuple[Sample, str, int]] = []
         self._settled: Histogram = Histogram() if before is None else before.settled
@@ -110,6 +111,8 @@ class Collector(TelemetryHooks):
             for _ in range(BUDGET):
                 if next(self._sweep, self) is self:
                     self._sweep = None
+                    if self._publish_asked:
+                        self._publish_asked, self._rotate_due = False, now
                     break
         if self._episode is not None and now - self._episode.last_at >= QUIET_S:
             self._converged(self._episode)
@@ -121,6 +124,11 @@ class Collector(TelemetryHooks):
             self._flush_due = now + FLUSH_S
             self.record_samples()
             self._sink.flush()
+
+    def publish(self) -> None:
+        """Record all counters, then publish all records: with the next ticks, as many as the counters need."""
+        self._publish_asked = True
+        self._due = self._now
 
     def finish(self) -> None:
         """The router stops, or its telemetry: record everything a last time."""

@@ -35,7 +35,7 @@ def _row(sample: Sample, out: RouterLink | None, outcome: str, at_us: cython.lon
         name,
         phase,
         sample.priority,
-        annotations.ingress,
+        annotations.ingress or router_id,  # an edge router writes none
         None if out is None else router_id,
         None if out is None else "|".join((*annotations.trace, router_id)),
         len(annotations.trace),

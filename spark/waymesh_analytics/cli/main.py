@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from waymesh_analytics.errors import AnalyticsError, StoreBusy
 from waymesh_analytics.hours import parse_time
 from waymesh_analytics.options import Options, Retention, s3a_settings
+from waymesh_schema.findings import FoundKind, findings_message
 
+MOST_HOURS = 100_000
 INSTALL = (
     "waymesh analyze needs PySpark, matplotlib and Jinja: run `make analytics` in a checkout, or "
     "pip install 'waymesh[analytics]'"
@@ -31,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     add("--out", required=True, metavar="DIR", help="folder for the report and the store")
     add("--from", dest="begin", metavar="TIME", help="start of the report (2026-01-31T05:00, UTC)")
     add("--to", dest="end", metavar="TIME", help="end of the report")
+    add("--last", type=float, metavar="HOURS", help="report on the last HOURS hours, instead of --from and --to")
     add("--master", default="local[*]", help="Spark master (default: %(default)s)")
     add("--conf", action="append", default=[], metavar="NAME=VALUE", help="Spark setting; repeatable")
     add("--endpoint", metavar="URL", help="S3 server of s3a:// addresses, if not AWS: http://minio:9000")
@@ -41,6 +46,13 @@ def parser() -> argparse.ArgumentParser:
         ("--keep-rollups", default.rollups, "keep rollups this long (default: %(default)s)"),
     ):
         add(name, type=float, default=days, metavar="DAYS", help=what)
+    add(
+        "--findings-file",
+        type=Path,
+        metavar="FILE",
+        help="also write the findings to FILE as JSON of at most 4096 bytes; the chart names the file of the "
+        "container's termination message, where the operator reads them",
+    )
     add("--strict", action="store_true", help="exit with code 3 if records are missing or lines are corrupt")
     add("--quiet", action="store_true", help="print neither progress nor summary")
     return parser
@@ -55,11 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"waymesh analyze: {error}\n{INSTALL}", file=sys.stderr)
         return 1
     try:
-        conf = (s3a_settings(options.endpoint) if options.endpoint else {}) | dict(_pair(text) for text in options.conf)
-        begin, end = (parse_time(text) if text else None for text in (options.begin, options.end))
+        server = s3a_settings(options.endpoint) if options.endpoint else {}
+        conf = server | dict(setting(text) for text in options.conf)
+        begin, end = limits(options, datetime.now(UTC))
         retention = Retention(options.keep_raw, options.keep_curated, options.keep_rollups)
         job = Options(options.path, options.out, begin, end, options.master, options.streaming, retention, conf)
         report = run(job, _discard if options.quiet else _print)
+        if options.findings_file is not None:
+            found = [FoundKind(each.kind, len(each.cases), each.text) for each in report.findings]
+            _write(options.findings_file, findings_message(found))
     except AnalyticsError as error:
         print(f"waymesh analyze: {error}", file=sys.stderr)
         return 4 if isinstance(error, StoreBusy) else 1
@@ -72,7 +88,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 3 if options.strict and report.incomplete else 0
 
 
-def _pair(text: str) -> tuple[str, str]:
+def limits(options: argparse.Namespace, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """The begin and end of the report; None: no limit. Raises AnalyticsError."""
+    if options.last is None:
+        begin, end = (parse_time(text) if text else None for text in (options.begin, options.end))
+        return begin, end
+    if options.begin or options.end:
+        raise AnalyticsError("--last cannot be combined with --from and --to")
+    if not 0 < options.last < MOST_HOURS:
+        raise AnalyticsError(f"--last {options.last:g}: expected a number of hours from 0 to {MOST_HOURS:,}")
+    return now - timedelta(hours=options.last), None
+
+
+def _write(file: Path, text: str) -> None:
+    """Raises AnalyticsError."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise AnalyticsError(f"cannot write the findings: {error}") from error
+
+
+def setting(text: str) -> tuple[str, str]:
+    """The name and value of --conf. Raises AnalyticsError."""
     name, equals, value = text.partition("=")
     if not equals:
         raise AnalyticsError(f"--conf {text}: expected NAME=VALUE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from datetime import datetime
 from io import BytesIO
 from typing import Any
@@ -43,7 +42,17 @@ def summary(report: Report) -> dict[str, Any]:
     """The content of `summary.json`."""
     return {
         "hours": {"first": report.hours[0], "last": report.hours[-1]} if report.hours else None,
-        "findings": [asdict(finding) for finding in report.findings],
+        "findings": [
+            {
+                "kind": finding.kind.name,
+                "severity": finding.kind.severity,
+                "table": finding.kind.table,
+                "text": finding.text,
+                "action": finding.kind.action,
+                "cases": finding.cases,
+            }
+            for finding in report.findings
+        ],
         "tables": {name: len(table.rows) for name, table in report.tables.items()},
     }
 
@@ -63,7 +72,8 @@ def _write_parquet(storage: Storage, table: Table[Any]) -> None:
     content = BytesIO()
     pq.write_table(pa.Table.from_pylist(table.dicts(), schema), content, compression="zstd", store_schema=False)
     path = f"{TABLES}/{table.name}.parquet"
-    storage.delete(path)  # earlier versions wrote a folder
+    if storage.is_folder(path):  # of an earlier version; a file is replaced when the new one is whole
+        storage.delete(path)
     storage.write_bytes(path, content.getvalue())
 
 

@@ -1,3 +1,10 @@
+// The text in a search field hides the rows of its table that do not contain it.
+document.querySelectorAll("input[type=search]").forEach(field => field.addEventListener("input", () => {
+  const wanted = field.value.toLowerCase();
+  for (const row of field.closest("section").querySelector("table").tBodies[0].rows) {
+    row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  }
+}));
 // A click on a column heading sorts the table by that column, in descending order first.
 document.querySelectorAll("th").forEach(head => head.addEventListener("click", () => {
   const body = head.closest("table").tBodies[0], column = head.cellIndex;

@@ -8,8 +8,9 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from . import topology
 from .plots import plots
-from .report import Report
+from .report import NO_RECORDS, Report
 from .tables.table import Cell, Column, ColumnType
 
 SHOWN_ROWS = 100
@@ -32,9 +33,12 @@ def page(report: Report) -> str:
     environment.tests["numeric"] = lambda column: column.type in NUMERIC
     text: str = environment.get_template("page.html").render(
         report=report,
-        tables=[table for table in report.tables.values() if table.rows],
-        # matplotlib escapes the texts of its pictures.
+        no_records=NO_RECORDS,
+        tables=[table for table in report.tables.values() if table.rows or table.empty],
+        # matplotlib and topology escape the texts of their pictures.
         plots={name: Markup(svg) for name, svg in plots(report).items()},
+        # What the picture of the mesh says, for those who cannot see it.
+        mesh=topology.caption(report.tables["mesh_links"].rows, report.tables["routers"].rows),
         shown_rows=SHOWN_ROWS,
         zip=zip,
         style=_asset("page.css"),

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from waymesh_analytics.hours import hour_start
 
+from . import topology
 from .report import Report
 from .tables.deliveries import Latency, Traffic
 from .tables.history import Forecast
+from .tables.hours import Hour
 
+ONE_HOUR = timedelta(hours=1)
 MOST_LINES = 8
 MOST_BARS = 20
 MOST_ROUTERS = 40
@@ -44,10 +52,67 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 def plots(report: Report) -> dict[str, str]:
     """SVG by the name of the table that each belongs to; none for tables without rows."""
-    drawings = {"outcomes": _throughput, "latency": _latency, "traffic": _matrix}
+    drawings = {"mesh_links": _mesh, "hours": _hours, "outcomes": _throughput, "latency": _latency, "traffic": _matrix}
     with mpl.rc_context(_STYLE):
         found = {name: draw(report) for name, draw in drawings.items() if report.tables[name].rows}
     return {name: svg for name, svg in found.items() if svg}
+
+
+def _mesh(report: Report) -> str:
+    return topology.picture(report.tables["mesh_links"].rows, report.tables["routers"].rows)
+
+
+def _hours(report: Report) -> str:
+    """Traffic and latency of the mesh by hour, and of the week before; nothing for a single hour."""
+    rows: list[Hour] = report.tables["hours"].rows[::-1]
+    if len(rows) < 2:
+        return ""
+    figure = Figure(figsize=(9, 5))
+    traffic, times = figure.subplots(2, 1, sharex=True)
+    at = [row.hour for row in rows]
+    _line(traffic, at, [row.deliveries for row in rows], "C0.-", "deliveries")
+    _line(traffic, at, [row.week_ago_deliveries for row in rows], "C0:", "a week before")
+    _line(traffic, at, [row.failed for row in rows], "C3.-", "failed")
+    _line(traffic, at, [row.week_ago_failed for row in rows], "C3:", "a week before")
+    traffic.set_ylabel("deliveries per hour")
+    traffic.set_ylim(bottom=0)
+    _line(times, at, [_ms(row.p50_us) for row in rows], "C2.-", "p50")
+    _line(times, at, [_ms(row.week_ago_p50_us) for row in rows], "C2:", "a week before")
+    _line(times, at, [_ms(row.p99_us) for row in rows], "C1.-", "p99")
+    _line(times, at, [_ms(row.week_ago_p99_us) for row in rows], "C1:", "a week before")
+    times.set_ylabel("milliseconds to settlement")
+    times.set_yscale("log")
+    times.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    times.yaxis.set_major_formatter("{x:g}")
+    times.yaxis.set_minor_formatter(NullFormatter())
+    times.set_xlabel("UTC")
+    locator = AutoDateLocator()
+    times.xaxis.set_major_locator(locator)
+    times.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    for axes in (traffic, times):
+        axes.grid(axis="y", alpha=0.3)
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return _svg(figure)
+
+
+def _line(axes: Any, at: Sequence[datetime], values: Sequence[float | None], form: str, label: str) -> None:
+    """A line with gaps where hours or values are missing; none without any value."""
+    if all(value is None for value in values):
+        return
+    times: list[datetime] = []
+    points: list[float] = []
+    for time, value in zip(at, values):
+        if times and time - times[-1] > ONE_HOUR:
+            times.append(times[-1] + ONE_HOUR)
+            points.append(math.nan)
+        times.append(time)
+        points.append(math.nan if value is None else value)
+    axes.plot(times, points, form, label=label, linewidth=1)
+
+
+def _ms(microseconds: float | None) -> float | None:
+    """In milliseconds; a time of 0 has no place on a logarithmic scale."""
+    return max(microseconds, 1) / 1000 if microseconds is not None else None
 
 
 def _throughput(report: Report) -> str:

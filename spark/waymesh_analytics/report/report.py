@@ -13,7 +13,7 @@ from waymesh_analytics.store.manifest import Manifest
 from waymesh_analytics.store.raw_files import Listing
 
 from .findings import Finding, find
-from .tables import completeness, deliveries, events, history, objects
+from .tables import completeness, deliveries, events, history, hours, mesh, objects
 from .tables.completeness import KindFiles, KindRecords
 from .tables.history import Series
 from .tables.table import Table
@@ -21,10 +21,12 @@ from .tables.table import Table
 PARALLEL_QUERIES = 3
 SHARED: tuple[Callable[[Rollups], Any], ...] = (
     history.read_series,
-    *(attrgetter(name) for name in ("flows", "audit", "events")),
+    hours.read_measured,
+    *(attrgetter(name) for name in ("flows", "audit", "events", "edges")),
 )
 """Queries whose rows several tables need; they run first."""
 TABLES: tuple[Callable[[Rollups], Table[Any]], ...] = (
+    mesh.mesh_links,
     deliveries.traffic,
     deliveries.latency,
     deliveries.outcomes,
@@ -41,6 +43,13 @@ TABLES: tuple[Callable[[Rollups], Table[Any]], ...] = (
     events.others,
     completeness.records,
 )
+
+
+NO_RECORDS = (
+    "no records in this period: a router exports a file when rotateSeconds of its telemetry have passed (default 300) "
+    "and when an hour ends; run the job again then, or after `waymesh manage publish --type telemetry`"
+)
+"""What a report without hours says, so that nobody takes the wait for the first file for a fault."""
 
 
 @dataclass(slots=True)
@@ -64,8 +73,9 @@ class Report:
 
 def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Report:
     """Compute all tables of the window, then the findings."""
-    series, *_ = run_parallel(lambda read: read(rollups), SHARED, PARALLEL_QUERIES)
+    series, measured, *_ = run_parallel(lambda read: read(rollups), SHARED, PARALLEL_QUERIES)
     tables = {table.name: table for table in run_parallel(lambda make: make(rollups), TABLES, PARALLEL_QUERIES)}
+    first: list[Table[Any]] = [hours.hours(measured), hours.last_week(measured)]
     derived: list[Table[Any]] = [
         deliveries.balance(tables["talkers"], tables["traffic"]),
         history.anomalies(series),
@@ -74,5 +84,5 @@ def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Repo
         completeness.files(manifest, rollups),
         completeness.odd_files(manifest, listing, rollups),
     ]
-    tables |= {table.name: table for table in derived}
+    tables = {table.name: table for table in [tables.pop("mesh_links"), *first, *tables.values(), *derived]}
     return Report(tables, find(tables), rollups.hours, series)

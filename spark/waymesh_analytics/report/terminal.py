@@ -8,8 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from .findings import Severity
-from .report import Report
+from waymesh_schema.findings import Severity
+from waymesh_schema.text import one_line
+
+from .report import NO_RECORDS, Report
 from .tables.table import ColumnType, Table
 
 SHOWN_ROWS = 8
@@ -23,15 +25,16 @@ _COLOURS = {Severity.BAD: "bold red", Severity.WARNING: "yellow"}
 
 def show(report: Report, console: Console) -> None:
     """Print the report."""
-    covered = f"{report.hours[0]} to {report.hours[-1]} (UTC)" if report.hours else "no records"
+    covered = f"{report.hours[0]} to {report.hours[-1]} (UTC)" if report.hours else NO_RECORDS
     console.print(f"[bold]{covered}[/]")
     for name, columns in _SHOWN.items():
         table = report.tables[name]
         if table.rows:
             console.print(_grid(table, columns))
     for finding in report.findings:
-        colour = _COLOURS.get(finding.severity, "cyan")
-        console.print(f"[{colour}]{finding.severity:>8}[/] {escape(finding.text)}")
+        severity = finding.kind.severity
+        console.print(f"[{_COLOURS.get(severity, 'cyan')}]{severity:>8}[/] {escape(finding.text)}")
+        console.print(f"{'':8} [dim]{escape(finding.kind.action)}[/]")
     if not report.findings:
         console.print("No findings.")
 
@@ -51,5 +54,5 @@ def _text(value: object, kind: ColumnType) -> str:
     if value is None:
         return ""
     if kind == ColumnType.TEXT:
-        return escape(str(value))
+        return escape(one_line(str(value)))
     return f"{value:,}" if kind == ColumnType.COUNT else f"{value:,.1f}"

@@ -12,7 +12,7 @@ from waymesh_analytics.spark.parallel import run_parallel
 from waymesh_analytics.store.manifest import Hour, Manifest
 from waymesh_analytics.store.places import SETTINGS
 from waymesh_analytics.store.raw_files import Listing, RawFile, fingerprint
-from waymesh_analytics.store.storage import Storage
+from waymesh_analytics.store.storage import Storage, hadoop_settings
 from waymesh_analytics.store.store import Store
 from waymesh_schema.telemetry import KINDS
 
@@ -63,14 +63,14 @@ def compact_batch(store: Store, kind: str, batch: Batch) -> None:
 
 def roll_up_anew(storage: Storage, kind: str, curated: Mapping[str, tuple[str, ...]], run: str) -> list[Made]:
     """Make the rollups of some hours from their curated files; they are not committed."""
-    conf = _conf(storage)
+    conf = hadoop_settings(storage.spark, SETTINGS)
     shards = [Shard(kind, hour, run, storage.root, (), conf, path) for hour, paths in curated.items() for path in paths]
     return _run(storage, shards, small=False)
 
 
 def _shards(storage: Storage, kind: str, batch: Batch) -> list[Shard]:
     """The tasks of a batch: the files of a router, and so of an object of a mesh, are in the same one of an hour."""
-    run, conf = uuid4().hex[:16], _conf(storage)
+    run, conf = uuid4().hex[:16], hadoop_settings(storage.spark, SETTINGS)
     shards = []
     for hour, files in batch.items():
         count = -(-_size({hour: files}) // SHARD_BYTES) or 1
@@ -79,7 +79,7 @@ def _shards(storage: Storage, kind: str, batch: Batch) -> list[Shard]:
             parts[crc32(file.name.router.encode()) % count].append(file)
         for part in parts:
             if part:
-                named = tuple((file.path, file.name.count) for file in part)
+                named = tuple((file.path, file.size, file.name.count) for file in part)
                 shards.append(Shard(kind, hour, run, storage.root, named, conf))
     return shards
 
@@ -90,10 +90,6 @@ def _run(storage: Storage, shards: list[Shard], small: bool) -> list[Made]:
         return [work(shard) for shard in shards]
     tasks = storage.spark.sparkContext.parallelize(shards, len(shards))
     return list(tasks.map(work).collect())
-
-
-def _conf(storage: Storage) -> dict[str, str]:
-    return storage.settings(SETTINGS)
 
 
 def _entry(files: list[RawFile], made: list[Made]) -> Hour:

@@ -6,7 +6,7 @@ needed, the rest is computed in Python, and rows that several tables need are re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from waymesh_analytics.hours import FIRST, LAST, Window, add_hours, hour_start
 from waymesh_analytics.store.schemas import HOUR, curated_schema
 from waymesh_analytics.store.store import Store
 
-from .definitions import EVENT_KEYS, FLOW_PATH_KEYS, OUTCOMES, ROLLUPS
+from .definitions import EDGE_KEYS, EVENT_KEYS, FLOW_PATH_KEYS, OUTCOMES, ROLLUPS
 
 LOOK_BACK_HOURS = 24
 """How far before the window the last value of a counter is looked up."""
@@ -44,13 +44,28 @@ class Rollups:
         """The sorted hours of the window that have records."""
         return sorted({hour for hours in self._manifest.hours.values() for hour in hours if hour in self.window})
 
-    def rows(self, name: str, keys: Sequence[str], *measures: Column, where: Column | None = None) -> list[Row]:
-        """The rows of a rollup that match `where`, merged by `keys`, in no order."""
-        table = self._load(name, self.window)
+    @cached_property
+    def stored(self) -> list[str]:
+        """The sorted hours with records, in the window and outside of it."""
+        return sorted({hour for hours in self._manifest.hours.values() for hour in hours})
+
+    def rows(
+        self,
+        name: str,
+        keys: Sequence[str],
+        *measures: Column,
+        where: Column | None = None,
+        hours: Container[str] | None = None,
+    ) -> list[Row]:
+        """The rows of a rollup that match `where`, merged by `keys`, in no order; of the window or of other hours."""
+        table = self._load(name, self.window if hours is None else hours)
         return [] if table is None else _grouped(table if where is None else table.where(where), keys, measures)
 
-    def totals(self, name: str, counters: Sequence[str], fresh: Column, *others: Column) -> list[Row]:
-        """The growth of counters in the window for each set of keys, and `others` (aggregates).
+    def totals(
+        self, name: str, counters: Sequence[str], fresh: Column, *others: Column, where: Column | None = None
+    ) -> list[Row]:
+        """The growth of counters in the window for each set of keys, and `others` (aggregates), of rows that match
+        `where`.
 
         A counter starts at its last value before the window. Without one it starts at 0 if `fresh` (an aggregate) says
         that it began in the window, else at its smallest value.
@@ -58,6 +73,7 @@ class Rollups:
         table = self._load(name, self._with_look_back())
         if table is None:
             return []
+        table = table if where is None else table.where(where)
         inside = self.inside
         spans = []
         for counter in counters:
@@ -96,6 +112,11 @@ class Rollups:
         return self.rows("events", EVENT_KEYS, F.sum("count").alias("count"), first, last)
 
     @cached_property
+    def edges(self) -> list[Row]:
+        """The links between routers that any router knew in the window, with their lowest cost."""
+        return self.rows("edges", EDGE_KEYS, F.min("cost").alias("cost"))
+
+    @cached_property
     def audit(self) -> list[Row]:
         """Which records exist: a row for each kind, router and boot."""
         least = [F.min(name).alias(name) for name in (HOUR, "seq_lo", "first_ts", "offset_lo")]
@@ -128,14 +149,14 @@ class Rollups:
             return self.window
         return Window(add_hours(self.window.first, -LOOK_BACK_HOURS), self.window.end)
 
-    def _load(self, name: str, window: Window) -> DataFrame | None:
-        """One rollup; None if it has no files."""
+    def _load(self, name: str, wanted: Container[str]) -> DataFrame | None:
+        """The files of a rollup with the wanted hours; None if there are none."""
         rollup = self._definitions[name]
         entries = [
             entry
             for hours in self._manifest.hours.values()
             for hour, entry in hours.items()
-            if hour in window and name in entry.rollups
+            if hour in wanted and name in entry.rollups
         ]
         if not entries:
             return None
@@ -144,7 +165,8 @@ class Rollups:
         kind = (rollup.kinds or ("router",))[0]
         none = curated_schema(kind).empty_table().append_column("kind", pa.array([], pa.string()))
         paths = sorted(storage.full(path) for entry in entries for path in entry.rollups[name])
-        return storage.spark.read.schema(from_arrow_schema(rollup.build(none).schema)).parquet(*paths)
+        found = storage.spark.read.schema(from_arrow_schema(rollup.build(none).schema)).parquet(*paths)
+        return found.coalesce(1) if small else found  # what is in one partition needs no shuffle
 
 
 def _grouped(table: DataFrame, keys: Sequence[str], measures: Sequence[Column]) -> list[Row]:

@@ -38,8 +38,9 @@ class Shard:
     run: str
     # The address of the store.
     root: str
-    # Addresses of exported files, and how many records their names promise; empty: the rollups are made anew.
-    files: tuple[tuple[str, int], ...]
+    # Addresses of exported files, their bytes when they were listed, and how many records their names promise.
+    # None: the rollups are made anew.
+    files: tuple[tuple[str, int, int], ...]
     # Settings of s3a.
     conf: Mapping[str, str]
     # A curated file, relative to the store, to make the rollups anew from; "": none.
@@ -50,7 +51,6 @@ class Shard:
 class Made:
     """What a task has made of its shard. Paths are relative to the store."""
 
-    kind: str
     hour: str
     records: int = 0
     corrupt: int = 0
@@ -67,15 +67,18 @@ def work(shard: Shard) -> Made:
     try:
         return _roll_up_anew(shard) if shard.curated else _curate(shard)
     except OSError as error:
-        return Made(shard.kind, shard.hour, error=" ".join(str(error).split()))
+        return Made(shard.hour, error=" ".join(str(error).split()))
 
 
 def _curate(shard: Shard) -> Made:
     tables: list[pa.Table] = []
     corrupt: list[dict[str, str]] = []
     short: list[str] = []
-    for address, promised in shard.files:
-        parsed = parse_file(shard.kind, shard.hour, _read(address, shard.conf))
+    for address, size, promised in shard.files:
+        packed = _read(address, shard.conf)
+        if len(packed) != size:  # else a file that was not there as a whole for a moment would count as short
+            raise OSError(f"{address} changed or could not be read completely: run it again")
+        parsed = parse_file(shard.kind, shard.hour, packed)
         tables.append(parsed.records)
         corrupt += ({"file": address, "line": line} for line in parsed.corrupt)
         if parsed.lines < promised:
@@ -85,11 +88,11 @@ def _curate(shard: Shard) -> Made:
     if corrupt:
         _set_aside(shard, f"quarantine/{shard.kind}/{shard.run}/{name}.json.gz", corrupt)
     if not len(records):
-        return Made(shard.kind, shard.hour, 0, len(corrupt), tuple(short))
+        return Made(shard.hour, 0, len(corrupt), tuple(short))
     curated = f"curated/{shard.kind}/{shard.run}/part={shard.hour}/{name}.parquet"
     _write(shard, curated, records)
     rollups = _roll_up(shard, records, name)
-    return Made(shard.kind, shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
+    return Made(shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
 
 
 def _roll_up_anew(shard: Shard) -> Made:
@@ -97,7 +100,7 @@ def _roll_up_anew(shard: Shard) -> Made:
     texts = [field.name for field in curated_schema(shard.kind) if pa.types.is_dictionary(field.type)]
     table = pq.read_table(f"{root}/{shard.curated}", filesystem=system, partitioning=None, read_dictionary=texts)
     records = joined(shard.kind, [table.cast(curated_schema(shard.kind))])
-    return Made(shard.kind, shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
+    return Made(shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
 
 
 def _roll_up(shard: Shard, records: pa.Table, name: str) -> dict[str, str]:

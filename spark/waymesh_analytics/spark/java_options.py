@@ -17,13 +17,13 @@ ARCHIVE = "WAYMESH_SPARK_ARCHIVE"
 SMALL_DATA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def java_options(source: str, commits: str) -> str:
-    """Options for a run over the folder `source`; files older than the folder `commits` do not count.
+def java_options(source: str, commits: str = "", create_archive: bool = True) -> str:
+    """Options for a run over the folder `source`; files older than the folder `commits`, if given, do not count.
 
     The size of data in object stores is not known in advance: it counts as large.
     """
-    large = "://" in source or _bytes_since(Path(source), _modified(Path(commits))) > SMALL_BYTES
-    return " ".join(([] if large else [SMALL_DATA]) + _archive())
+    large = "://" in source or _bytes_since(Path(source), _modified(commits)) > SMALL_BYTES
+    return " ".join(([] if large else [SMALL_DATA]) + _archive(create_archive))
 
 
 def _bytes_since(folder: Path, since: float) -> int:
@@ -39,17 +39,17 @@ def _files(folder: Path) -> Iterator[os.stat_result]:
                 continue  # a router may be renaming it
 
 
-def _modified(path: Path) -> float:
+def _modified(path: str) -> float:
     try:
-        return path.stat().st_mtime
+        return os.stat(path).st_mtime
     except OSError:
         return 0.0
 
 
-def _archive() -> list[str]:
+def _archive(create: bool) -> list[str]:
     """Options for the archive of the classes that Spark loads (JEP 350), which halves the time to start.
 
-    If there is none, the run writes it at its end. Java ignores one that does not fit.
+    If there is none, the run writes it at its end if `create` is set. Java ignores one that does not fit.
     """
     java = shutil.which("java")
     place = os.environ.get(ARCHIVE, _cached(java) if java else "")
@@ -58,6 +58,8 @@ def _archive() -> list[str]:
     quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
     if os.path.exists(place):
         return [f"-XX:SharedArchiveFile={place}", *quiet]
+    if not create:
+        return []
     folder = os.path.dirname(place)
     try:
         os.makedirs(folder, exist_ok=True)

@@ -33,6 +33,7 @@ SETTINGS = {
 SMALL_DATA = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
 """For small data, where planning and compiling a query costs more than running it."""

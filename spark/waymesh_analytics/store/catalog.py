@@ -24,6 +24,8 @@ from .manifest import SINGLE_VERSION, VERSION, Hour, Manifest, from_single, from
 FOLDER = "manifest"
 KEPT = 4
 """How many manifests are kept: the valid one, and earlier ones in case it becomes unreadable."""
+KEPT_RUNS = 24
+"""Of that many earlier runs, the last manifest is kept too, so that queries can see the store as it was."""
 SINGLE, SINGLE_PART = "manifest.json", "manifest.json.tmp"
 """The only manifest of the previous version, and its temporary name before the last rename."""
 AREAS = ("curated", "rollups")
@@ -57,7 +59,7 @@ class Catalog:
         cls, files: Files, log: Log, owner: Owner | None = None, clock: Clock | None = None
     ) -> Iterator[Catalog]:
         """Open for writing: the store is claimed until the block ends. Raises AnalyticsError, StoreBusy."""
-        claim = acquire(files, log, max((_order(name)[0] for name in _versions(files)), default=0), owner, clock)
+        claim = acquire(files, log, max((_order(name)[0] for name in versions(files)), default=0), owner, clock)
         try:
             claim.start()
             catalog = cls(files, claim, log)
@@ -137,7 +139,7 @@ class Catalog:
 
     def _load(self) -> bool:
         """Load the newest complete manifest; returns whether there is one."""
-        names = _versions(self.files)
+        names = versions(self.files)
         unreadable = []
         found = None
         for name in reversed(names):
@@ -195,9 +197,12 @@ class Catalog:
 
     def _prune(self) -> None:
         """Remove old manifests."""
-        readable = [name for name in _versions(self.files) if name not in self.manifest.unreadable]
-        for name in readable[:-KEPT]:
-            self.files.delete(f"{FOLDER}/{name}")
+        readable = [name for name in versions(self.files) if name not in self.manifest.unreadable]
+        last_of_run = {_order(name)[0]: name for name in readable}
+        kept = {*readable[-KEPT:], *list(last_of_run.values())[-KEPT_RUNS - 1 :]}
+        for name in readable:
+            if name not in kept:
+                self.files.delete(f"{FOLDER}/{name}")
 
 
 def _read_single(files: Files, log: Log) -> Manifest | None:
@@ -218,7 +223,7 @@ def _read_single(files: Files, log: Log) -> Manifest | None:
     return None
 
 
-def _versions(files: Files) -> list[str]:
+def versions(files: Files) -> list[str]:
     """The names of the manifests, oldest first."""
     return sorted((name for name in files.names(FOLDER) if _NAME.fullmatch(name)), key=_order)
 

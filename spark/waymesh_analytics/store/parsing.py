@@ -41,8 +41,6 @@ class Parsed:
     records: pa.Table
     # Lines that are not records.
     corrupt: tuple[str, ...] = ()
-    # Whether the file is truncated or not gzip.
-    broken: bool = False
 
     @property
     def lines(self) -> int:
@@ -60,7 +58,7 @@ def parse_file(kind: str, hour: str, packed: bytes) -> Parsed:
     if table is None:
         rows, corrupt = _by_line(kind, data)
         table = pa.Table.from_pylist(rows, line_schema(kind))
-    return Parsed(_curated(table, kind, hour), corrupt, broken)
+    return Parsed(_curated(table, kind, hour), corrupt)
 
 
 def unpack(packed: bytes) -> tuple[bytes, bool]:

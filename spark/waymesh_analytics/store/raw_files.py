@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pyspark.errors import AnalysisException
@@ -14,6 +14,8 @@ from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.hours import hour_of
 from waymesh_analytics.spark.failures import is_path_not_found
 from waymesh_schema.telemetry import SUFFIX, FileName, parse_path
+
+from .local_storage import FILE, files_under, local_path
 
 LISTED = T.StructType(
     [
@@ -69,6 +71,8 @@ def files_below(spark: SparkSession, folders: list[str]) -> DataFrame:
 
 def find_files(spark: SparkSession, folders: list[str]) -> Listing:
     """All exported files below folders. Raises AnalyticsError if a folder does not exist."""
+    if all(folder.startswith((FILE, "/")) for folder in folders):
+        return choose(_local_files(folders))
     try:
         rows = files_below(spark, folders).collect()
     except AnalysisException as error:
@@ -76,6 +80,18 @@ def find_files(spark: SparkSession, folders: list[str]) -> Listing:
             raise
         raise AnalyticsError(f"no such folder: {' '.join(folders)}") from error
     return choose((row["path"], row["length"]) for row in rows)
+
+
+def _local_files(folders: list[str]) -> Iterator[tuple[str, int]]:
+    """As `files_below`, without the jobs that Spark needs for it."""
+    for folder in folders:
+        place = local_path(folder)
+        if not place.is_dir():
+            raise AnalyticsError(f"no such folder: {folder}")
+        try:
+            yield from (found for found in files_under(place) if found[0].endswith(SUFFIX))
+        except OSError as error:
+            raise AnalyticsError(f"{error.filename}: {error.strerror}") from error
 
 
 def choose(found: Iterable[tuple[str, int]]) -> Listing:

@@ -1,4 +1,4 @@
-"""`Files` on Hadoop's file systems: local folders, volumes and s3a:// addresses alike."""
+"""`Files` where the store and the report are: in local folders and volumes, or on Hadoop's file systems (s3a://)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.spark.failures import translate_errors
 
+from .local_storage import FILE, LocalStorage
 
-class Storage:
+
+class HadoopStorage:
     """The files below `root`. All paths are relative to it."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
@@ -27,16 +29,20 @@ class Storage:
         """The full path."""
         return f"{self.root}/{path}" if path else self.root
 
-    def settings(self, names: Iterable[str]) -> dict[str, str]:
-        """The values of Hadoop's settings that are not empty."""
-        return {name: value for name in names if (value := str(self._conf.getTrimmed(name, "")))}
-
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.full(path))
 
     def exists(self, path: str) -> bool:
         """Whether the path is a file or a folder."""
         return bool(self._system.exists(self._path(path)))
+
+    def is_folder(self, path: str) -> bool:
+        """Whether the path is a folder."""
+        return self.exists(path) and bool(self._system.getFileStatus(self._path(path)).isDirectory())
+
+    def modified(self, path: str) -> float:
+        """When a file was written, in seconds since 1970."""
+        return float(self._system.getFileStatus(self._path(path)).getModificationTime()) / 1000
 
     def names(self, path: str) -> list[str]:
         """The sorted names of a folder's entries; empty if the folder does not exist."""
@@ -112,3 +118,17 @@ class Storage:
     def delete(self, path: str) -> None:
         """Remove a file, or a folder with its content; does nothing if the path does not exist."""
         self._system.delete(self._path(path), True)
+
+
+Storage = HadoopStorage | LocalStorage
+
+
+def open_storage(spark: SparkSession, root: str) -> Storage:
+    """The files below an address."""
+    return LocalStorage(spark, root) if root.startswith(FILE) else HadoopStorage(spark, root)
+
+
+def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
+    """The values of Hadoop's settings that are not empty."""
+    conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    return {name: value for name in names if (value := str(conf.getTrimmed(name, "")))}

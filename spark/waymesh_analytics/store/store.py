@@ -13,7 +13,7 @@ from waymesh_analytics.spark.session import small_data_session
 
 from .catalog import Catalog
 from .manifest import Manifest
-from .storage import Storage
+from .storage import Storage, open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Store:
 
         `given`: names of Spark settings that the user chose. Raises AnalyticsError.
         """
-        storage = Storage(spark, root)
-        return cls(storage, Storage(small_data_session(spark, given), root), Catalog.read(storage))
+        storage = open_storage(spark, root)
+        return cls(storage, open_storage(small_data_session(spark, given), root), Catalog.read(storage))
 
     @classmethod
     @contextmanager
     def write(cls, spark: SparkSession, root: str, log: Log, given: Container[str] = ()) -> Iterator[Store]:
         """Open the store for writing until the block ends. Raises AnalyticsError, StoreBusy."""
-        storage = Storage(spark, root)
+        storage = open_storage(spark, root)
         with Catalog.write(storage, log) as catalog:
-            yield cls(storage, Storage(small_data_session(spark, given), root), catalog)
+            yield cls(storage, open_storage(small_data_session(spark, given), root), catalog)

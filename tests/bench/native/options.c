@@ -45,6 +45,8 @@ static const char HELP[] =
     "  --each                 one disposition a message (default: ranges)\n"
     "  --credit N             receivers' credit, renewed at half of it (250)\n"
     "  --body BYTES           16 ... 67108864 (100)\n"
+    "  --user-id NAME         properties with this user-id in each message\n"
+    "  --anonymous            senders without a target; the address is in the properties of each message\n"
     "  --max-frame BYTES      max-frame-size announced and used (65536)\n"
     "  --rate R               messages a second of all senders together\n"
     "  --tick S               with --rate: send what is due together each S seconds (0.001); 0: each in its time\n"
@@ -114,13 +116,13 @@ static int choice(const char *name, const char *text, const char *const *values,
 // One table for the options that are a number, a text or a flag; the few others are cases in set_option.
 enum { INT, U32, REAL, TEXT, FLAG, OTHER };
 static const struct spec { const char *name; int kind; void *to; double low, high; } SPECS[] = {
-    {"host", TEXT, &opt.host, 0, 0}, {"address", TEXT, &opt.address, 0, 0},
+    {"host", TEXT, &opt.host, 0, 0}, {"user-id", TEXT, &opt.user_id, 0, 0}, {"address", TEXT, &opt.address, 0, 0},
     {"send-port", INT, &opt.send_port, 1, 65535}, {"recv-port", INT, &opt.recv_port, 1, 65535},
     {"senders", INT, &opt.senders, 1, MAX_LINKS}, {"receivers", INT, &opt.receivers, 1, MAX_LINKS},
     {"pairs", INT, &opt.pairs, 1, MAX_LINKS}, {"samples", INT, &opt.samples, 1, 1000},
     {"connections", INT, &opt.connections, 1, MAX_CONNECTIONS}, {"links", INT, &opt.links, 0, 100000},
     {"multicast", FLAG, &opt.multicast, 0, 0}, {"unsettled", FLAG, &opt.unsettled, 0, 0},
-    {"each", FLAG, &opt.each, 0, 0},
+    {"each", FLAG, &opt.each, 0, 0}, {"anonymous", FLAG, &opt.anonymous, 0, 0},
     {"tls", FLAG, &opt.tls, 0, 0}, {"relay", FLAG, &opt.relay, 0, 0}, {"allow-loss", FLAG, &opt.allow_loss, 0, 0},
     {"per-link", FLAG, &opt.per_link, 0, 0}, {"progress", FLAG, &opt.progress, 0, 0},
     {"body", U32, &opt.body, MIN_BODY, MAX_BODY}, {"credit", U32, &opt.credit, 1, 1000000},
@@ -158,6 +160,8 @@ static void check_options(void) {
   if (strlen(opt.address) == 0 || strlen(opt.address) > 120) fail(EXIT_USAGE, "--address: 1 to 120 bytes");
   if (opt.pairs && opt.multicast) fail(EXIT_USAGE, "--pairs and --multicast exclude each other");
   if (opt.relay && opt.tls) fail(EXIT_USAGE, "--relay and --tls exclude each other");
+  if (opt.user_id && strlen(opt.user_id) > 100) fail(EXIT_USAGE, "--user-id: at most 100 bytes");
+  if (opt.anonymous && (opt.pairs || opt.mode != MODE_LOAD)) fail(EXIT_USAGE, "--anonymous: load to one address only");
   if (opt.mode == MODE_RTT) {
     opt.pairs = 2;  // request and reply
     if (!opt.count) opt.count = 10000;

@@ -13,10 +13,10 @@ enum { MAX_PIDS = 16, MAX_LINKS = 2000, MAX_CONNECTIONS = 20000, MIN_BODY = 16, 
 
 typedef struct options {
   enum mode mode;
-  const char *host, *address;
+  const char *host, *address, *user_id;
   int send_port, recv_port;
   int senders, receivers, pairs, samples, connections, links;
-  bool multicast, unsettled, each, tls, relay, allow_loss, per_link, progress, close_gone;
+  bool multicast, unsettled, each, tls, relay, allow_loss, per_link, progress, close_gone, anonymous;
   uint32_t body, credit, max_frame, at_least;
   uint64_t count;           // 0: bounded by seconds
   double seconds, warmup, rate, tick, hold, linger, interval;

@@ -108,7 +108,7 @@ void put_attach(peer *p, amqp_link *l) {
   *q++ = 0x50; *q++ = 0;                  // rcv-settle-mode first
   if (l->sender) {
     q = put_empty(q, 0x28);
-    q = put_terminus(q, 0x29, l->address);
+    q = opt.anonymous ? put_empty(q, 0x29) : put_terminus(q, 0x29, l->address);
     *q++ = AMQP_NULL; *q++ = AMQP_NULL;   // unsettled, incomplete-unsettled
     q = put_uint(q, 0);                   // initial-delivery-count
   } else {

@@ -8,7 +8,7 @@
 #include "options.h"
 #include "wire.h"
 
-enum { IDENTITY = 16 };
+enum { IDENTITY = 16, MAX_PROPERTIES = 240 };
 static uint32_t run_id;
 static size_t body_at;           // where the body begins in the template
 static bits *seen;               // [copy][sender]
@@ -34,17 +34,31 @@ bool set_bit(bits *b, uint64_t at) {
 
 uint32_t copies(void) { return opt.multicast ? (uint32_t)opt.receivers : 1; }
 
+static uint8_t *put_properties(uint8_t *p) {
+  uint8_t *section = p;
+  const uint8_t head[] = {0x00, 0x53, 0x73, 0xc0, 0, 3, AMQP_NULL};  // no message-id
+  memcpy(p, head, sizeof head);
+  p += sizeof head;
+  if (opt.user_id) p = put_text(p, AMQP_BINARY8, opt.user_id);
+  else *p++ = AMQP_NULL;
+  if (opt.anonymous) p = put_text(p, AMQP_STRING8, opt.address);
+  else *p++ = AMQP_NULL;
+  section[4] = (uint8_t)(p - section - 5);
+  return p;
+}
+
 void verify_init(void) {
   struct timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
   run_id = (uint32_t)t.tv_nsec ^ (uint32_t)getpid() << 16;
   static const uint8_t header[] = {0x00, 0x53, 0x70, 0xc0, 0x02, 0x01, AMQP_TRUE};  // durable
-  message = malloc(sizeof header + 8 + opt.body);
+  message = malloc(sizeof header + MAX_PROPERTIES + 8 + opt.body);
   seen = calloc((size_t)copies() * (size_t)opt.senders, sizeof *seen);
   expected = calloc((size_t)opt.receivers * (size_t)opt.senders, sizeof *expected);
   if (!message || !seen || !expected) fail(EXIT_CONNECT, "out of memory");
   memcpy(message, header, sizeof header);
   uint8_t *p = message + sizeof header;
+  if (opt.user_id || opt.anonymous) p = put_properties(p);
   *p++ = 0x00; *p++ = 0x53; *p++ = 0x75;
   if (opt.body < 256) { *p++ = AMQP_BINARY8; *p++ = (uint8_t)opt.body; }
   else { *p++ = AMQP_BINARY32; p = put_u32(p, opt.body); }

@@ -1,6 +1,6 @@
 // What each message holds and whether it came once, in order and whole.
 //
-// Message: header section (durable), then one data section of --body bytes:
+// Message: header section (durable), properties if an option wants them, then one data section of --body bytes:
 //   run u32 | sender u32 | sequence u64 | pattern; byte i of the body, from 16 on, is (7 i + 3) mod 256.
 #ifndef VERIFY_H
 #define VERIFY_H

@@ -48,7 +48,7 @@ public final class Main {
                 .formatted(json(name), wrong.isEmpty(), json(seen), json(wrong));
     }
 
-    private static String json(String text) {
+    static String json(String text) {
         StringBuilder out = new StringBuilder("\"");
         for (char c : text.toCharArray()) {
             if (c == '"' || c == '\\') out.append('\\').append(c);

@@ -1,4 +1,4 @@
-// A small AMQP client on rhea. One argument: JSON with url, role (send, receive, request, respond) and what the role needs
+// A small AMQP client on rhea. One argument: JSON with url, role (send, receive, request, respond, login) and what it needs
 // (see ../programs.py). Prints JSON lines: {"event": "ready"} when its links are up, and at the end {"event": "done", ...}.
 'use strict';
 
@@ -7,7 +7,7 @@ const fs = require('fs');
 const container = require('rhea');
 
 const args = JSON.parse(process.argv[2]);
-const url = new URL(args.url);
+const url = new URL(args.url || 'amqp://none');
 
 function say(event, fields) {
     process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
@@ -148,6 +148,36 @@ const roles = {
     },
 };
 
+// Tries one login after the other: who gets in has error ''.
+function login(waiting, results) {
+    if (!waiting.length) return say('done', { results });
+    const one = waiting.shift();
+    const to = new URL(one.url);
+    const of_file = (name) => (one[name] ? fs.readFileSync(one[name]) : undefined);
+    const by = {
+        PLAIN: { username: one.user, password: one.password },
+        ANONYMOUS: { username: 'anonymous' },
+        EXTERNAL: { enable_sasl_external: true },
+    }[one.mechanism];
+    const secure = to.protocol === 'amqps:'
+        ? { transport: 'tls', ca: [fs.readFileSync(args.ca)], cert: of_file('cert'), key: of_file('key') } : {};
+    const connection = container.create_container().connect({
+        host: to.hostname, port: to.port, reconnect: false, ...secure, ...by,
+    });
+    let over = false;
+    const end = (error) => {
+        if (over) return;
+        over = true;
+        results.push({ name: one.name, error });
+        connection.close();
+        login(waiting, results);
+    };
+    connection.on('connection_open', () => end(''));
+    for (const event of ['connection_error', 'disconnected', 'protocol_error', 'error']) {
+        connection.on(event, (context) => end(String(connection.error || context.error || context || event)));
+    }
+}
+
 container.on('connection_open', (context) => roles[args.role](context.connection));
 container.on('connection_error', (context) => fail(context.connection.error));
 container.on('session_error', (context) => fail(context.session.error));
@@ -160,4 +190,13 @@ container.on('error', (context) => fail(context));
 const who = args.token // by SASL XOAUTH2 over TLS
     ? { transport: 'tls', ca: [fs.readFileSync(args.ca)], username: args.user, token: args.token }
     : { username: 'anonymous' };
-container.connect({ host: url.hostname, port: url.port, reconnect: false, ...who });
+if (args.role === 'login') {
+    login(args.logins, []);
+} else if (url.protocol.startsWith('ws')) {
+    const files = Object.entries({ ca: args.ca, cert: args.cert, key: args.key }).filter(([, path]) => path);
+    const tls = Object.fromEntries(files.map(([name, path]) => [name, fs.readFileSync(path)]));
+    const over = container.websocket_connect(require('ws'));
+    container.connect({ connection_details: over(args.url, ['amqp'], tls), reconnect: false, ...who });
+} else {
+    container.connect({ host: url.hostname, port: url.port, reconnect: false, ...who });
+}

@@ -307,6 +307,7 @@ class BrokerCable:
 
     def __init__(self, other: Broker, name: str, extra: str) -> None:
         self.other = other
+        self.port = MESH_PORT + other.number
         self.extra = extra
         self.name = name
         self.latency = LATENCY_S

@@ -15,6 +15,7 @@ from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.relayed import Service
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_router.events import Event
 from waymesh_router.host import Peer
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.retries import Retries
@@ -23,15 +24,18 @@ from waymesh_schema.config import parse_conf
 
 CLIENT_PORT = 10000
 MESH_PORT = 20000
+EDGE_PORT = 40000
+EDGE = "edge"
 OPEN_ACCESS = "saslMechanisms: ANONYMOUS\nauthenticatePeer: no\nmanagement: write\n"
 
 
 class Network(World):
-    """Routers and the cables between them."""
+    """Routers and the cables between them. `edges`: edge routers, by name; `routers`: all others."""
 
     def __init__(self, seed: int = 1) -> None:
         World.__init__(self, seed)
         self.routers: dict[str, SimRouter] = {}
+        self.edges: dict[str, SimRouter] = {}
         self.cables: list[Cable] = []
         self.ports: dict[int, tuple[SimRouter, str]] = {}
 
@@ -47,8 +51,17 @@ class Network(World):
         self.routers[one].cables[cable.name] = cable
         return cable
 
+    def edge(self, name: str, interiors: Sequence[str], latency: float = 0.001) -> SimRouter:
+        """An edge router that is not started yet, with a connector to each of the interior routers, in this order."""
+        edge = self.edges[name] = SimRouter(self, name, "", EDGE)
+        for interior in interiors:
+            cable = Cable(edge, self.routers[interior], latency, 1, EDGE)
+            edge.cables[cable.name] = cable
+            self.routers[interior].takes_edges = True
+        return edge
+
     def start(self) -> None:
-        for router in self.routers.values():
+        for router in (*self.routers.values(), *self.edges.values()):
             router.start()
 
     def dial(self, port: int, latency: float) -> tuple[Wire, SimRouter, str] | None:
@@ -65,12 +78,15 @@ class Cable:
     `rate`: bytes a second; `limit`: bytes that may be on their way.
     """
 
-    role = "inter-router"
     extra = ""
 
-    def __init__(self, one: SimRouter, other: SimRouter, latency: float, cost: int) -> None:
+    def __init__(
+        self, one: SimRouter, other: SimRouter, latency: float, cost: int, role: str = "inter-router"
+    ) -> None:
         self.one = one
         self.other = other
+        self.role = role
+        self.port = (EDGE_PORT if role == EDGE else MESH_PORT) + other.number
         self.latency = latency
         self.cost = cost
         self.name = f"to-{other.name}-{len(one.cables)}"
@@ -114,7 +130,7 @@ class NoTokens:
     def now(self) -> float:
         raise AssertionError("no connection has a token")
 
-    def checker(self, attrs: Mapping[str, Any]) -> None:
+    def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> None:
         assert not attrs.get("tokenProfile")
 
 
@@ -150,11 +166,13 @@ class NoServices:
 class SimRouter(Station):
     """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
 
-    def __init__(self, network: Network, name: str, extra: str) -> None:
+    def __init__(self, network: Network, name: str, extra: str, mode: str = "interior") -> None:
         Station.__init__(self, network)
         self.network = network
         self.name = name
-        self.number = len(network.routers)
+        self.mode = mode
+        self.takes_edges = False
+        self.number = len(network.routers) + len(network.edges)
         self.extra = extra
         self.settings = ""
         """Further lines of the section `router` of the configuration."""
@@ -184,14 +202,17 @@ class SimRouter(Station):
         return self.router.core
 
     def configuration(self) -> str:
-        clients, mesh = CLIENT_PORT + self.number, MESH_PORT + self.number
-        parts = [
-            f"router {{\nmode: interior\nid: {self.name}\n{self.settings}}}\n",
-            f"listener {{\nname: clients\nhost: 0.0.0.0\nport: {clients}\n{OPEN_ACCESS}}}\n",
-            f"listener {{\nname: mesh\nrole: inter-router\nhost: 0.0.0.0\nport: {mesh}\n{OPEN_ACCESS}}}\n",
-        ]
+        doors = [("clients", "normal", CLIENT_PORT)]
+        if self.mode != EDGE:
+            doors.append(("mesh", "inter-router", MESH_PORT))
+        if self.takes_edges:
+            doors.append(("edges", EDGE, EDGE_PORT))
+        parts = [f"router {{\nmode: {self.mode}\nid: {self.name}\n{self.settings}}}\n"]
+        for name, role, port in doors:
+            where = f"host: 0.0.0.0\nport: {port + self.number}"
+            parts.append(f"listener {{\nname: {name}\nrole: {role}\n{where}\n{OPEN_ACCESS}}}\n")
         for cable in self.cables.values():
-            where = f"host: {cable.other.name}\nport: {MESH_PORT + cable.other.number}\ncost: {cable.cost}"
+            where = f"host: {cable.other.name}\nport: {cable.port}\ncost: {cable.cost}"
             how = f"role: {cable.role}\nsaslMechanisms: ANONYMOUS\n{cable.extra}"
             parts.append(f"connector {{\nname: {cable.name}\n{where}\n{how}\n}}\n")
         return "".join(parts) + self.extra
@@ -212,7 +233,7 @@ class SimRouter(Station):
         """Gone at once: nothing is said to anybody; peers see their transports end."""
         self.alive = False
         self._life += 1
-        for name in ("clients", "mesh"):
+        for name in ("clients", "mesh", "edges"):
             self.unlisten(name)
         for end in list(self.ends.values()):
             end.open = False
@@ -249,7 +270,7 @@ class SimRouter(Station):
             return
         self._waiting.pop(name, None)
         cable = self.cables[name]
-        found = self.network.dial(MESH_PORT + cable.other.number, cable.latency) if cable.up else None
+        found = self.network.dial(cable.port, cable.latency) if cable.up else None
         if found is None:
             self.router.connect_failed(name, "refused")
             self.wake()
@@ -312,7 +333,7 @@ class SimRouter(Station):
     def ports(self, name: str) -> list[int]:
         return [port for port, place in self.network.ports.items() if place == (self, name)]
 
-    def log(self, module: str, level: str, text: str) -> None:
+    def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         self.lines.append((self.world.now, module, level, text))
         if level in ("warning", "error", "critical") and self.router is not None:
             self.router.logged(module, level, text)

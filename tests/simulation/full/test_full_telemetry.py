@@ -280,3 +280,16 @@ def test_a_burst_brings_not_many_more_samples_than_a_second_may() -> None:
     found = rows(network.routers["A"], "delivery", half="in")
     assert len(found) < 250, "and not 2000"
     assert 0.5 < sum(row["weight"] for row in found) / 2000 < 1.5
+
+
+def test_records_are_published_on_request_with_the_counters_of_now() -> None:
+    network = line("A")
+    Pair(network).send(4)
+    router = network.routers["A"]
+    assert (router.records.published, rows(router, "router")) == (0, []), "neither is due yet"
+    assert router.router.collector is not None
+    router.router.collector.publish()
+    network.until(lambda: router.records.published == 1, 5.0)
+    assert [row["ingress"] for row in rows(router, "router")] == [4]
+    network.run(5.0)
+    assert router.records.published == 1

@@ -164,6 +164,8 @@ def test_edge_connections_are_those_with_that_role(server: FakeServer, capsys: C
     assert capsys.readouterr().out == "Edge Router Connections\nNo Edge Router Connections found\n"
     edge, client = {"role": "edge"}, {"role": "normal"}
     assert [row for row in (edge, client) if EDGES.belongs(row)] == [edge]
+    cells = EDGES.table([{"active": True}, {"active": False}], verbose=False)[2]
+    assert [line[-1] for line in cells] == ["yes", "no"]
 
 
 def test_all_entities(server: FakeServer, capsys: Capture) -> None:

@@ -227,3 +227,9 @@ def test_counts_have_commas_and_priorities_may_be_absent() -> None:
     line = text(views.ADDRESSES, [row], verbose=True).splitlines()[-1].split()
     assert "1,234,567" in line
     assert line[4] == "-"
+
+
+def test_a_name_that_a_client_chose_is_one_cell_of_printable_text() -> None:
+    table = format_table("Connections", ["container"], [["evil\x1b[2J\nforged  row"]])
+    assert table.splitlines()[3:] == [r"  evil\x1b[2J\nforged  row"]
+    assert table.replace("\n", "").isprintable()

@@ -175,6 +175,6 @@ def test_management_is_refused_to_a_peer_that_may_not_manage(right: int, refused
 
 def test_temporary_addresses_lead_to_this_router_and_differ() -> None:
     rng = random.Random(1)
-    addresses = {attaching.temporary_address("A", rng) for _ in range(100)}
+    addresses = {attaching.temporary_address("A", rng, False) for _ in range(100)}
     assert len(addresses) == 100
     assert all(address.startswith("_topo/0/A/temp.") for address in addresses)

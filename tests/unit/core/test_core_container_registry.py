@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import frames
 from tests.kit.answering import Container
 from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.errors import AmqpError
@@ -54,6 +55,23 @@ def test_a_connection_that_ended_is_not_found(hub: Hub) -> None:
 def test_only_route_containers_are_containers(hub: Hub) -> None:
     hub.peer().open(container_id="X")
     assert core_of(hub).containers.at(("containerId", "X")) == []
+
+
+def test_each_of_several_with_one_container_id_gets_the_links(hub: Hub) -> None:
+    one = Container(hub, "brokers", "X")
+    attrs = {"identity": "1", "direction": "in", "address": "q", "containerId": "X"}
+    core_of(hub).autolinks.add(attrs)
+    other = Container(hub, "brokers", "X")
+    assert [[link.address for link in container.active()] for container in (one, other)] == [["q"], ["q"]]
+
+
+def test_a_container_attaches_links_of_its_own_as_a_client_does(hub: Hub) -> None:
+    container, client = hub.peer(), hub.peer()
+    container.conn.role = registry.ROUTE_CONTAINER
+    container.open().begin().send(frames.attach_receiver(address="q"), frames.credit(1))
+    client.open().begin().send(frames.attach_sender(address="q"), frames.transfer(0, settled=True))
+    payloads = [frame.payload for frame in container.frames() if isinstance(frame, frames.Seen) and frame.payload]
+    assert payloads == [frames.message()]
 
 
 def attach(hub: Hub, session: Any, number: int) -> None:

@@ -25,6 +25,7 @@ def sender(name: str = "out") -> Attach:
 
 def connection(role: str, container: str = "", taken: tuple[tuple[str, bool], ...] = ()) -> Any:
     return SimpleNamespace(
+        uplink=False,
         tenant="",
         role=role,
         remote=SimpleNamespace(container_id=container),

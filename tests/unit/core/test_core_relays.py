@@ -12,7 +12,8 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, ErrorInfo
-from waymesh_router.core.link_routing.relays import IDLE_S
+from waymesh_router.core.link_routing.relays import IDLE_S, REFUSALS_TOLD
+from waymesh_router.line_limit import WINDOW_S
 
 
 @pytest.fixture
@@ -128,3 +129,15 @@ def test_the_next_message_after_that_attaches_again(hub: Hub) -> None:
     wait(hub, IDLE_S)
     sender.send(frames.transfer(1, to("b2.q"), settled=True))
     assert [len(link.bodies) for link in container.links] == [1, 1]
+
+
+def test_refusals_of_a_container_fill_no_log(hub: Hub) -> None:
+    Container(hub, container_id="narrow", max_frame_size=512)
+    lines: list[str] = []
+    core_of(hub).context.log = lambda module, level, text: lines.append(text)
+    sender = anonymous(hub)
+    sender.send(*(frames.transfer(k, to("b2." + "q" * 600), settled=True) for k in range(REFUSALS_TOLD + 2)))
+    assert len(lines) == REFUSALS_TOLD
+    assert all(line.startswith("link for anonymous senders to b2.q") for line in lines)
+    wait(hub, WINDOW_S)
+    assert lines[REFUSALS_TOLD:] == ["2 more links for anonymous senders were refused by narrow within 60 s"]

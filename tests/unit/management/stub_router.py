@@ -13,6 +13,7 @@ from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ATTACHED, OPENED
 from waymesh_amqp.types import Symbol
+from waymesh_router.client_share import ClientShare
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
@@ -56,6 +57,7 @@ class StubCore:
         self.context = SimpleNamespace(telemetry=TelemetryHooks())
         self.now = NOW
         self.counters = Counters()
+        self.uplink = None
         self.budget = Budget()
         self.denied: dict[str, int] = {}
         unused: Any = None
@@ -81,12 +83,13 @@ class StubRouter:
         self.refuse: Exception | None = None
         self.status = ("CONNECTING", "")
         self.drain_status = "none"
-        self.collector = None
+        self.collector: Any = None
         self.policy = Enforcement(Policy(PatternTree))
         self.host_names = KnownNames()
         self.listeners: dict[str, Mapping[str, Any]] = {}
         refused = {"memory": 0, "listener": 0}
         self.admission = SimpleNamespace(limit=8192, memory_state="normal", withheld=0, refused=refused)
+        self.client_share = ClientShare(self.core, lambda *line: None)
         self.topology_changes = 0
         self.sampler = LinkHealth(self.core)
         self.handler = Handler()

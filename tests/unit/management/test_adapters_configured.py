@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,6 +112,20 @@ def test_a_listener_shows_the_port_it_was_given(manager: Manager) -> None:
 @pytest.mark.parametrize("kind", ["router", "log", "connection", "router.link", "policy", "allocator"])
 def test_types_that_nobody_creates(manager: Manager, kind: str) -> None:
     assert manager.ask("CREATE", {"name": "x"}, type=kind)[0] == 405
+
+
+# telemetry
+
+
+def test_telemetry_is_published_on_request(router: StubRouter, manager: Manager) -> None:
+    status, text, _ = manager.ask("PUBLISH", type="telemetry")
+    assert (status, text) == (409, "telemetry is off: it has no path")
+    published: list[bool] = []
+    router.collector = SimpleNamespace(publish=lambda: published.append(True), records={}, dropped={}, error="")
+    status, text, row = manager.ask("PUBLISH", type="telemetry")
+    assert (status, row["records"], published) == (200, 0, [True]), text
+    assert manager.ask("PUBLISH", type="router")[0] == 405
+    assert manager.ask("PUBLISH", identity="log/DEFAULT")[0] == 405
 
 
 # log

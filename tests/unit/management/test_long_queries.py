@@ -33,6 +33,9 @@ class Client:
         self.multi_tenant = False
         self.access = None
         self.over = False
+        self.user, self.remote, self.origin = "ann", None, "people"
+        self.peer = SimpleNamespace(host="10.0.0.1:5")
+        self.settings = SimpleNamespace(client=False)
 
 
 class Desk:
@@ -40,7 +43,7 @@ class Desk:
 
     def __init__(self, bench: Bench) -> None:
         self.replies: list[Message] = []
-        self.log: list[tuple[str, str]] = []
+        self.log: list[tuple[Any, ...]] = []
         self.service = ManagementService(
             bench.agent,
             lambda: NOW,

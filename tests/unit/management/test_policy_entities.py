@@ -107,6 +107,24 @@ def test_a_second_vhost_of_the_name_is_a_conflict(manager: Manager) -> None:
     assert create(manager, "v")[0] == 409
 
 
+@pytest.mark.parametrize(
+    ("change", "closed", "told"), [({}, [], "left out"), ({"aliases": "w"}, ["w"], "denies all its clients")]
+)
+def test_an_operators_vhost_with_the_alias_of_another_as_its_name_gives_nothing_to_anybody(
+    router: StubRouter, manager: Manager, change: dict[str, Any], closed: list[str], told: str
+) -> None:
+    """Clients of the name have the policy of the older vhost: neither that of the younger nor of the default one."""
+    enable(manager)
+    for hostname, user, more in (("old", "ann", {"aliases": "v"}), ("$default", "cid", {})):
+        assert create(manager, hostname, groups={"g": {**ALL, "users": user}}, **more)[0] == 201
+    status, text, _ = create(manager, "v", name="k8s/ns/v", groups={"g": {**ALL, "users": "bob"}}, **change)
+    assert (status, "'v' is already a name of old" in text) == (400, True)
+    assert [user for user in ("ann", "bob", "cid") if allowed(router, user, "v")] == ["ann"]
+    assert sorted(row["hostname"] for row in manager.rows("vhost")) == ["$default", "old", *closed]
+    assert not any(allowed(router, user, name) for user in ("ann", "bob", "cid") for name in closed)
+    assert any(f"vhost k8s/ns/v {told}: " in line[2] for line in router.lines), router.lines
+
+
 def test_the_policy_can_be_changed_but_not_its_folder(router: StubRouter, manager: Manager) -> None:
     enable(manager, maxConnections=7, maxMessageSize=100, defaultVhost="v")
     assert create(manager, "v", groups={"staff": STAFF})[0] == 201

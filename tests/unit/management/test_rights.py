@@ -11,6 +11,7 @@ from tests.unit.management.fake_router import NODE, NOW, Bench
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.events import Event
 from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.request import READ_OPERATIONS
 from waymesh_router.management.rights import MOST_PASSED_ON, Rights
@@ -33,11 +34,13 @@ class Desk:
         self.bench = bench
         self.sent: list[tuple[str, Message]] = []
         self.log: list[tuple[str, str]] = []
+        self.events: list[Event | None] = []
         self.reported: list[tuple[str, ...]] = []
         self.reachable = True
 
-        def log(level: str, text: str) -> None:
+        def log(level: str, text: str, event: Event | None = None, /) -> None:
             self.log.append((level, text))
+            self.events.append(event)
 
         rights = Rights("A", lambda *report: self.reported.append(report[:2]), log)
         look_ups = LookUps(KnownNames(), lambda _names, _done: None)
@@ -59,6 +62,8 @@ class Desk:
             multi_tenant=False,
             over=False,
             user="ann",
+            role="normal",
+            remote=None,
             origin="people",
             peer=SimpleNamespace(host="10.0.0.1:5"),
             settings=SimpleNamespace(client=False),
@@ -109,6 +114,9 @@ def test_all_other_operations_are_forbidden(desk: Desk, operation: Any, to: str 
     assert desk.bench.events == []
     assert len(desk.reported) == 1
     ((level, text),) = desk.log
+    (event,) = desk.events
+    assert event is not None
+    assert (event.kind, event.who["user"], event.host) == ("policy.denied", "ann", "10.0.0.1")
     assert level == "warning"
     assert "user=ann host=10.0.0.1:5 listener=people operation=" in text
     assert len(text) < 1000

@@ -79,7 +79,8 @@ def test_the_example_of_an_interconnect(capsys: pytest.CaptureFixture[str]) -> N
     assert found.specs("Broker") == {"store": {"endpoints": [{"host": "127.0.0.1", "port": 5772}]}}
     assert found.specs("LinkRoute")["archive"]["direction"] == "both"
     assert [note.partition(".yaml:")[2] for note in found.notes] == [
-        "14: listener: http: every router serves metrics and probes at port 9090; the console has no counterpart",
+        "14: listener: http: every router serves metrics and probes at port 9090, files have no counterpart; "
+        "for AMQP over WebSocket add a listener with http to the Router",
         "7: router: deploymentPlan.placement: has no counterpart; see spec.pod of the Router",
     ]
 
@@ -102,6 +103,15 @@ def test_what_an_auto_link_asks_of_its_container(tmp_path: Path, capsys: pytest.
     asked = {"selector": "a = 1", "distributionMode": "copy", "noLocal": True, "capabilities": ["queue", "x"]}
     assert {**spec, **asked, "linkProperties": {"priority": 3}} == spec
     assert found.notes == []
+
+
+def test_a_listener_for_brokers_keeps_its_role(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, conf(tmp_path, ROUTER + "listener {\n name: brokers\n role: route-container\n port: 5673\n}\n"))
+    (spec,) = found.specs("Router").values()
+    assert {"name": "brokers", "port": 5673, "role": "route-container"} in spec["listeners"]
+    assert [note.partition(": ")[2] for note in found.notes] == [
+        "listener: role route-container: give the AutoLinks of its brokers a containerId",
+    ]
 
 
 def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,21 +170,20 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
         "autoLink {\n addr: a\n dir: in\n connection: none\n}\nlinkRoute {\n prefix: p\n dir: in\n}\n"
     )
     found = run(capsys, conf(tmp_path, text))
-    assert found.specs("Router")["mesh"]["role"] == "interior"
+    assert found.specs("Router")["mesh"]["role"] == "edge"
     listener = {"name": "amqp", "port": 10001, "linkCapacity": 5, "idleTimeoutSeconds": 0}
     assert found.specs("Router")["mesh"]["listeners"] == [listener]
     assert found.specs("Address") == {"default-distribution": {"pattern": "#", "distribution": "multicast"}}
     assert not found.specs("AutoLink")
     assert not found.specs("LinkRoute")
     wanted = (
-        "router: mode: edge routers have no counterpart",
         "router: saslConfigDir: a Cyrus SASL database is not read",
         "policy: is not translated",
         "vhost: is not translated",
         "router.config.exchange: no resource has exchanges",
         "router.config.binding: no resource has bindings",
         "tcpListener: TCP adaptors are not supported",
-        "connector: role edge: edge routers have no counterpart",
+        "connector: role edge: join the Router to its mesh by a RouterLink with role edge",
         "listener: port: '<port>' is not a port number",
         "listener: port: routers cannot bind ports below 1024; 10001 is used",
         "listener: cost: has no counterpart",
@@ -185,6 +194,19 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
     for text in wanted:
         assert any(text in note for note in found.notes), text
     assert len(found.notes) == len(wanted)
+
+
+def test_edge_routers_are_a_router_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listener = "listener {\n role: edge\n port: 45671\n}\n"
+    interior = conf(tmp_path, "router {\n mode: interior\n id: A\n}\n" + listener)
+    edge = conf(tmp_path, "router {\n mode: edge\n id: B\n}\n", "b.conf")
+    (router,) = run(capsys, edge, edge).specs("Router").values()
+    assert router["role"] == "edge"
+    found = run(capsys, interior, edge)
+    (router,) = found.specs("Router").values()
+    assert router["role"] == "interior"
+    for text in ("router: mode: a Router has one role", "listener: role edge: add a listener with role edge"):
+        assert any(text in note for note in found.notes), text
 
 
 def test_the_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

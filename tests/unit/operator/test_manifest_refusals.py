@@ -183,5 +183,5 @@ def test_references_have_one_shape(kind: str) -> None:
     for path, schema in found.items():
         assert path.endswith("Ref"), path
         assert schema["required"] == ["name"], path
-        more = {"kind", "group"} if path.endswith("issuerRef") else set()
-        assert set(schema["properties"]) - {"name"} <= more, path
+        more = {"issuerRef": {"kind", "group"}, "gatewayRef": {"namespace", "sectionName"}}
+        assert set(schema["properties"]) - {"name"} <= more.get(path.rpartition(".")[2], set()), path

@@ -83,6 +83,14 @@ def test_a_listener_of_tenants() -> None:
     assert found == [(True, "", "read"), (True, "b.example", "none"), (False, "", "none")]
 
 
+def test_secrets_to_pull_images_with() -> None:
+    spec = "spec: {pod: {imagePullSecrets: [{name: a}, {name: b}]}}\n"
+    (router,) = accept(ROUTER + spec).routers
+    assert router.pod.pull_secrets == ("a", "b")
+    twice = refuse(ROUTER + spec.replace("name: b", "name: a"))
+    assert twice == ["m.yaml:4: Router/mesh spec.pod.imagePullSecrets[1].name: 'a' duplicates item [0]"]
+
+
 def test_an_address() -> None:
     spec = "spec: {routerRef: {name: mesh}, pattern: 'a.*.#', distribution: multicast, waypoint: true, priority: 7}\n"
     (mesh,) = accept(ROUTER + "spec: {}\n---\n" + ADDRESS + spec).meshes.values()
@@ -181,7 +189,7 @@ SPEC_ERRORS = [
     ("nonsense: 3", 5, "spec.nonsense", "unknown field"),
     ("topology: full", 5, "spec.topology",
      "must be one of Auto, Full, Chordal (got 'full'); did you mean Full?"),
-    ("role: edge", 5, "spec.role", "must be one of interior, standalone (got 'edge')"),
+    ("role: leaf", 5, "spec.role", "must be one of interior, standalone, edge (got 'leaf')"),
     ("paused: 'yes'", 5, "spec.paused", "must be true or false (got 'yes')"),
     ("listeners: {}", 5, "spec.listeners", "must be a list (got a map)"),
     ("listeners:\n  - name: a", 6, "spec.listeners[0].port", "is required"),
@@ -250,7 +258,7 @@ def test_a_wrong_address(spec: str, expected: str) -> None:
         (ROUTER.replace("Router", "Rooter"), "m.yaml:2: kind: unknown kind Rooter; did you mean Router?"),
         (ROUTER.replace("Router", "Pizza"),
          "m.yaml:2: kind: unknown kind Pizza; known are Address, AutoLink, Broker, LinkRoute, Router, "
-         "Secret, VhostPolicy"),
+         "RouterLink, Secret, VhostPolicy"),
         ("apiVersion: v1\nkind: Pod\n",
          "m.yaml:2: kind: Pod of v1 is not a Waymesh resource; remove it from these files"),
         (ROUTER.replace("v1alpha1", "v1"),

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.operator.kit import CRDS, resource
 from waymesh_amqp.users import make_line
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import Manifest, needs_apply
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.router import Listener, Pod, Ref, Router, RouterTls
+from waymesh_operator.resources.schema import rule_findings
 from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.tls.rollover import TlsRequest, next_tls
 from waymesh_schema.config import parse_json
@@ -97,6 +99,9 @@ PODS = [
     ({"affinity": {"nodeAffinity": {}}}, lambda s: s["affinity"], {"nodeAffinity": {}}),
     ({"node_selector": {"disk": "ssd"}}, lambda s: s["nodeSelector"], {"disk": "ssd"}),
     ({"priority_class": "high"}, lambda s: s["priorityClassName"], "high"),
+    ({"service_account": "puller"}, lambda s: s["serviceAccountName"], "puller"),
+    ({"platform_user": True}, lambda s: s["securityContext"].keys(), {"runAsNonRoot", "seccompProfile"}),
+    ({"pull_secrets": ("a", "b")}, lambda s: s["imagePullSecrets"], [{"name": "a"}, {"name": "b"}]),
     ({"spread": ({"topologyKey": "t"},)}, lambda s: s["topologySpreadConstraints"], [{"topologyKey": "t"}]),
     ({"image": "mine:2"}, lambda s: s["containers"][0]["image"], "mine:2"),
     ({"image_pull_policy": "Never"}, lambda s: s["containers"][0]["imagePullPolicy"], "Never"),
@@ -340,3 +345,21 @@ def test_cert_manager_issues_or_the_router_says_that_it_is_not_there() -> None:
 )
 def test_what_counts_as_a_difference(wanted: Any, live: Any, expected: bool) -> None:
     assert needs_apply(wanted, live) is expected
+
+
+def test_a_listener_for_brokers_is_one_on_the_routers() -> None:
+    listener = Listener("brokers", 5673, role="route-container")
+    shared = desire(replace(ROUTER, listeners=(listener,))).mesh.routers[0].shared
+    (found,) = (one for one in shared if one.name.endswith("listener/brokers"))
+    assert found.attributes["role"] == "route-container"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"tenancy": {"mode": "ByHostname"}}, {"routeAddress": "a"}, {"openCapabilities": ["a"]}, {"maxLinks": 3}],
+    ids=str,
+)
+def test_what_is_for_clients_is_refused_at_a_listener_for_brokers(field: dict[str, Any]) -> None:
+    listener = {"name": "brokers", "port": 5673, "role": "route-container", **field}
+    (finding,) = rule_findings(CRDS["Router"].schema, resource("Router", "mesh", listeners=[listener]))
+    assert next(iter(field)) in finding[1]

@@ -203,10 +203,42 @@ def test_of_two_policies_with_a_host_name_in_common_the_older_acts() -> None:
     desired = desired_cluster(Resources(ENABLED, vhost_policies=(new, old)), CONTEXT)
     verdict = desired.verdicts["VhostPolicy", new.ref]
     assert (verdict.good, verdict.reason) == (False, "Conflicted")
-    assert verdict.message == "VhostPolicy ns/b is older and already has one of its host names: x, y"
+    assert verdict.message == (
+        "VhostPolicy ns/b is older and already has one of its host names: x, y; meanwhile its other host names allow "
+        "no client: z"
+    )
     assert [e.name for e in desired.mesh.routers[0].entities if e.type == VHOST] == [
-        "k8s/ns/Router/mesh/management", "k8s/ns/VhostPolicy/b",
+        "k8s/ns/Router/mesh/management", "k8s/ns/VhostPolicy/b", "k8s/ns/VhostPolicy/a",
     ]  # fmt: skip
+
+
+def everybody(name: str, hostname: str, *aliases: str, created: int, group: str = "$default") -> VhostPolicy:
+    """A VhostPolicy that allows everybody; the group tells whose verdict it is."""
+    targets = "$management,_topo/*/*/$management"
+    settings = (("remoteHosts", "*"), ("targetPattern", targets), ("allowDynamicSource", True))
+    groups = (UserGroup(group, (*settings, ("users", "u"))),)
+    return VhostPolicy(Ref("ns", name), MESH, hostname, aliases, groups=groups, created=f"2026-01-0{created}T00:00:00Z")
+
+
+def test_a_policy_in_conflict_neither_takes_a_name_nor_leaves_its_own_to_a_wider_policy() -> None:
+    """Each name: the group that decides, None for nobody."""
+    wide = everybody("wide", "$default", created=1, group="wide")
+    old = everybody("old", "x", "y", created=2, group="old")
+    late = everybody("late", "y", "z", created=3, group="late")
+    later = everybody("later", "w", "z", "x", created=4, group="later")
+    swallowed = everybody("swallowed", "y", created=5, group="swallowed")
+    desired = desired_cluster(Resources(ENABLED, vhost_policies=(swallowed, later, late, old, wide)), CONTEXT)
+
+    def group(hostname: str) -> str | None:
+        verdict = judge(desired, "u", "10.0.0.1", hostname)
+        return verdict.group.name if isinstance(verdict, Allowed) and verdict.group is not None else None
+
+    found = {name: group(name) for name in ("x", "y", "z", "w", "other")}
+    assert found == {"x": "old", "y": "old", "z": None, "w": None, "other": "wide"}
+    told = {ref.name: verdict.message for (_, ref), verdict in desired.verdicts.items() if verdict.conflicted}
+    assert {name: text.partition("; ")[2].rpartition(": ")[2] for name, text in told.items()} == {
+        "late": "z", "later": "w", "swallowed": "",
+    }  # fmt: skip
 
 
 # ---- the operator is not locked out

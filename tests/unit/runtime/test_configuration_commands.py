@@ -57,7 +57,7 @@ def test_check_tells_all_errors_at_once(tmp_path: Path, capsys: pytest.CaptureFi
     code, out, lines = check(capsys, tmp_path, "router {\n mode: x\n}\nlistener {\n cost: x\n prot: 1\n}\n")
     assert (code, out) == (1, "")
     assert lines == [
-        "waymesh-router: /t.conf:2: router mode: must be one of standalone, interior, not 'x'",
+        "waymesh-router: /t.conf:2: router mode: must be one of standalone, interior, edge, not 'x'",
         "waymesh-router: /t.conf:6: listener prot: no such attribute; did you mean port?",
         "waymesh-router: /t.conf:5: listener cost: must be a whole number, not 'x'",
     ]
@@ -65,11 +65,13 @@ def test_check_tells_all_errors_at_once(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_check_looks_into_files_and_at_services(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "sslProfile {\n name: p\n certFile: /nowhere/cert\n}\nlistener {\n port: no-such-service\n name: l\n}\n"
-    code, _, lines = check(capsys, tmp_path, text + "connector {\n name: c\n failoverUrls: amqp://\n}\n")
+    text += "connector {\n name: c\n failoverUrls: amqp://\n}\n"
+    code, _, lines = check(capsys, tmp_path, text + "listener {\n name: w\n port: 1\n httpRootDir: /nowhere\n}\n")
     assert code == 1
     assert lines == [
         "waymesh-router: /t.conf:1: sslProfile p: certFile: /nowhere/cert: No such file or directory",
         "waymesh-router: /t.conf:5: listener l: port: unknown service 'no-such-service'",
+        "waymesh-router: /t.conf:13: listener w: httpRootDir: /nowhere: No such file or directory",
         "waymesh-router: /t.conf:9: connector c: failoverUrls: amqp:// has no host",
     ]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from waymesh_amqp.connection import Connection
+from waymesh_router.events import Event
 from waymesh_router.host import Peer
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
@@ -28,7 +29,7 @@ class NoWorld:
         """Has no room."""
         return False
 
-    def log(self, module: str, level: str, text: str) -> None:
+    def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         """Says nothing."""
 
     def recent_log(self, limit: int) -> list[Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, command, section
+from tests.kit.waiting import wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 from waymesh_operator.cli.main import run_command
@@ -75,6 +78,44 @@ def test_vhosts_change_over_management(router: RouterProcess) -> None:
         client.delete("vhost", name="vhost/n")
         assert {row["hostname"] for row in client.query("vhost", ["hostname"])} == {"$default", "b", "c"}
         assert client.update({"maxConnections": 60}, "policy")["maxConnections"] == 60
+
+
+def hostnames(router: RouterProcess) -> set[str]:
+    with ManagementClient(router.url) as client:
+        return {row["hostname"] for row in client.query("vhost", ["hostname"])}
+
+
+def replace(file: Path, text: str) -> None:
+    """As a whole: the router may read at any time."""
+    new = file.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.rename(file)
+
+
+@pytest.mark.parametrize("signalled", [True, False], ids=["on SIGHUP", "when it changes"])
+def test_files_of_the_folder_are_read_again(router: RouterProcess, tmp_path: Path, signalled: bool) -> None:
+    file = tmp_path / "policies" / "more.json"
+    groups = {"g": {"users": ["ann"], "remoteHosts": "localhost"}}  # a name is looked up
+    replace(file, json.dumps([["vhost", {"hostname": "c", "groups": groups}], ["vhost", {"hostname": "d"}]]))
+    if signalled:
+        os.kill(router.pid, signal.SIGHUP)
+    wait_until(lambda: hostnames(router) == {"$default", "c", "d"})
+    with ManagementClient(router.url) as client:
+        assert client.read("vhost", name="vhost/c")["groups"]["g"]["remoteHosts"] == "localhost"
+    assert "policyDir: vhost b deleted" in router.log
+
+
+def test_a_file_that_cannot_be_read_leaves_the_vhosts_as_they_are(router: RouterProcess, tmp_path: Path) -> None:
+    file = tmp_path / "policies" / "more.json"
+    replace(file, '[["vhost", {"hostname": "d"}], ["vhost"')
+    os.kill(router.pid, signal.SIGHUP)
+    wait_until(lambda: "the vhosts read before stay in force" in router.log)
+    assert hostnames(router) == {"$default", "b", "c"}
+    file.unlink()
+    (tmp_path / "policies").rmdir()
+    os.kill(router.pid, signal.SIGHUP)
+    wait_until(lambda: "policies is not a folder; the vhosts read before stay in force" in router.log)
+    assert hostnames(router) == {"$default", "b", "c"}
 
 
 @pytest.mark.parametrize(

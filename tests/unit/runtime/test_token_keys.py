@@ -277,7 +277,7 @@ def test_refused_configurations(attrs: dict[str, Any], reason: str) -> None:
         ({"tokenProfile": "t"}, "needs an sslProfile"),
         ({"tokenProfile": "t", "sslProfile": "s", "saslMechanisms": "PLAIN"}, "none of OAUTHBEARER XOAUTH2"),
         ({"saslMechanisms": "PLAIN XOAUTH2"}, "XOAUTH2: needs a tokenProfile"),
-        ({"tokenProfile": "t", "sslProfile": "s", "http": True}, "not possible with http"),
+        ({"tokenProfile": "t", "sslProfile": "s", "http": True, "websockets": False}, "not possible with http"),
     ],
 )
 def test_refused_listeners(attrs: dict[str, Any], reason: str) -> None:

@@ -80,7 +80,7 @@ NEEDED = {
     "vhost": {"hostname": "v"},
     "authServicePlugin": {"host": "h"},
 }
-FITTING = {"messageLoggingComponents": "all"}
+FITTING = {"messageLoggingComponents": "all", "httpRootDir": "/www"}
 """Values of attributes that do not take any text."""
 
 

@@ -42,10 +42,10 @@ def test_all_errors_of_a_file_in_their_order() -> None:
     starts = [
         "t.conf:11: listener host: is given twice",
         "t.conf:3: router workers: no such attribute",
-        "t.conf:2: router mode: must be one of standalone, interior, not 'sideways'",
+        "t.conf:2: router mode: must be one of standalone, interior, edge, not 'sideways'",
         "t.conf:5: listner: no such entity type; did you mean listener?",
         "t.conf:8: listener port: must be a port number from 0 to 65535",
-        "t.conf:9: listener role: must be one of normal, inter-router, route-container, not 'client'",
+        "t.conf:9: listener role: must be one of normal, inter-router, route-container, edge, not 'client'",
         "t.conf:15: router.config.address pattern: prefix and pattern exclude each other",
         "t.conf:20: router.config.address prefix: 'a' already exists at line 17",
     ]

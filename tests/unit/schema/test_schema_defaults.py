@@ -70,7 +70,6 @@ DISPATCH: dict[str, dict[str, Any]] = {
 OURS: dict[tuple[str, str], Any] = {
     ("router", "workerThreads"): 1,
     ("router", "allowUnsettledMulticast"): True,
-    ("listener", "websockets"): False,
     ("connector", "allowRedirect"): False,
 }
 """Defaults that differ."""

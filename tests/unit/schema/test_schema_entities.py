@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waymesh_schema.convert import convert
-from waymesh_schema.docs import entities_page, metrics_page, records_page
+from waymesh_schema.docs import entities_page, findings_page, metrics_page, records_page
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import ENTITY_TYPES, Attribute, EntityType, entity_type
 from waymesh_schema.errors import SchemaError
@@ -129,7 +129,7 @@ def test_the_dump_is_plain_and_in_the_shape_that_clients_read() -> None:
     listener = dump["entityTypes"]["listener"]
     assert listener["fullyQualifiedType"] == PREFIX + "listener"
     assert listener["extends"] == "configurationEntity"
-    assert listener["attributes"]["role"]["type"] == ["normal", "inter-router", "route-container"]
+    assert listener["attributes"]["role"]["type"] == ["normal", "inter-router", "route-container", "edge"]
     assert listener["attributes"]["port"]["type"] == "string"
     assert listener["attributes"]["host"]["deprecationName"] == "addr"
     assert listener["attributes"]["authenticatePeer"]["default"] is False
@@ -140,6 +140,8 @@ def test_the_dump_is_plain_and_in_the_shape_that_clients_read() -> None:
 
 def test_the_pages_of_the_tables_are_current() -> None:
     docs = Path(__file__).parents[3] / "docs"
-    for name, made in (("entities", entities_page()), ("records", records_page()), ("metrics", metrics_page())):
+    pages = {"entities": entities_page, "records": records_page, "metrics": metrics_page, "findings": findings_page}
+    for name, page in pages.items():
+        made = page()
         hint = f"run python -m waymesh_schema.docs {name} > docs/{name}.md"
         assert (docs / f"{name}.md").read_text(encoding="utf-8") == made, hint

@@ -129,10 +129,10 @@ def test_bad_integers(value: Any) -> None:
         ("listener", "maxFrameSize", 1 << 32, "must be at most 4294967295, not 4294967296"),
         ("listener", "idleTimeoutSeconds", -1, "must be at least 0, not -1"),
         ("listener", "maxSessions", -1, "must be at least 0, not -1"),
-        ("listener", "role", "inter-routers", "must be one of normal, inter-router, route-container, not"),
+        ("listener", "role", "inter-routers", "must be one of normal, inter-router, route-container, edge, not"),
         ("listener", "role", 1, "must be one of normal"),
         ("listener", "stripAnnotations", False, "must be one of in, out, both, no, not False"),
-        ("router", "mode", "Interior", "must be one of standalone, interior, not 'Interior'"),
+        ("router", "mode", "Interior", "must be one of standalone, interior, edge, not 'Interior'"),
         ("listener", "host", 5, "must be a string, not 5"),
         ("listener", "host", "a\0b", "contains NUL or half of a surrogate pair"),
         ("listener", "host", "a\ud800", "contains NUL or half of a surrogate pair"),
@@ -166,6 +166,20 @@ def test_a_password_does_not_show_in_the_error() -> None:
 
 
 @pytest.mark.parametrize(
+    ("entity", "attributes"),
+    [
+        ("connector", {"host": "amqp://user:4711@broker"}),
+        ("connector", {"host": "broker", "failoverUrls": "a:1, amqps://user:4711@broker:5671"}),
+        ("listener", {"failoverUrls": "4711@broker"}),
+    ],
+)
+def test_urls_have_no_password(entity: str, attributes: dict[str, Any]) -> None:
+    text = refused(entity, {"port": "1", "role": "normal", **attributes})
+    assert "has no user or password: they are saslUsername and saslPassword" in text
+    assert "4711" not in text
+
+
+@pytest.mark.parametrize(
     ("entity", "attributes", "reason"),
     [
         ("address", {}, "prefix: one of prefix and pattern is required"),
@@ -191,7 +205,7 @@ def test_a_password_does_not_show_in_the_error() -> None:
         ("log", {"module": "ROUTER", "enable": "loud"}, "enable: 'loud' is not a log level"),
         ("log", {"module": "ROUTER", "enable": "info,none"}, "enable: 'none' is not a log level"),
         ("log", {"module": "ROUTER", "enable": ""}, "enable: '' is not a log level"),
-        ("listener", {"http": True, "maxConnections": 5}, "maxConnections: is not for http"),
+        ("listener", {"http": True, "websockets": False, "maxConnections": 5}, "maxConnections: is for AMQP"),
     ],
 )
 def test_refusals_across_attributes(entity: str, attributes: dict[str, Any], reason: str) -> None:

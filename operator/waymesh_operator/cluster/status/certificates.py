@@ -13,6 +13,7 @@ from waymesh_operator.tls.validity import Validity, of_certificates, of_revocati
 from .conditions import Condition, MeshSnapshot, timestamp
 
 EXPIRING = "CertificateExpiring"
+_FIELDS = ("certificateNotAfter", "authoritiesNotAfter", "revocationNotAfter")
 SHOWN = 3
 """How many a message names."""
 _Reader = Callable[[bytes], Validity | None]
@@ -30,7 +31,7 @@ class _End:
     validity: Validity
 
 
-def listener_rows(router: Router, seen: MeshSnapshot) -> list[dict[str, Any]]:
+def expiry_rows(router: Router, seen: MeshSnapshot) -> list[dict[str, Any]]:
     """Of each listener with a certificate or authorities of its own, when these end."""
     rows: dict[str, dict[str, Any]] = {}
     for one in _ends(router, seen):
@@ -57,7 +58,7 @@ def ends_in_seconds(status: Mapping[str, Any]) -> dict[tuple[str, str], float]:
         (row["name"], field): datetime.fromisoformat(moment).timestamp()
         for row in status.get("listeners") or ()
         for field, moment in row.items()
-        if field != "name"
+        if field in _FIELDS
     }
 
 

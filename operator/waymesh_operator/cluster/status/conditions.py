@@ -100,6 +100,11 @@ class MeshSnapshot:
         places = self.desired.placements.get(name)
         return routers if places is None else tuple(router for router in routers if router.id in places)
 
+    def connected(self, container: str) -> frozenset[str]:
+        """The routers to which a broker with this container-id has connected."""
+        routers = self.observed.mesh.routers.values()
+        return frozenset(one.id for one in routers if container in one.facts.containers)
+
     @functools.cached_property
     def live(self) -> Mapping[str, Mapping[Key, list[Entity]]]:
         """Live entities by router and key."""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from waymesh_operator.cluster.mesh import DesiredRouter
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
+from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_operator.router_entities.builders import address_entity, autolink_entities, linkroute_entities
-from waymesh_operator.router_entities.names import CONNECTOR, POLICY, QUIESCING, VHOST, Entity, broker_name
+from waymesh_operator.router_entities.names import (
+    CONNECTOR,
+    POLICY,
+    QUIESCING,
+    VHOST,
+    Entity,
+    broker_name,
+    link_name,
+    of_link,
+)
 from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import RouterState, VhostCounts
@@ -34,6 +44,8 @@ class Row:
     id: str
     state: str
     error: str = ""
+    # Of a RouterLink: the id of the router to which this one is connected.
+    peer: str = ""
 
     @property
     def programmed(self) -> bool:
@@ -42,7 +54,8 @@ class Row:
 
     def render(self) -> dict[str, Any]:
         """The row in `.status.routers`."""
-        return {"id": self.id, "operStatus": self.state} | ({"lastError": self.error} if self.error else {})
+        told = {"lastError": self.error, "peer": self.peer}
+        return {"id": self.id, "operStatus": self.state} | {name: text for name, text in told.items() if text}
 
 
 def address_status(
@@ -76,8 +89,56 @@ def broker_status(
     broker: Broker, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     """`.status` of a Broker."""
+    if broker.incoming_id:
+        return _incoming_status(broker, seen, before, now)
     rows = _rows("Broker", broker, [Entity(CONNECTOR, broker_name(broker.ref))], seen)
     return _status(_Case("Broker", broker, seen, rows), before, now) | {"connected": _share(rows)} | _state(rows)
+
+
+def _incoming_status(
+    broker: Broker, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """Of a Broker that connects to the routers. One router is enough for it to be ready."""
+    rows: list[Row] = []
+    if seen is not None and seen.verdict("Broker", broker.ref).good:
+        there = seen.connected(broker.incoming_id)
+        rows = [
+            _lost(router, seen) or Row(router.id, "active" if router.id in there else "inactive")
+            for router in seen.desired.mesh.routers
+        ]
+    told = {"connected": _share(rows)}
+    rows = _where_connected(rows, broker.incoming_id, seen) if seen else rows
+    return _status(_Case("Broker", broker, seen, rows), before, now) | told | _state(rows)
+
+
+def _where_connected(rows: Sequence[Row], container: str, seen: MeshSnapshot) -> list[Row]:
+    """Rows about a broker that chooses its routers: those to which it has not connected lack nothing, unless it has
+    connected to none."""
+    there = seen.connected(container)
+    idle = [row for row in rows if row.state == "inactive" and row.id not in there]
+    if there:
+        return [row for row in rows if row not in idle]
+    told = f"no broker with container-id {container} has connected"
+    return [Row(row.id, row.state, row.error or told) if row in idle else row for row in rows]
+
+
+def router_link_status(
+    link: RouterLink, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """`.status` of a RouterLink."""
+    found = _rows("RouterLink", link, [Entity(CONNECTOR, link_name(link.ref))], seen)
+    rows = [_of_other_name(row, link.router.name) for row in found]
+    peers = sorted({row.peer for row in rows if row.peer})
+    told = {"connected": _share(rows), "peers": peers, "peer": ",".join(peers)}
+    return _status(_Case("RouterLink", link, seen, rows), before, now) | told | _state(rows)
+
+
+def _of_other_name(row: Row, own: str) -> Row:
+    """The row, or an error if the router at the other end has an id that routers of this Router have."""
+    name, _, ordinal = row.peer.rpartition("-")
+    if name != own or not ordinal.isdecimal():
+        return row
+    return Row(row.id, "failed", f"{row.peer} is an id of this Router, too: give one of both meshes another name")
 
 
 def vhost_policy_status(
@@ -112,7 +173,7 @@ class _Case:
     rows: Sequence[Row]
 
 
-def _rows(kind: str, resource: Dependent, entities: Iterable[Entity], seen: MeshSnapshot | None) -> list[Row]:
+def _rows(kind: str, resource: Dependent, entities: Sequence[Entity], seen: MeshSnapshot | None) -> list[Row]:
     """One row for each router that should have the entities; the worst of them where there are several."""
     if seen is None or not seen.verdict(kind, resource.ref).good:
         return []
@@ -121,13 +182,22 @@ def _rows(kind: str, resource: Dependent, entities: Iterable[Entity], seen: Mesh
         for router in seen.placed(entity.name):
             row = _row(entity, router, seen)
             rows[router.id] = min(rows.get(router.id, row), row, key=lambda r: WORST_FIRST.index(r.state))
-    return list(rows.values())
+    container = next((seen.desired.containers.get(entity.name, "") for entity in entities), "")
+    return _where_connected(list(rows.values()), container, seen) if container else list(rows.values())
 
 
-def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
+def _lost(router: DesiredRouter, seen: MeshSnapshot) -> Row | None:
+    """The row of a router that does not answer; None for one that does."""
     observed = seen.observed.mesh.routers.get(router.id)
     if observed is None or observed.state is not RouterState.RUNNING:
         return Row(router.id, LOST, "the router does not answer" if observed else "the router does not run")
+    return None
+
+
+def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
+    lost = _lost(router, seen)
+    if lost is not None:
+        return lost
     refused = seen.refused.get((router.id, entity.key))
     live = seen.live[router.id].get(entity.key)
     if refused:
@@ -166,10 +236,17 @@ def _told(router_id: str, live: Entity) -> Row:
     if live.type == CONNECTOR:
         state = _CONNECTION.get(str(attributes.get("connectionStatus")), UNKNOWN)
         text = str(attributes.get("connectionMsg") or "")
-        return Row(router_id, state, "" if state == "active" else text)
+        if state != "active":
+            return Row(router_id, state, text)
+        return Row(router_id, state, peer=_container_of(text) if of_link(live) else "")
     state = str(attributes.get("operStatus") or ("active" if "distribution" in attributes else UNKNOWN))
     known = state if state in WORST_FIRST else UNKNOWN
     return Row(router_id, known, "" if known == "active" else str(attributes.get("lastError") or ""))
+
+
+def _container_of(message: str) -> str:
+    """The container-id of the peer in the connectionMsg of an open connection."""
+    return message.partition("container_id=")[2]
 
 
 def _status(case: _Case, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -231,7 +308,7 @@ def _ready(case: _Case) -> Condition:
     if not waiting:
         return Condition("Ready", True, "Ready", _on(case.rows))
     worst = min(waiting, key=lambda row: WORST_FIRST.index(row.state))
-    reason = "NotConnected" if case.kind == "Broker" else "NotActive"
+    reason = "NotConnected" if case.kind in ("Broker", "RouterLink") else "NotActive"
     message = f"{worst.id}: {worst.error or worst.state}"
     return Condition("Ready", False, reason if worst.programmed else "NotProgrammed", message)
 

@@ -13,9 +13,10 @@ from waymesh_operator.router_entities.names import OWNED_PREFIX
 from waymesh_operator.routers.observed import ObservedRouter, RouterState, Trouble
 from waymesh_operator.tls.certificates import expires
 
-from .certificates import expiring, listener_rows
+from .certificates import expiring, expiry_rows
 from .conditions import Condition, MeshSnapshot, rendered, timestamp
 from .dependents import verdict_conditions
+from .exposure import exposure_rows, merged_rows
 
 _STATES = {
     RouterState.STARTING: "Starting",
@@ -24,7 +25,7 @@ _STATES = {
     RouterState.WAITING: "Lost",
     RouterState.DRAINING: "Draining",
 }
-NOT_READY_REASONS = ("Stalled", "Failed", "Refused")
+NOT_READY_REASONS = ("Stalled", "ApiMissing", "Failed", "Refused")
 """Reasons of Programmed with which a mesh is not Ready."""
 TOLD_FOR = timedelta(minutes=5)
 """How long the state of drift is Repaired after a repair."""
@@ -48,7 +49,7 @@ def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any])
         "routers": [_row(name, seen) for name in _names(seen)],
         "conditions": rendered(conditions, before, router.generation, seen.now),
     }
-    rows = listener_rows(router, seen)
+    rows = merged_rows(expiry_rows(router, seen), exposure_rows(router, seen))
     return status | ({"tls": _tls(seen)} if seen.tls else {}) | ({"listeners": rows} if rows else {})
 
 
@@ -115,6 +116,8 @@ def _stalled(seen: MeshSnapshot) -> Condition:
     """Whether manual action is needed."""
     if seen.desired.stalled:
         return Condition("Stalled", True, "Stalled", seen.desired.stalled)
+    if seen.desired.unexposed:
+        return Condition("Stalled", True, "ApiMissing", seen.desired.unexposed)
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
     if lasting:
         return Condition("Stalled", True, next(iter(lasting.values())).word, _told(lasting))
@@ -145,6 +148,8 @@ def _programmed(seen: MeshSnapshot) -> Condition:
     """Whether objects and routers match the resources."""
     if seen.desired.stalled:
         return Condition("Programmed", False, "Stalled", seen.desired.stalled)
+    if seen.desired.unexposed:
+        return Condition("Programmed", False, "ApiMissing", seen.desired.unexposed)
     if seen.errors:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:

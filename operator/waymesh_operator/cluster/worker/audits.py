@@ -2,23 +2,22 @@
 
 They fill the inventory before anything is done. Later they find what watches lose: after a gap kopf lists again and
 reports what exists, but not what has been deleted meanwhile. They also detect a watch that is dead while it seems to be
-alive: what a list shows must come through the watch too. Jobs of analytics are listed here as well, for a metric.
+alive: what a list shows must come through the watch too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import CRON_JOB, JOB, OWNED, RESOURCES, SELECTOR, Kind
+from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR, Kind
 
 from .environment import Environment
-from .inventory import Key, Object, key_of, version_of
+from .inventory import Key, key_of, version_of
 
 log = logging.getLogger(__name__)
 AUDIT_EVERY_S, RETRY_S = 120.0, 2.0
@@ -93,53 +92,3 @@ class Auditor:
         if news or lost:
             log.info("audit of %s: watches missed %d changes and %d deletions", kind.plural, len(news), lost)
             self.world.metrics.missed.labels(kind.kind).inc(len(news) + lost)
-
-
-ANALYTICS_SELECTOR = "app.kubernetes.io/name=waymesh-analytics"
-INSTANCE = "app.kubernetes.io/instance"
-ANALYTICS_EVERY_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class AnalyticsWatch:
-    """Looks at the Jobs and CronJobs of analytics in all namespaces (`namespaces` empty) or in some."""
-
-    world: Environment
-    namespaces: Sequence[str] = ()
-
-    async def run(self) -> None:
-        """Looks for ever."""
-        while True:
-            try:
-                await self.once()
-            except KubeError as error:
-                log.debug("cannot list the analytics jobs: %s", error)
-            await asyncio.sleep(ANALYTICS_EVERY_S)
-
-    async def once(self) -> None:
-        """One look. Raises KubeError."""
-        found: list[Object] = []
-        for kind in (JOB, CRON_JOB):
-            for namespace in self.namespaces or (None,):
-                found += await self.world.kube.list(kind, namespace, ANALYTICS_SELECTOR)
-        for (place, instance), moment in latest(found).items():
-            self.world.metrics.analytics.labels(place, instance).set(moment)
-
-
-def latest(jobs: Iterable[Object]) -> dict[tuple[str, str], float]:
-    """By namespace and release the seconds since 1970 at which a job last succeeded."""
-    found: dict[tuple[str, str], float] = {}
-    for job in jobs:
-        metadata = job["metadata"]
-        key = metadata["namespace"], str((metadata.get("labels") or {}).get(INSTANCE, ""))
-        for moment in _successes(job):
-            found[key] = max(moment, found.get(key, 0.0))
-    return found
-
-
-def _successes(job: Object) -> Iterator[float]:
-    """A Job that succeeded says when it was completed, a CronJob when the last one was that it made."""
-    status: dict[str, Any] = job.get("status") or {}
-    for name in ("completionTime", "lastSuccessfulTime"):
-        if status.get(name):
-            yield datetime.fromisoformat(status[name]).timestamp()

@@ -20,6 +20,7 @@ from waymesh_operator.kube.api import EVENT, KubeClient
 from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
 
 from .inventory import Inventory, MissingReferences
+from .route_apis import ServedApis
 from .service_accounts import ServiceAccounts
 
 log = logging.getLogger(__name__)
@@ -138,6 +139,7 @@ class Environment:
     rng: random.Random = field(default_factory=random.Random)
     awaited: MissingReferences = field(default_factory=MissingReferences)
     service_accounts: ServiceAccounts = field(default_factory=ServiceAccounts)
+    served: ServedApis = field(default_factory=ServedApis)
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
         """Run blocking work in a thread."""

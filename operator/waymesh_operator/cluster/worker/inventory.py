@@ -27,6 +27,7 @@ from waymesh_operator.resources.dependents import (
     parse_linkroute,
 )
 from waymesh_operator.resources.router import Ref, Router, parse_router
+from waymesh_operator.resources.router_link import RouterLink, parse_router_link
 from waymesh_operator.resources.vhost_policy import VhostPolicy, parse_vhost_policy
 
 DELETED = "DELETED"
@@ -158,6 +159,7 @@ _PARSERS: Mapping[str, Callable[[Object], Any]] = {
     "AutoLink": parse_autolink,
     "LinkRoute": parse_linkroute,
     "VhostPolicy": parse_vhost_policy,
+    "RouterLink": parse_router_link,
 }
 
 
@@ -185,8 +187,15 @@ class Parser:
         autolinks: list[AutoLink] = found["AutoLink"]
         linkroutes: list[LinkRoute] = found["LinkRoute"]
         policies: list[VhostPolicy] = found["VhostPolicy"]
+        links: list[RouterLink] = found["RouterLink"]
         return Resources(
-            router, tuple(addresses), tuple(brokers), tuple(autolinks), tuple(linkroutes), tuple(policies)
+            router,
+            tuple(addresses),
+            tuple(brokers),
+            tuple(autolinks),
+            tuple(linkroutes),
+            tuple(policies),
+            tuple(links),
         )
 
 

@@ -22,11 +22,11 @@ from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
 from waymesh_operator.cluster.status.certificates import EXPIRING, ends_in_seconds
 from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, RESOURCES, SECRET, SELECTOR
+from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SECRET, SELECTOR
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
-from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, of_broker
+from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.router_entities.users import USERS_FILE
 from waymesh_operator.routers.observed import ObservedMesh, Trouble
@@ -36,6 +36,7 @@ from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
 from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, secret_data, troubles
 from .rollout import DeliveredSeeds, RefusalKey, Refusals
+from .routes import Routes
 from .status_writer import Statuses
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ PASSES = 4
 ISSUED_ANNOTATION = "cert-manager.io/certificate-name"
 """Annotation of Secrets that cert-manager writes."""
 _RESOURCES = frozenset(kind.kind for kind in RESOURCES)
+_WATCHED = _RESOURCES | {kind.kind for kind in OWNED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class MeshWorker:
         self._parser = Parser()
         self._routers = Routers(mesh, world)
         self._secrets = UserSecrets(mesh, world)
+        self._routes = Routes(mesh, world)
         self._statuses = Statuses(mesh, world)
         self._refusals = Refusals(world.clock, world.pace.least_resync_s)
         self._delivered = DeliveredSeeds()
@@ -144,13 +147,18 @@ class MeshWorker:
         current = max(0, this_pass.drift.current - len(self._refusals.reasons))
         drift_ = dataclasses.replace(this_pass.drift, current=current)
         this_pass = dataclasses.replace(this_pass, drift=drift_, news=self._news(this_pass.desired))
-        writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._world.inventory.see)
+        writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._answered)
         steps = self._refusals.due(this_pass.actions)
         result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
         self._refusals.note(this_pass.actions, result)
         self._count(this_pass, result, body)
         await self._tell(this_pass, result, body)
         return this_pass, result
+
+    def _answered(self, event: str | None, body: Object) -> bool:
+        """Take the answer to a write. What no watch tells of would stay in the inventory for ever, and with it a worker
+        for a mesh that is gone."""
+        return body["kind"] in _WATCHED and self._world.inventory.see(event, body)
 
     def _news(self, desired: DesiredState) -> frozenset[str]:
         """Our Secrets whose desired contents have changed (users' Secrets, renewal): writing them is no repair."""
@@ -187,7 +195,7 @@ class MeshWorker:
         )
 
     async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
-        """The present state of the cluster; adds Certificates of cert-manager to the objects."""
+        """The present state of the cluster; adds routes and what cert-manager has to the objects."""
         settings, namespace, name = self._world.settings, self.mesh.namespace, self.mesh.name
         request = tls_request(resources.router, settings)
         tls = await mesh_tls(request, objects, self._routers, self._world) if request else None
@@ -195,6 +203,7 @@ class MeshWorker:
         secrets = await self._secrets.read(referenced_secrets(resources))
         claims = await read_claims(self._world, namespace, resources.router.telemetry.claim)
         pod = _template(objects, self.mesh)
+        routes = await self._routes.read(resources.router, objects)
         lacking = [(SECRET, name) for name, data in secrets.items() if data is None]
         lacking += [(CLAIM, name) for name, modes in claims.items() if modes is None]
         self._world.awaited.note(self.mesh, lacking)
@@ -210,6 +219,7 @@ class MeshWorker:
             str((pod["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION, "")),
             users_now=self._users_now(objects),
             service_accounts=await self._service_accounts(resources, objects),
+            routes=routes,
         )
 
     def _users_now(self, objects: dict[Key, Object]) -> bytes:
@@ -367,11 +377,11 @@ def _settled(status: Mapping[str, Any]) -> bool:
 
 
 def _is_moving(mesh: ObservedMesh) -> bool:
-    """Whether a connection or link to a broker is changing its state, which watches do not report."""
+    """Whether a connection or link to a broker or another mesh is changing its state, which watches do not report."""
     entities = (entity for router in mesh.routers.values() for entity in router.entities)
     return any(
         entity.attributes.get("operStatus") in ("attaching", "failed", "quiescing")
-        or (of_broker(entity) and entity.attributes.get("connectionStatus") in ("CONNECTING", "FAILED"))
+        or (leads_out(entity) and entity.attributes.get("connectionStatus") in ("CONNECTING", "FAILED"))
         for entity in entities
     )
 

@@ -10,7 +10,7 @@ from waymesh_operator.cluster.apply import Result
 from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION
 from waymesh_operator.cluster.plan import Drift
-from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, UndrainRouter
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 
@@ -67,6 +67,7 @@ def _digest(desired: DesiredState) -> str:
 RefusalKey = tuple[str, tuple[str, str]]
 """A router's id and an `Entity.key`."""
 _DRAIN = ("drain", "")
+_SHARE = ("router", "share")
 
 
 @dataclass(slots=True)
@@ -103,4 +104,6 @@ def _which(action: Action) -> RefusalKey:
         return action.router_id, action.entity.key
     if isinstance(action, DrainRouter | UndrainRouter):
         return action.router_id, _DRAIN
+    if isinstance(action, MoveClients):
+        return action.router_id, _SHARE
     return "", ("", "")

@@ -16,6 +16,7 @@ from waymesh_operator.cluster.status.dependents import (
     autolink_status,
     broker_status,
     linkroute_status,
+    router_link_status,
     vhost_policy_status,
 )
 from waymesh_operator.cluster.status.router import router_status
@@ -46,6 +47,7 @@ _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "AutoLink": autolink_status,
     "LinkRoute": linkroute_status,
     "VhostPolicy": vhost_policy_status,
+    "RouterLink": router_link_status,
 }
 Wanted = tuple[Key, dict[str, Any]]
 

@@ -1,8 +1,8 @@
 """Address texts of clients and messages, and the keys by which the core and the mesh know them.
 
-A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological.
-`C` and `D` are prefixes of link routes (in and out), `E` and `F` are patterns. `A` is local to this router: messages of
-anonymous senders to a link-routed address.
+A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological,
+`H` edge router. `C` and `D` are prefixes of link routes (in and out), `E` and `F` are patterns. `A` is local to this
+router: messages of anonymous senders to a link-routed address.
 Source: inter-router.md "Address keys", AMQP Mapping "Addresses and Address Formats".
 """
 
@@ -14,14 +14,21 @@ MOBILE = "M"
 LOCAL = "L"
 ROUTER = "R"
 TOPOLOGICAL = "T"
+EDGE = "H"
 RELAYED = "A"
 LINK_ROUTES = ("C", "D", "E", "F")
 MANAGEMENT = "$management"
+ANNOUNCED = (MOBILE, EDGE)
+"""Classes of addresses with consumers that other routers are told of; link routes are announced elsewhere."""
 OWN_MANAGEMENT = "_local/$management"
 OWN_MANAGEMENT_KEYS = (LOCAL + MANAGEMENT, f"{MOBILE}0{MANAGEMENT}")
 """Keys of the management agent of this router."""
+BEYOND = LOCAL + "_edge"
+"""At an edge router: all that its interior router is to deliver. The key is that of Dispatch."""
+OF_EDGES = "_edge/"
+"""How the addresses of edge routers begin; the id of one follows."""
 _MOST_LAYERS = 8
-_OF_ROUTERS = ("_local/", "_topo/", "_edge/")
+_OF_ROUTERS = ("_local/", "_topo/", OF_EDGES)
 _PREFIX = {"in": "C", "out": "D"}
 _PATTERN = {"in": "E", "out": "F"}
 
@@ -40,7 +47,8 @@ def bare_address(text: str) -> str:
 def address_key(text: str, router_id: str, phase: str = "0") -> str:
     """The key of an address text, seen from the router `router_id`.
 
-    `_topo/0/<other>/x` gives the key of the other router: only that router interprets the rest of the address.
+    `_topo/0/<other>/x` gives the key of the other router, `_edge/<id>/x` that of the edge router: only that router
+    interprets the rest of the address.
     """
     text = bare_address(text)
     if text.startswith("_local/"):
@@ -53,6 +61,10 @@ def address_key(text: str, router_id: str, phase: str = "0") -> str:
                 if router == "all":
                     return TOPOLOGICAL + rest
                 return LOCAL + rest if router == router_id else ROUTER + router
+    if text.startswith("_edge/"):
+        parts = text.split("/", 2)
+        if len(parts) == 3 and parts[1]:
+            return EDGE + parts[1]
     return MOBILE + phase + text
 
 
@@ -86,7 +98,7 @@ def own_management(text: str, router_id: str) -> bool:
 
 def is_management_key(key: str) -> bool:
     """Whether the key belongs to a management agent, of this router or of another one."""
-    return key in OWN_MANAGEMENT_KEYS or key.startswith(ROUTER)
+    return key in OWN_MANAGEMENT_KEYS or key.startswith((ROUTER, EDGE))
 
 
 def key_name(key: str) -> str:

@@ -10,7 +10,10 @@ cdef class AddressTable:
     cdef readonly object patterns
     cdef readonly object link_routes
     cdef readonly set kept
+    cdef readonly Address beyond
+    cdef public object on_tracked
     cdef object _context
     cdef PendingDeliveries _pending
 
     cpdef Address lookup(self, str text, str phase)
+    cpdef str key(self, str text, str phase)

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from waymesh_router.core.addresses.keys import (
+    BEYOND,
+    EDGE,
     LINK_ROUTES,
+    LOCAL,
     MANAGEMENT,
     MOBILE,
+    OF_EDGES,
     ROUTER,
     address_key,
     bare_address,
@@ -33,8 +37,15 @@ class AddressTable:
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()  # `address` entities
         self.link_routes = RouteIndex()
         self.kept: set[str] = set()  # keys named in entities of this router: never dropped
+        self.beyond: Address | None = None
+        """At an edge router: what its interior router is to deliver, as its address is not known here."""
+        self.on_tracked: Callable[[Address], None] = _not_tracked
+        """Called with an address to which edge routers send, after its consumers have changed."""
         self._context = context
         self._pending = pending
+        if context.edge:
+            self.kept.add(BEYOND)
+            self.beyond = self.get(BEYOND)
 
     def get(self, key: str, hint: int | None = None) -> Address:
         """The address with this key, created if needed. `hint`: the treatment announced by another router."""
@@ -47,6 +58,8 @@ class AddressTable:
                 node = self.nodes.get(key[1:])
                 if node is not None:
                     address.targets[node.id] = Target(node)
+            elif key.startswith(EDGE):
+                address.treatment = BALANCED
             elif key.startswith(LINK_ROUTES):
                 address.treatment = LINK_BALANCED
                 self.link_routes.add(key)
@@ -114,7 +127,19 @@ class AddressTable:
 
     def lookup(self, text: str, phase: str) -> Address | None:
         """The address for an address text; None if it is not known."""
-        return self.by_key.get(address_key(text, self._context.router_id, phase))
+        return self.by_key.get(self.key(text, phase))
+
+    def key(self, text: str, phase: str) -> str:
+        """The key of an address text at this router. At an edge router, all other routers are beyond its uplink."""
+        router_id = self._context.router_id
+        if self.beyond is None:
+            return address_key(text, router_id, phase)
+        bare = bare_address(text)
+        if bare.startswith(OF_EDGES):
+            own = f"{OF_EDGES}{router_id}/"
+            return LOCAL + bare[len(own) :] if bare.startswith(own) else BEYOND
+        key = address_key(text, router_id, phase)
+        return BEYOND if key.startswith(ROUTER) else key
 
     def subscribe(self, key: str, subscriber: Callable[[Any, RouterLink], object]) -> None:
         """Make the router itself a consumer of the address."""
@@ -125,6 +150,8 @@ class AddressTable:
     def refresh(self, address: Address) -> None:
         """After a change of consumers: issue or withdraw producers' credit, send or release pending deliveries."""
         address.nearest = None
+        if address.tracked is not None:
+            self.on_tracked(address)
         if address.reachable():
             for producer in address.producers:
                 if producer.retiring or (producer.stored and not address.direct()):
@@ -152,3 +179,7 @@ class AddressTable:
                 self.link_routes.remove(key)
             if address.fallback is not None:
                 self.remove_fallback(address)
+
+
+def _not_tracked(_address: Address) -> None:
+    """Without edge routers, nobody is to be told."""

@@ -221,7 +221,7 @@ class AutoLinks:
             link.stored = auto.fallback
             link.strip = conn.strip_in
             link.capacity = conn.link_capacity
-            link.annotations = local_annotations(self._context.router_id, auto.address, str(auto.phase))
+            link.annotations = local_annotations(self._context.stamp, auto.address, str(auto.phase))
             self._endpoints.producer_joined(link, address)
         else:
             address.consumers.append(link)

@@ -34,7 +34,9 @@ def place_of(attrs: Mapping[str, Any]) -> Place | None:
 
 
 def places_of(conn: RouterConnection) -> tuple[Place, ...]:
-    """All ways in which entities can refer to an open connection."""
+    """All ways in which entities can refer to an open connection. Only its own link routes refer to an edge router."""
+    if conn.edge_router is not None:
+        return (("id", str(conn.id)),)
     container = "" if conn.remote is None else str(conn.remote.container_id)
     return ("connection", conn.origin), ("containerId", container), ("id", str(conn.id))
 

@@ -29,18 +29,21 @@ MAX_EXCHANGES = 4
 class NextHop:
     """An address to which an exchange sends copies."""
 
-    def __init__(self, address: str, phase: int, router_id: str) -> None:
+    def __init__(self, address: str, phase: int, context: Context) -> None:
         self.to = bare_address(address)
         self.phase = str(phase)
         self.key = MOBILE + self.phase + self.to
-        self._router_id = router_id
-        self._plain = copied(Annotations(router_id), self.to, self.phase, router_id)
+        self._context = context
+        self._plain = self._copied(Annotations(context.router_id))
 
     def annotations(self, before: Annotations) -> Annotations:
         """Those of a copy of a message with the annotations `before`."""
         if not (before.client or before.exchanges):
             return self._plain
-        return copied(before, self.to, self.phase, self._router_id)
+        return self._copied(before)
+
+    def _copied(self, before: Annotations) -> Annotations:
+        return copied(before, self.to, self.phase, self._context.router_id, self._context.stamp)
 
 
 class Binding:
@@ -58,11 +61,10 @@ class Exchange:
     def __init__(
         self, attrs: Mapping[str, Any], context: Context, addresses: AddressTable, messages: OwnMessages
     ) -> None:
-        router_id = context.router_id
         self.name: str = attrs["name"]
-        self.own = NextHop(attrs["address"], attrs["phase"], router_id)
+        self.own = NextHop(attrs["address"], attrs["phase"], context)
         alternate = attrs["alternateAddress"]
-        self.alternate = NextHop(alternate, attrs["alternatePhase"], router_id) if alternate else None
+        self.alternate = NextHop(alternate, attrs["alternatePhase"], context) if alternate else None
         self.keys: BindingKeys[Binding] = BindingKeys(attrs["matchMethod"])
         self.bindings: dict[str, Binding] = {}  # by identity
         self.received = self.forwarded = self.diverted = self.dropped = 0

@@ -59,7 +59,7 @@ class Exchanges:
         if exchange is None:
             raise ValueError(f"exchangeName: there is no exchange {attrs['exchangeName']}")
         _check_address("nextHopAddress", attrs["nextHopAddress"])
-        hop = NextHop(attrs["nextHopAddress"], attrs["nextHopPhase"], self._context.router_id)
+        hop = NextHop(attrs["nextHopAddress"], attrs["nextHopPhase"], self._context)
         self._check_hop(hop)
         binding = Binding(attrs["bindingKey"], hop)
         if any(one.key == binding.key and one.hop.key == hop.key for one in exchange.bindings.values()):

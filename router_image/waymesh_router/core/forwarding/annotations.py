@@ -31,6 +31,8 @@ _SAMPLE_VALUE = Struct(">BBBBqBd")
 _LIST, _LIST_BYTES, _LONG, _DOUBLE = 0xC0, 19, 0x81, 0x82
 MAX_TRACE = 256
 MAX_SID = 1 << 63
+BEYOND = "uplink"
+"""Stands in the trace for the interior router of an edge, where that has left out the annotations."""
 FALLBACK = "F"
 FALLBACK_PHASE = 22
 """Distance of the phase of fallback addresses in annotations: from 0 to F."""
@@ -55,6 +57,16 @@ class Annotations:
         self.unmarked = b""  # a `transit` to which the sample must still be added; b"" for none
 
 
+def arrived(to: str | None, phase: str) -> Annotations:
+    """For the messages that come down the uplink of an edge router, on a link with the address `to`, or None.
+
+    They have passed a router, so that they never go out on the uplink again. Source: protocol/edge.md "No echo".
+    """
+    a = local_annotations("", to, phase)
+    a.trace = (BEYOND,)
+    return a
+
+
 def local_annotations(
     router_id: str, to: str | None, phase: str = "0", client_pairs: bytes = b"", client_count: int = 0
 ) -> Annotations:
@@ -67,12 +79,15 @@ def local_annotations(
     return a
 
 
-def copied(before: Annotations, to: str, phase: str, router_id: str) -> Annotations:
-    """For the copy that an exchange of this router makes of a message: it enters the mesh here."""
-    a = Annotations(router_id)
+def copied(before: Annotations, to: str, phase: str, router_id: str, stamp: str) -> Annotations:
+    """For the copy that an exchange of this router makes of a message: it enters the mesh here.
+
+    `stamp`: see Context.
+    """
+    a = Annotations(stamp)
     a.to, a.phase, a.client = to, phase, before.client
     a.exchanges = (*before.exchanges, router_id)
-    return _composed(a, router_id)
+    return _composed(a, stamp)
 
 
 def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotations | None) -> Annotations:
@@ -110,8 +125,10 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.phase = FALLBACK
         elif key == EXCHANGES and isinstance(value, list):
             a.exchanges = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
-    if own is not None and own.to is not None:
-        a.to, a.phase = own.to, own.phase
+    if own is not None:
+        if own.to is not None:
+            a.to, a.phase = own.to, own.phase
+        a.trace = a.trace or own.trace
     if not all(stamp.startswith(AREA) for stamp in (*trace, ingress)):
         a.stamps = (*trace, ingress)
     a.client = section(client_bytes, len(client)) if client else b""
@@ -131,6 +148,17 @@ def addressed(a: Annotations, to: str, router_id: str) -> Annotations:
     """The annotations of a message `a` whose address is not the one in its properties."""
     b = _like(a)
     b.to, b.phase = to, a.phase
+    return _composed(b, router_id)
+
+
+def entering(a: Annotations, router_id: str) -> Annotations:
+    """The annotations of a message `a` from an edge router: it enters the mesh here, whatever router made it. No
+    router but this one knows the edge router, so none could tell where a message of it may go."""
+    if not (a.trace or a.ingress != router_id):
+        return a
+    b = _like(a)
+    b.to, b.phase = a.to, a.phase
+    b.ingress, b.trace, b.stamps = router_id, (), ()
     return _composed(b, router_id)
 
 
@@ -169,7 +197,10 @@ def _composed(a: Annotations, router_id: str) -> Annotations:
 
 
 def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> bytes:
-    """The section for the next router: the client's pairs first, then the routers'."""
+    """The section for the next router: the client's pairs first, then the routers'.
+
+    `me`: the id for the trace; "" at an edge router, which writes neither trace nor ingress.
+    """
     ours = b""
     count = 2
     if a.to is not None:
@@ -184,6 +215,9 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
     if a.exchanges:
         ours += encode(EXCHANGES) + encode([AREA + router for router in a.exchanges])
         count += 1
+    if not me:
+        count -= 2
+        return section(client_pairs + ours, client_count + count) if client_count + count else b""
     # ids that came without an area stay unchanged: a client that is not stripped may have set them
     *trace, ingress = a.stamps or (*[AREA + router for router in a.trace], AREA + a.ingress)
     ours += encode(TRACE) + encode([*trace, AREA + me])

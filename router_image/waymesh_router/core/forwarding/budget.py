@@ -61,7 +61,7 @@ class Budget:
             conn.full = True
         if lk.kept > self.per_link:
             lk.full = True
-        if lk.kept <= self.small or conn.role == "inter-router":
+        if lk.kept <= self.small or lk.edge or conn.role == "inter-router":
             return
         if lk.full or conn.full or self.full:
             self.brake(lk)
@@ -81,7 +81,9 @@ class Budget:
         lk.kept += size
         conn.kept += size
         self.kept += size
-        return conn.role == "inter-router" or (conn.kept <= self.per_connection and self.kept <= self.per_router)
+        if lk.edge or conn.role == "inter-router":
+            return True
+        return conn.kept <= self.per_connection and self.kept <= self.per_router
 
     def take_reply(self, q: Queued) -> cython.bint:
         """Count a message of the router itself that waits for the credit of its consumer. False if too many bytes of

@@ -6,12 +6,17 @@ from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLi
 cdef class ConsumerChoice:
     cdef public int priority
     cdef public Target picked
+    cdef object barred
     cdef RouterLink pick(self, Address address, Annotations annotations)
+    cdef RouterLink pick_elsewhere(self, Address address, Annotations annotations, RouterLink lk)
     cdef RouterLink pick_closest(self, Address address, Annotations annotations)
+    cdef RouterLink pick_nearest(self, Address address, Annotations annotations)
     cdef RouterLink pick_balanced(self, Address address, Annotations annotations)
     cdef RouterLink pick_prioritized(self, Address address, Annotations annotations)
     cdef RouterLink pick_remote(self, Address address, Annotations annotations, RouterLink best, long long least)
     cdef RouterLink remote_link(self, Target target, Annotations annotations)
     cdef bint has_path(self, Address address, Annotations annotations) except -1
+    cdef bint has_local(self, Address address) except -1
+    cdef bint has_path_elsewhere(self, Address address, Annotations annotations, RouterLink lk) except -1
     cdef list nearest(self, Address address)
     cdef list all_links(self, Address address, Annotations annotations, object came_by)

@@ -31,46 +31,61 @@ class ConsumerChoice:
     def __init__(self) -> None:
         self.priority = DEFAULT_PRIORITY  # priority of the current delivery: it selects the data link
         self.picked: Target | None = None  # the remote router selected by the last `pick`, None for a local consumer
+        self.barred: Any = None  # Connection or None: the delivery came from this edge router, and does not go back
 
     def pick(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """A ready link for the next delivery of an anycast address; sets `picked`."""
         self.picked = None
         if len(address.consumers) == 1 and not address.targets:
             only: RouterLink = address.consumers[0]
-            return only if only.ready() else None
+            return only if only.connection is not self.barred and only.ready() else None
         if address.prioritized:
             return self.pick_prioritized(address, annotations)
         if address.treatment == CLOSEST:
             return self.pick_closest(address, annotations)
         return self.pick_balanced(address, annotations)
 
+    def pick_elsewhere(self, address: Address, annotations: Annotations, lk: RouterLink) -> RouterLink | None:
+        """Like `pick`, for a delivery from an edge router: it does not go back there. Source: edge.md 2 "No echo"."""
+        self.barred = lk.connection
+        try:
+            return self.pick(address, annotations)
+        finally:
+            self.barred = None
+
     def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """Round-robin among the nearest: local consumers, else the remote routers of least cost."""
         links: list[Any] = address.consumers
         n: cython.Py_ssize_t = len(links)
-        i: cython.Py_ssize_t
+        i: cython.Py_ssize_t = address.turn
         _: cython.Py_ssize_t
         out: RouterLink
-        if n:
-            i = address.turn
-            for _ in range(n):
-                i += 1
-                if i >= n:
-                    i = 0
-                out = links[i]
-                if out.ready():
-                    address.turn = i
-                    return out
-            return None
-        links = self.nearest(address)
-        n = len(links)
-        i = address.turn
+        found_local: cython.bint = False
+        for _ in range(n):
+            i += 1
+            if i >= n:
+                i = 0
+            out = links[i]
+            if out.connection is self.barred:
+                continue
+            found_local = True
+            if out.ready():
+                address.turn = i
+                return out
+        return None if found_local else self.pick_nearest(address, annotations)
+
+    def pick_nearest(self, address: Address, annotations: Annotations) -> RouterLink | None:
+        """Round-robin among the remote routers of least cost."""
+        targets = self.nearest(address)
+        n: cython.Py_ssize_t = len(targets)
+        i: cython.Py_ssize_t = address.turn
+        _: cython.Py_ssize_t
         target: Target
         for _ in range(n):
             i += 1
             if i >= n:
                 i = 0
-            target = links[i]
+            target = targets[i]
             found = self.remote_link(target, annotations)
             if found is not None and found.ready():
                 address.turn = i
@@ -92,7 +107,7 @@ class ConsumerChoice:
             if i >= n:
                 i = 0
             out = links[i]
-            if out.unsettled < least and out.credit > 0 and out.ready():
+            if out.unsettled < least and out.credit > 0 and out.connection is not self.barred and out.ready():
                 best = out
                 least = out.unsettled
                 address.turn = i
@@ -116,11 +131,15 @@ class ConsumerChoice:
         least: cython.longlong = LIMITLESS
         out: RouterLink
         in_turn: cython.bint = address.treatment == CLOSEST
+        found_local: cython.bint = False
         for _ in range(n):
             i += 1
             if i >= n:
                 i = 0
             out = links[i]
+            if out.connection is self.barred:
+                continue
+            found_local = True
             if out.consumer_priority < highest or not out.ready():
                 continue
             if out.consumer_priority > highest or (out.unsettled < least and not in_turn):
@@ -129,6 +148,8 @@ class ConsumerChoice:
                 least = out.unsettled
                 turn = i
         address.turn = turn
+        if in_turn and not found_local:
+            return self.pick_nearest(address, annotations)
         if in_turn or highest > 0 or not address.targets:
             return best
         return self.pick_remote(address, annotations, best, least if highest == 0 else LIMITLESS)
@@ -151,7 +172,12 @@ class ConsumerChoice:
         return best
 
     def remote_link(self, target: Target, annotations: Annotations) -> RouterLink | None:
-        """The data link toward a remote router, if it is a valid path for the ingress router of the delivery."""
+        """The link toward a remote router, if it is a valid path for the ingress router of the delivery.
+
+        At an edge router, a delivery that has passed another router came down the uplink, and does not go up again.
+        """
+        if target.link is not None:
+            return None if annotations.trace else target.link
         neighbour: Node | None = target.node.neighbour()
         if neighbour is None or neighbour.connection is None:
             return None
@@ -165,7 +191,7 @@ class ConsumerChoice:
 
     def has_path(self, address: Address, annotations: Annotations) -> cython.bint:
         """Whether `pick` can find a link for the delivery, now or after a consumer issues credit."""
-        if address.consumers or address.key.startswith(RELAYED):
+        if self.has_local(address) or address.key.startswith(RELAYED):
             return True
         if not address.targets:
             return False
@@ -175,6 +201,25 @@ class ConsumerChoice:
             if self.remote_link(target, annotations) is not None:
                 return True
         return False
+
+    def has_local(self, address: Address) -> cython.bint:
+        """Whether a local consumer may get the delivery."""
+        if self.barred is None:
+            return len(address.consumers) > 0
+        out: RouterLink
+        for e in address.consumers:
+            out = e
+            if out.connection is not self.barred:
+                return True
+        return False
+
+    def has_path_elsewhere(self, address: Address, annotations: Annotations, lk: RouterLink) -> cython.bint:
+        """Whether `pick_elsewhere` can find a link, now or after a consumer issues credit."""
+        self.barred = lk.connection
+        try:
+            return self.has_path(address, annotations)
+        finally:
+            self.barred = None
 
     def nearest(self, address: Address) -> list[Any]:
         """The targets of least cost."""

@@ -35,7 +35,7 @@ class CreditEvents:
             return
         if out.queue is not None:
             self.multicast.send_waiting(out)
-        if out.kind == DATA:
+        if out.kind == DATA and out.address is None:
             conn: RouterConnection = out.connection  # type: ignore[assignment]
             if conn.waiting:
                 for address in list(conn.waiting):

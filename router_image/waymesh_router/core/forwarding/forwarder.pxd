@@ -10,6 +10,7 @@ from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.forwarding.sections cimport Sections
+from waymesh_router.core.forwarding.section_order cimport SectionOrder, goes_on_in_order, is_usual
 from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
@@ -25,12 +26,14 @@ cdef class Forwarder:
     cdef Settlement settlement
     cdef Counters counters
     cdef DeliverySampling sampling
-    cdef on_transfer(self, RouterLink lk, IncomingTransfer transfer)
+    cdef Address beyond
+    cdef int on_transfer(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef first_frame(self, RouterLink lk, IncomingTransfer transfer)
-    cdef to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef int to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer) except -1
+    cdef from_edge(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef keep(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
-    cdef bint denies_user(self, RouterLink lk, IncomingTransfer transfer) except -1
+    cdef bint denies_message(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef no_address(self, RouterLink lk, Address stand_in, IncomingTransfer transfer)
     cdef check_heads(self, RouterLink lk, RouterConnection conn, IncomingTransfer transfer)
     cdef incomplete_head(self, RouterLink lk, IncomingTransfer transfer)

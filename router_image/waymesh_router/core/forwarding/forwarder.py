@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_router.core.attaching import MANAGEMENT_REJECTED, OUTSIDE_REJECTED, POLICY_REJECTED, UNAVAILABLE_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
@@ -26,6 +27,7 @@ from waymesh_router.core.forwarding.message_address import MessageAddress
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED, SectionOrder
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import REJECTED, RELEASED
@@ -34,11 +36,13 @@ from waymesh_router.core.settlement.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
     from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, MULTICAST, SETTLED_MODE
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.transfer import whole_transfer
+    from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
     from waymesh_router.core.kinds import DATA, ENDPOINT, MULTICAST, SETTLED_MODE
 
@@ -72,6 +76,7 @@ class Forwarder:
         self.later_frames = later_frames
         self.sections: Sections = message_address.sections
         self.settlement: Settlement = multicast.settlement
+        self.beyond: Address | None = message_address.addresses.beyond
         self.counters: Counters = self.settlement.counters
         self.sampling: DeliverySampling = self.settlement.sampling
 
@@ -82,6 +87,9 @@ class Forwarder:
             self.first_frame(lk, transfer)
         elif lk.head is not None:
             self.more_head(lk, transfer)
+        elif lk.checks_messages and not goes_on_in_order(lk, transfer):
+            lk.permit.message_denied()
+            lk.detach(UNAUTHORIZED_ACCESS, SECTIONS_DENIED)
         else:
             self.later_frames.on_frame(lk, transfer)
         if self.sampling.current is not None:
@@ -93,7 +101,7 @@ class Forwarder:
         if not self.sections.scan(transfer):
             self.incomplete_head(lk, transfer)
             return
-        if lk.checks_user and self.denies_user(lk, transfer):
+        if lk.checks_messages and not is_usual(lk, self.sections, transfer) and self.denies_message(lk, transfer):
             return
         if self.sections.head == self.sections.rest and lk.annotations is not None:
             annotations = lk.annotations
@@ -105,6 +113,8 @@ class Forwarder:
         address: Address | None = lk.address
         if address is None:
             address = self.message_address.address_of(lk, annotations, transfer)
+            if address is None:
+                address = self.beyond
             if address is None or not address.key:
                 self.no_address(lk, address, transfer)
                 return
@@ -123,6 +133,8 @@ class Forwarder:
             self.own_messages.begin(lk, address, annotations, transfer)
         elif address.treatment <= MULTICAST:
             self.multicast.forward(lk, address, annotations, transfer)
+        elif lk.edge:
+            self.from_edge(lk, address, annotations, transfer)
         else:
             self.to_one(lk, address, annotations, transfer)
 
@@ -135,6 +147,22 @@ class Forwarder:
             self.keep(lk, address, annotations, transfer)
         elif address.fallback is not None and not lk.stored and address.fallback.direct():
             self.pending.enqueue_at_fallback(lk, address.fallback, annotations, transfer)
+        elif self.beyond is not None and lk.address is None and address is not self.beyond:
+            self.to_one(lk, self.beyond, annotations, transfer)  # the interior router knows more
+        else:
+            self.settlement.refuse(lk, transfer.more, RELEASED)
+
+    def from_edge(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
+        """Like `to_one`, for a delivery from an edge router, which serves its own consumers itself."""
+        out: RouterLink | None = None
+        if address.pending is None and not transfer.stateful:
+            out = self.choice.pick_elsewhere(address, annotations, lk)
+        if out is not None:
+            self.forward(lk, address, annotations, out, transfer)
+        elif self.choice.has_path_elsewhere(address, annotations, lk):
+            self.keep(lk, address, annotations, transfer)
+        elif address.fallback is not None and not lk.stored and address.fallback.direct():
+            self.pending.enqueue_at_fallback(lk, address.fallback, annotations, transfer)
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 
@@ -144,7 +172,7 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
             return
         self.pending.enqueue(lk, address, annotations, transfer)
-        if transfer.stateful:
+        if transfer.stateful or self.pending.edge_waits(address):
             self.pending.drain(address)
 
     def forward(
@@ -183,16 +211,21 @@ class Forwarder:
         elif lk.kind == DATA:
             lk.give_back()
 
-    def denies_user(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
-        """Refuse, or keep until more of it is there, a message whose user-id policy does not allow."""
-        if lk.permit.dry_run:
+    def denies_message(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
+        """Refuse, or keep until more of it is there, a message whose sections or user-id policy does not allow."""
+        if lk.section_order is None:  # a dry run
             lk.permit.denies(lk, transfer.payload(), transfer.more)
             return False
-        if transfer.more and self.sections.find_user_id(transfer) == -2:
-            self.incomplete_head(lk, transfer)
-            return True
-        if not self.message_address.denies(lk, transfer):
-            return False
+        order: SectionOrder = lk.section_order
+        order.begin()
+        if order.take(transfer):
+            if not lk.checks_user:
+                return False
+            if transfer.more and self.sections.find_user_id(transfer) == -2:
+                self.incomplete_head(lk, transfer)
+                return True
+            if not self.message_address.denies(lk, transfer):
+                return False
         lk.permit.message_denied()
         self.settlement.refuse(lk, transfer.more, POLICY_REJECTED)
         return True
@@ -229,7 +262,7 @@ class Forwarder:
 
     def check_heads(self, lk: RouterLink, conn: RouterConnection, transfer: IncomingTransfer) -> None:
         """Reject a delivery with which too many bytes of incomplete heads are kept."""
-        if conn.heads > MAX_HEADS_BYTES and conn.role != "inter-router":
+        if conn.heads > MAX_HEADS_BYTES and conn.role != "inter-router" and not lk.edge:
             self.settlement.refuse(lk, transfer.more, REJECTED)
 
     def more_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:

@@ -2,12 +2,14 @@ cimport cython
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.addresses.table cimport AddressTable
 from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.section_order cimport SectionOrder
 from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 
 @cython.final
 cdef class MessageAddress:
     cdef str router_id
+    cdef str stamp
     cdef Sections sections
     cdef AddressTable addresses
     cdef object relays

@@ -9,7 +9,14 @@ import cython
 from waymesh_amqp.errors import DecodeError
 from waymesh_router.core.addresses.keys import names_management, own_management
 from waymesh_router.core.addresses.table import AddressTable
-from waymesh_router.core.forwarding.annotations import Annotations, addressed, local_annotations, read_annotations
+from waymesh_router.core.forwarding.annotations import (
+    Annotations,
+    addressed,
+    entering,
+    local_annotations,
+    read_annotations,
+)
+from waymesh_router.core.forwarding.section_order import SectionOrder
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.tenants import in_space
@@ -32,13 +39,17 @@ NULL = cython.declare(cython.int, 0x40)
 class MessageAddress:
     """Finds annotations and addresses of scanned messages. The last results are cached on the link."""
 
-    def __init__(self, router_id: str, sections: Sections, addresses: AddressTable, relays: Relays) -> None:
+    def __init__(
+        self, router_id: str, stamp: str, sections: Sections, addresses: AddressTable, relays: Relays
+    ) -> None:
+        """`stamp`: see Context."""
         self.router_id = router_id
+        self.stamp = stamp
         self.sections = sections
         self.addresses = addresses
         self.relays = relays
         self.cache: dict[bytes, Annotations] = {}
-        self.plain_annotations: Annotations = local_annotations(router_id, None)
+        self.plain_annotations: Annotations = local_annotations(stamp, None)
         self.incomplete = Address("", CLOSEST)  # result: more frames are needed
         self.unreadable = Address("", CLOSEST)  # result: the address of the message is unreadable
         self.forbidden = Address("", CLOSEST)  # result: the sender may not send to this address
@@ -54,13 +65,15 @@ class MessageAddress:
             return lk.seen_annotations
         data = bytes(transfer.data[head:rest])
         trusted: cython.bint = lk.kind != ENDPOINT or not lk.strip
-        key = data if trusted and lk.annotations is None else None
+        key = data if trusted and lk.annotations is None and not lk.edge else None
         a = self.cache.get(key) if key is not None else None
         if a is None:
             try:
-                a = read_annotations(data, self.router_id, trusted, lk.annotations) if data else self.plain_annotations
+                a = read_annotations(data, self.stamp, trusted, lk.annotations) if data else self.plain_annotations
             except DecodeError:
                 return None
+            if lk.edge and self.stamp:
+                a = entering(a, self.router_id)
             if key is not None and not a.sid:
                 if len(self.cache) >= CACHE_LIMIT:
                     self.cache.clear()
@@ -98,7 +111,15 @@ class MessageAddress:
         b: Octets = transfer.data
         if b[at] == NULL:  # most messages have none
             return False
-        return bytes(b[at : skip(b, at, transfer.end)]) not in lk.permit.user_ids
+        end: cython.Py_ssize_t = skip(b, at, transfer.end)
+        order: SectionOrder = lk.section_order
+        if same(b, at, end, order.user):
+            return False
+        user = bytes(b[at:end])
+        if user not in lk.permit.user_ids:
+            return True
+        order.user = user
+        return False
 
     def forbids(self, lk: RouterLink, text: str) -> bool:
         """Whether an address is that of a management agent that the peer may not send to.
@@ -161,6 +182,6 @@ class MessageAddress:
             kept: Annotations = lk.spaced[2]
             return kept
         to = self.space_address(lk, lk.seen_to.decode())
-        spaced: Annotations = addressed(annotations, to, self.router_id)
+        spaced: Annotations = addressed(annotations, to, self.stamp)
         lk.spaced = (annotations, lk.seen_to, spaced)
         return spaced

@@ -7,13 +7,17 @@ from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
+cdef list elsewhere(list links, RouterLink lk)
+
 @cython.final
 cdef class Multicast:
     cdef ConsumerChoice choice
     cdef QueuedSender sender
     cdef Settlement settlement
     cdef public bint unsettled_allowed
+    cdef public Address beyond
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef list with_beyond(self, list outs, Address address, Annotations annotations)
     cdef bint all_ready(self, list outs) except -1
     cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
     cpdef branch_out(self, Queued q, list outs)

@@ -27,10 +27,24 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.sections import Sections
 
 
+def elsewhere(links: list[Any], lk: RouterLink) -> list[Any]:
+    """The links that are not of the connection of `lk`."""
+    out: RouterLink
+    others: list[Any] = []
+    for e in links:
+        out = e
+        if out.connection is not lk.connection:
+            others.append(out)
+    return others
+
+
 class Multicast:
     """Copies deliveries. The outcome of an unsettled one is combined from those of its copies, see `Settlement`."""
 
-    def __init__(self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement) -> None:
+    def __init__(
+        self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement
+    ) -> None:
+        self.beyond: Address | None = None  # AddressTable.beyond
         self.choice = choice
         self.sender = sender
         self.settlement = settlement
@@ -44,12 +58,27 @@ class Multicast:
             self.settlement.refuse(lk, transfer.more, UNSETTLED_MULTICAST_REJECTED)
             return
         outs = self.choice.all_links(address, annotations, lk.connection if lk.kind == DATA else None)
+        if self.beyond is not None and lk.address is None:
+            outs = self.with_beyond(outs, address, annotations)
+        if lk.edge:
+            outs = elsewhere(outs, lk)
         if not outs:
             self.settlement.refuse(lk, transfer.more, RELEASED)
         elif lk.transfer_settled and not (transfer.more or transfer.stateful) and self.all_ready(outs):
             self.copy_to_all(lk, address, annotations, outs, transfer)
         else:
             self.branch_out(self.sender.new_queued(lk, address, annotations, transfer), outs)
+
+    def with_beyond(self, outs: list[Any], address: Address, annotations: Annotations) -> list[Any]:
+        """For an anonymous sender at an edge router: the interior router gets a copy, too.
+
+        Only senders with an address make it tell whether it has consumers. One copy goes up, on the link for the
+        address if that is in use.
+        """
+        beyond: Address = self.beyond  # type: ignore[assignment]
+        if address.targets:
+            return outs
+        return outs + self.choice.all_links(beyond, annotations, None)
 
     def all_ready(self, outs: list[Any]) -> cython.bint:
         """Whether a copy can be sent on every link now."""

@@ -18,6 +18,7 @@ from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_router.core.kinds import (
         CONTROL,
@@ -27,9 +28,12 @@ if cython.compiled:
         MULTICAST,
         WRITE_MANAGEMENT,
     )
+    from cython.cimports.waymesh_router.core.settlement.outcomes import outcome_code
 else:
+    from waymesh_amqp.outcomes import ACCEPTED_CODE
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_router.core.kinds import CONTROL, DATA, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
+    from waymesh_router.core.settlement.outcomes import outcome_code
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -106,7 +110,7 @@ class OwnMessages:
         if lk.transfer_settled:
             self.settlement.counters.count_presettled(lk)
         else:
-            self.settlement.counters.count_outcome(lk, ACCEPTED)
+            self.settlement.counters.count_outcome(lk, ACCEPTED_CODE)
             lk.session.settle(q.did, ACCEPTED)
         lk.give_back()
         subscriber(message, lk)
@@ -117,7 +121,7 @@ class OwnMessages:
         q.address.to_process += 1
         state = ACCEPTED if exchange is not None and exchange(q, lk) else RELEASED
         if not lk.transfer_settled:
-            self.settlement.counters.count_outcome(lk, state)
+            self.settlement.counters.count_outcome(lk, outcome_code(state))
             lk.session.settle(q.did, state)
         elif state == ACCEPTED:
             self.settlement.counters.count_presettled(lk)
@@ -170,7 +174,7 @@ class OwnMessages:
     # ---- going out
     def send(self, to: str, message: bytes) -> bool:
         """Send a message to an address text. False if the address is unknown or has no consumer."""
-        address = self.addresses.lookup(to, "0")
+        address = self.addresses.lookup(to, "0") or self.addresses.beyond
         return address is not None and self.send_to(address, message)
 
     def send_to(self, address: Address, message: bytes) -> bool:

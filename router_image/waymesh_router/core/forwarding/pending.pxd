@@ -9,7 +9,7 @@ from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
 cdef class PendingDeliveries:
-    cdef str router_id
+    cdef str stamp
     cdef ConsumerChoice choice
     cdef QueuedSender sender
     cdef Settlement settlement
@@ -21,6 +21,8 @@ cdef class PendingDeliveries:
     cdef wait(self, Address address, Queued q)
     cpdef await_credit(self, Address address)
     cpdef drain(self, Address address)
+    cpdef bint edge_waits(self, Address address) except -1
+    cdef pass_by(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
     cpdef release(self, Queued q)
     cpdef release_all(self, Address address)

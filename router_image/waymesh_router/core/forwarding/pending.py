@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -32,12 +32,13 @@ class PendingDeliveries:
 
     def __init__(
         self,
-        router_id: str,
+        stamp: str,
         choice: ConsumerChoice,
         sender: QueuedSender,
         settlement: Settlement,
     ) -> None:
-        self.router_id = router_id
+        """`stamp`: see Context."""
+        self.stamp = stamp
         self.choice = choice
         self.sender = sender
         self.settlement = settlement
@@ -74,7 +75,7 @@ class PendingDeliveries:
     ) -> None:
         """No consumer of the address is reachable: send the delivery to the fallback destination."""
         self.count_redirected(fallback.primary)
-        self.enqueue(lk, fallback, redirected(annotations, fallback.key, self.router_id), transfer)
+        self.enqueue(lk, fallback, redirected(annotations, fallback.key, self.stamp), transfer)
         self.drain(fallback)
 
     def count_redirected(self, address: Address | None) -> None:
@@ -106,9 +107,15 @@ class PendingDeliveries:
         while address.pending is not None:
             q = address.pending.first()
             self.choice.priority = q.priority
-            out = self.choice.pick(address, q.annotations)
-            if out is None and self.choice.has_path(address, q.annotations):
-                return
+            if q.link is not None and q.link.edge:
+                out = self.choice.pick_elsewhere(address, q.annotations, q.link)
+                if out is None and self.choice.has_path_elsewhere(address, q.annotations, q.link):
+                    self.pass_by(address)
+                    return
+            else:
+                out = self.choice.pick(address, q.annotations)
+                if out is None and self.choice.has_path(address, q.annotations):
+                    return
             if address.pending.drop_first() == 0:
                 address.pending = None
             if out is not None:
@@ -118,11 +125,42 @@ class PendingDeliveries:
             else:
                 self.release(q)
 
+    def edge_waits(self, address: Address) -> cython.bint:
+        """Whether the first delivery in the queue came from an edge router: others may pass it by."""
+        if address.pending is None:
+            return False
+        q: Queued = address.pending.first()
+        return q.link is not None and q.link.edge
+
+    def pass_by(self, address: Address) -> None:
+        """The first delivery may not go back to its edge router, which perhaps has the only consumer that is ready:
+        send what came from elsewhere. Deliveries of one edge router, and those of all others, keep their order."""
+        blocked: list[Any] = []
+        for e in list(address.pending or ()):
+            q: Queued = e
+            lk: RouterLink | None = q.link
+            if lk is None or not lk.edge:
+                lk = None
+            elif lk.connection in blocked:
+                continue
+            self.choice.priority = q.priority
+            if lk is None:
+                out = self.choice.pick(address, q.annotations)
+            else:
+                out = self.choice.pick_elsewhere(address, q.annotations, lk)
+            if out is not None:
+                address.pending.remove(q)  # type: ignore[union-attr]
+                self.sender.send(q, out, None)
+            elif lk is None:
+                return  # no consumer is ready
+            else:
+                blocked.append(lk.connection)
+
     def redirect(self, q: Queued, fallback: Address) -> None:
         """Move a queued delivery to a fallback destination."""
         self.count_redirected(q.address)
         q.address = fallback
-        q.annotations = redirected(q.annotations, fallback.key, self.router_id)
+        q.annotations = redirected(q.annotations, fallback.key, self.stamp)
         self.wait(fallback, q)
         self.drain(fallback)
 

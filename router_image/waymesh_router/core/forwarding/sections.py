@@ -25,6 +25,7 @@ LIST8 = cython.declare(cython.int, 0xC0)
 SHORT_HEADER = cython.declare(cython.Py_ssize_t, 5)
 USER_ID = cython.declare(cython.int, 1)
 TO = cython.declare(cython.int, 2)
+UNREADABLE = cython.declare(cython.int, -4)
 
 
 class Sections:
@@ -103,9 +104,8 @@ class Sections:
         return self.find_property(transfer, USER_ID)
 
     def find_property(self, transfer: IncomingTransfer, index: cython.int) -> cython.Py_ssize_t:
-        """Position of the value of a property after a scan, -1 if there is none, -2 if more bytes are needed.
-
-        Spec: 3.2.4.
+        """Position of the value of a property after a scan, -1 if there is none, -2 if more bytes are needed,
+        UNREADABLE for properties that are no list of values. Spec: 3.2.4.
         """
         b: Octets = transfer.data
         p: cython.Py_ssize_t = self.rest
@@ -117,19 +117,23 @@ class Sections:
             return -1
         p = value_at(b, p)
         try:
-            if list_count(b, p, end) <= index:
-                return -1
+            count: cython.Py_ssize_t = list_count(b, p, end)
             end = skip(b, p, end)
         except DecodeError:
             return -2
         try:
             p = list_body(b, p)
+            if count <= index:
+                while count > 0:
+                    count -= 1
+                    p = skip(b, p, end)
+                return -1 if p == end else UNREADABLE  # more values than were announced
             while index > 0:
                 index -= 1
                 p = skip(b, p, end)
             skip(b, p, end)
         except DecodeError:
-            return -1
+            return UNREADABLE
         return p
 
 

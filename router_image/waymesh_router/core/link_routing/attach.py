@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
@@ -22,7 +22,7 @@ from waymesh_router.core.link_routing import names, no_local, rewriting
 from waymesh_router.core.link_routing.candidates import RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions
-from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
@@ -67,15 +67,36 @@ class RoutedAttaches:
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Forward an attach; False if no link route matches. Raises Refusal."""
         candidates, told = self._candidates_for(conn, lk, attach)
-        taken = no_local.asked(attach) if conn.role != INTER_ROUTER else {}
+        taken = {} if to_router(conn) else no_local.asked(attach)
         if taken:
             attach = no_local.without(attach, taken)
         if candidates is None:
-            if conn.role == INTER_ROUTER:
+            if to_router(conn):
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
             return False
         if not self.resumable and rewriting.outlives_connection(attach):
             raise Refusal(NOT_ALLOWED, "link-routed termini that outlive the connection are disabled on this router")
+        self._pass_to(candidates, conn, lk, attach, told, taken)
+        return True
+
+    def pass_up(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
+        """At an edge router: forward an attach to the interior router, which has the link route. Raises Refusal."""
+        taken = no_local.asked(attach)
+        if taken:
+            attach = no_local.without(attach, taken)
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        self._pass_to([RouteCandidate(uplink, None)], conn, lk, attach, None, taken)
+
+    def _pass_to(
+        self,
+        candidates: Iterable[RouteCandidate],
+        conn: RouterConnection,
+        lk: RouterLink,
+        attach: Attach,
+        told: str | None,
+        taken: dict[Any, Any],
+    ) -> None:
+        """Forward an attach to the first candidate that takes it. Raises Refusal if none does."""
         refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
         for candidate in candidates:
             try:
@@ -84,9 +105,9 @@ class RoutedAttaches:
                 too_long = e.condition == FRAME_SIZE_TOO_SMALL
                 refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
             else:
-                if conn.role != INTER_ROUTER:
+                if not to_router(conn):
                     no_local.passed_on(conn, lk, taken)
-                return True
+                return
         raise refusal
 
     def _candidates_for(
@@ -94,11 +115,12 @@ class RoutedAttaches:
     ) -> tuple[Iterable[RouteCandidate] | None, str | None]:
         """Candidates for an attach, None if no link route matches; and the routing address if it has none itself."""
         text = rewriting.route_address(attach)
-        if text is None or (conn.tenant and not text):  # without an address nothing keeps a tenant in its space
+        if text is None or ((conn.tenant or lk.edge) and not text):
+            # Without an address nothing keeps a tenant in its space, and an edge router has links of its own.
             return None, None
-        if not text and conn.role != INTER_ROUTER and rewriting.is_dynamic_source(attach) and _manages(lk.session):
+        if not text and not to_router(conn) and rewriting.is_dynamic_source(attach) and _manages(lk.session):
             return None, None
-        told = rewriting.told_address(attach) if conn.role == INTER_ROUTER else conn.route_address
+        told = rewriting.told_address(attach) if to_router(conn) else conn.route_address
         temporary = rewriting.is_temporary(attach)
         further = told if temporary else None  # the next router may have removed it already
         if text in self._made:
@@ -136,7 +158,8 @@ class RoutedAttaches:
     def _candidates(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
         """Candidates, best first: containers of this router, those with the fewest links first, then other routers.
 
-        The connection of the attach itself is the last choice: a container may attach to an address of its own.
+        The connection of the attach itself is the last choice: a container may attach to an address of its own. Nothing
+        goes back to an edge router.
         """
         used = self._mirrors.connections(lk.session)
         local: dict[int, RouteCandidate] = {}
@@ -162,7 +185,7 @@ class RoutedAttaches:
         found = remote.values()
         for _, there, key in sorted(found, key=lambda f: (f[1].id not in used, f[0], self._loads.get(f[1].id, 0))):
             yield RouteCandidate(there, None, key)
-        if back is not None:
+        if back is not None and not lk.edge:
             yield back
 
     def _open_upstream(self, candidate: RouteCandidate, lk: RouterLink, attach: Attach, told: str | None) -> None:
@@ -254,7 +277,7 @@ class RoutedAttaches:
         entity: LinkRoute | None = None
         there: RouterConnection = upstream.connection  # type: ignore[assignment]
         upstream.route.made = address
-        if there.role != INTER_ROUTER and not self._addresses.link_routes.match_both(address):
+        if not to_router(there) and not self._addresses.link_routes.match_both(address):
             entity = LinkRoute({"direction": "both", "prefix": address})
             entity.place = ("id", str(there.id))
             self._link_routes.place(entity)
@@ -283,7 +306,7 @@ def _lost_with(conn: RouterConnection, reason: ErrorInfo | None) -> ErrorInfo:
     The condition stays qd:routed-link-lost, which tells clients that they may attach the link again; `info` has the
     original condition. Errors of connections between routers are not passed to clients.
     """
-    if conn.role == INTER_ROUTER or reason is None or not reason.condition:
+    if to_router(conn) or reason is None or not reason.condition:
         return ErrorInfo(LINK_LOST, LINK_LOST_TEXT)
     info = {Symbol("condition"): Symbol(reason.condition), Symbol("description"): reason.description}
     return ErrorInfo(LINK_LOST, f"{LINK_LOST_TEXT}: {reason.description or reason.condition}", info)

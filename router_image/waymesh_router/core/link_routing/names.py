@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waymesh_router.core.links.mesh_links import to_router
+
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
     from waymesh_router.core.model import RouterConnection
@@ -26,11 +28,11 @@ def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: At
     share its container-id. All others keep the name unless another link uses it.
     """
     name = attach.name
-    if conn.role != "inter-router":
+    if not to_router(conn):
         name = client_name(name, "" if conn.remote is None else conn.remote.container_id, attach)
         if conn.tenant:
             name = f"{conn.tenant}/{name}"
-    if upstream.role != "inter-router" and upstream.settings.container_id != router_id:
+    if not to_router(upstream) and upstream.settings.container_id != router_id:
         name = router_name(name, router_id, attach)
     is_sender = not attach.role
     holder = upstream.names.get((name, is_sender))

@@ -16,6 +16,7 @@ from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.core.addresses.keys import RELAYED, bare_address
 from waymesh_router.core.containers.autolink import OUTCOMES
 from waymesh_router.core.link_routing import rewriting
+from waymesh_router.line_limit import WINDOW_S, LineLimit
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.link_routing.attach import RoutedAttaches
     from waymesh_router.core.links.registry import LinkRegistry
-    from waymesh_router.core.model import Address, RouterLink
+    from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 IDLE_S = 60.0
 """Time without messages after which a link is detached."""
+REFUSALS_TOLD = 5
+"""Refusals of one container that are logged in a window: each message of a sender can cause one."""
 
 
 @dataclass(slots=True)
@@ -60,6 +63,7 @@ class Relays:
         self._containers = containers
         self._attaches = attaches
         self._relays: dict[int, Relay] = {}
+        self._refusals = LineLimit(REFUSALS_TOLD)
 
     def address(self, lk: RouterLink, text: str) -> Address | None:
         """The local address for messages to a link-routed address, created on first use; None without a link route.
@@ -94,9 +98,12 @@ class Relays:
                 terms = rewriting.upstream_attach(attach, attach.name, candidate.entity, None)
                 return self._links.open_link(session, terms)
             except AmqpError as e:
-                text = f"link for anonymous senders to {rewriting.route_address(attach)}: {e.description}"
-                self._context.log("ROUTER_CORE", "warning", text)
+                self._tell_refusal(candidate.conn, f"{rewriting.route_address(attach)}: {e.description}")
         return None
+
+    def _tell_refusal(self, conn: RouterConnection, text: str) -> None:
+        if self._refusals.admits(_container(conn), self._context.now):
+            self._context.log("ROUTER_CORE", "warning", f"link for anonymous senders to {text}")
 
     def attached(self, link: RouterLink, answer: Attach) -> None:
         """The container answered. After an attach without a target, a detach with the error follows."""
@@ -118,10 +125,18 @@ class Relays:
         self._addresses.refresh(relay.address)
 
     def tick(self) -> None:
-        """Detach unused links; to be called regularly."""
+        """Detach unused links, and tell how many refusals were not logged; to be called regularly."""
         now = self._context.now
+        for container, count in self._refusals.ended(now):
+            text = f"{count} more links for anonymous senders were refused by {container} within {WINDOW_S:g} s"
+            self._context.log("ROUTER_CORE", "warning", text)
         for relay in list(self._relays.values()):
             if relay.address.ingress != relay.seen or relay.address.pending is not None or relay.link.unsettled:
                 relay.seen, relay.since = relay.address.ingress, now
             elif now - relay.since >= IDLE_S:
                 relay.link.detach()
+
+
+def _container(conn: RouterConnection) -> str:
+    """The container-id of the peer."""
+    return "" if conn.remote is None else str(conn.remote.container_id)

@@ -23,7 +23,7 @@ DYNAMIC_ADDRESS = "x-opt-qd.address"
 """Dynamic-node property with the address by which a dynamic terminus is routed."""
 TEMPORARY = ("temporary-queue", "temporary-topic")
 """Capabilities of a terminus whose node a container created on request."""
-_OWN = ("_local/", "_topo/")
+_OWN = ("_local/", "_topo/", "_edge/")
 
 
 ROUTE_ADDRESS = Symbol("x-opt-waymesh.route-address")

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
+from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, UNAUTHORIZED_ACCESS
 from waymesh_amqp.types import Raw, decode
 from waymesh_router.core.attaching import POLICY_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED
 from waymesh_router.core.link_routing import no_local
 from waymesh_router.core.model import Queued, RouterLink
 from waymesh_router.core.settlement.outcomes import ACCEPTED, REJECTED, RELEASED
@@ -27,12 +28,14 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+    from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import conn_put, send_more
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+    from waymesh_router.core.forwarding.section_order import goes_on_in_order
     from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
@@ -64,6 +67,9 @@ class RoutedLinks:
         if transfer.first:
             lk.discard = False
             self.first_frame(lk, out, transfer)
+        elif lk.checks_messages and not goes_on_in_order(lk, transfer):
+            lk.permit.message_denied()
+            lk.detach(UNAUTHORIZED_ACCESS, SECTIONS_DENIED)
         elif lk.queued is not None:
             q: Queued = lk.queued
             q.complete = not transfer.more
@@ -85,7 +91,7 @@ class RoutedLinks:
             self.settlement.refuse(lk, transfer.more, REJECTED)
             self.pass_credit(out)
             return
-        if (lk.checks_user or lk.checks_targets) and lk.permit.denies(lk, transfer.payload(), transfer.more):
+        if lk.checks_messages and lk.permit.denies(lk, transfer.payload(), transfer.more):
             lk.permit.message_denied()
             self.settlement.refuse(lk, transfer.more, POLICY_REJECTED)
             self.pass_credit(out)

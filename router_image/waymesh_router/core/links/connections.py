@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.containers.autolinks import AutoLinks
     from waymesh_router.core.containers.registry import Containers
     from waymesh_router.core.context import Context
+    from waymesh_router.core.edge.uplink import Uplink
     from waymesh_router.core.link_routing.routes import LinkRoutes
     from waymesh_router.core.links.mesh_links import MeshLinks
     from waymesh_router.core.links.refusals import Refusals
@@ -36,6 +37,7 @@ class Connections:
         self.by_id: dict[int, RouterConnection] = {}
         self.closing: dict[int, RouterConnection] = {}  # closed, with bytes still to send
         self.next_id = 1
+        self.uplink: Uplink | None = None  # of an edge router
         self.on_opened: Callable[[RouterConnection], None] | None = None
         """Called when a peer's open has arrived, before it is answered."""
         self._context = context
@@ -68,14 +70,14 @@ class Connections:
             self._link_routes.containers_changed(conn)
         elif conn.role == INTER_ROUTER:
             self._mesh_links.opened(conn, performative)
+        elif self.uplink is not None and conn.uplink:
+            self.uplink.opened(conn)
 
     def closed(self, conn: RouterConnection, error: ErrorInfo | None) -> None:
         """The connection is closed; its links are already detached."""
         self.by_id.pop(conn.id, None)
         if not conn.done:
             self.closing[conn.id] = conn
-        if error is not None and error.condition:
-            self._context.log("SERVER", "info", f"[C{conn.id}] closed: {error.condition}: {error.description}")
         if conn.role == INTER_ROUTER:
             self._containers.closed(conn)
             self._context.control_plane.control_lost(conn)
@@ -83,6 +85,8 @@ class Connections:
             self._containers.closed(conn)
             self._autolinks.container_closed(conn, error)
             self._link_routes.container_closed(conn)
+        elif self.uplink is not None and conn.uplink:
+            self.uplink.closed(conn)
         conn.waiting.clear()
         if conn.access is not None:
             conn.access.closed()

@@ -8,10 +8,11 @@ from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching, tenants
 from waymesh_router.core.addresses.keys import (
+    ANNOUNCED,
+    EDGE,
     MOBILE,
     OWN_MANAGEMENT,
     ROUTER,
-    address_key,
     bare_address,
     names_management,
     of_routers,
@@ -41,7 +42,7 @@ class EndpointLinks:
         self._context = context
         self._addresses = addresses
         self._pending = pending
-        self._anonymous: Annotations = local_annotations(context.router_id, None)
+        self._anonymous: Annotations = local_annotations(context.stamp, None)
 
     # ---- attach
     def refuse_while_draining(self, conn: RouterConnection) -> None:
@@ -61,14 +62,14 @@ class EndpointLinks:
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         lk.strip = conn.strip_out
         source = attaching.checked_source(attach.source)
-        place = attaching.place_of(source, receiver=True)
+        place = attaching.place_of(source, receiver=True, edge=lk.edge)
         lk.consumer_priority = attaching.consumer_priority(attach)
         text = source.address
         if source.dynamic:
-            text = attaching.temporary_address(self._context.router_id, self._context.rng)
+            text = attaching.temporary_address(self._context.router_id, self._context.rng, self._context.edge)
             source = Terminus(kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities)
         address = self._address_for(text, place)
-        if address.key.startswith(ROUTER):
+        if address.key.startswith((ROUTER, EDGE)) or address is self._addresses.beyond:
             self._addresses.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
         lk.address = address
@@ -89,7 +90,7 @@ class EndpointLinks:
             self.withheld[lk] = None
         else:
             lk.capacity = conn.link_capacity
-        place = attaching.place_of(target, receiver=False)
+        place = attaching.place_of(target, receiver=False, edge=lk.edge)
         text = target.address
         if target.dynamic:
             text = attaching.created_address(self._context.rng)
@@ -109,9 +110,9 @@ class EndpointLinks:
         in_group = conn.access is not None and conn.access.in_group()
         checked = (in_group or conn.management == READ_MANAGEMENT) and names_management(text)
         address = self._address_for(OWN_MANAGEMENT if checked else text, place)
-        lk.stored = place.fallback
+        lk.stored = place.fallback and not lk.edge
         phase = address.key[1] if address.key.startswith(MOBILE) else "0"
-        lk.annotations = local_annotations(self._context.router_id, bare_address(text), phase)
+        lk.annotations = local_annotations(self._context.stamp, bare_address(text), phase)
         lk.address = address
         address.producers.append(lk)
         lk.accept(attach, attach.source, tenants.as_written(conn.tenant, target))
@@ -122,7 +123,7 @@ class EndpointLinks:
         bare = bare_address(text)
         config = None if of_routers(bare) else self._addresses.patterns.match(bare)
         phase = place.phase(bare, config)
-        key = address_key(text, self._context.router_id, phase)
+        key = self._addresses.key(text, phase)
         if key in RESERVED:
             raise Refusal(NOT_ALLOWED, f"{text} is an address of the router itself")
         address = self._addresses.get(key)
@@ -135,12 +136,14 @@ class EndpointLinks:
         """An attached outgoing link was added to the consumers of an address."""
         if address.consumers and address.consumers[-1].consumer_priority:  # there is none if the link has ended already
             address.prioritized = True
-        if len(address.consumers) == 1 and not address.exchange and address.key.startswith(MOBILE):
+        if len(address.consumers) == 1 and not address.exchange and address.key.startswith(ANNOUNCED):
             self._context.control_plane.local_added(address.key, address.treatment)
         self._addresses.refresh(address)
 
     def producer_joined(self, lk: RouterLink, address: Address) -> None:
         """An attached incoming link was added to the producers of an address."""
+        if len(address.producers) == 1 and address.key.startswith(MOBILE):
+            self._context.control_plane.producer_added(address)
         ready = address.direct() if lk.stored else address.reachable()
         if ready and (not self._context.drain_from or address.serves_router()):
             lk.grant()
@@ -186,11 +189,13 @@ class EndpointLinks:
         if not lk.is_sender:
             if lk in address.producers:
                 address.producers.remove(lk)
+                if not address.producers and address.key.startswith(MOBILE):
+                    self._context.control_plane.producer_removed(address)
         elif lk in address.consumers:
             address.consumers.remove(lk)
             if lk.consumer_priority:
                 address.prioritized = any(other.consumer_priority for other in address.consumers)
-            if not (address.consumers or address.exchange) and address.key.startswith(MOBILE):
+            if not (address.consumers or address.exchange) and address.key.startswith(ANNOUNCED):
                 self._context.control_plane.local_removed(address.key)
 
     def left(self, address: Address, lk: RouterLink) -> None:
@@ -200,3 +205,8 @@ class EndpointLinks:
         """
         if not (address.consumers if lk.is_sender else address.producers):
             self._addresses.refresh(address)
+            return
+        if lk.is_sender and address.tracked is not None:
+            self._addresses.on_tracked(address)
+        if self._pending.edge_waits(address):  # perhaps only for its own edge router, now
+            self._pending.drain(address)

@@ -20,6 +20,11 @@ MESH_FRAME_BYTES = 8192
 """Maximum frame size toward another router: a second at 64 kbit/s; control messages are sent between frames."""
 
 
+def to_router(conn: RouterConnection) -> bool:
+    """Whether the peer is another router of the mesh, seen from an interior router, or the uplink of an edge router."""
+    return conn.role == INTER_ROUTER or conn.uplink
+
+
 class MeshLinks:
     """Attaches and accepts the links between routers, and handles their loss."""
 

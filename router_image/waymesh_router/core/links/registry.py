@@ -26,6 +26,7 @@ class LinkRegistry:
         conn: RouterConnection = link.connection  # type: ignore[assignment]
         link.id = self.next_id
         link.container = conn.role == ROUTE_CONTAINER
+        link.edge = conn.uplink or conn.edge_router is not None
         self.next_id += 1
         self.by_id[link.id] = link
         return link

@@ -18,7 +18,6 @@ cdef class Interruptions:
     cdef Multicast multicast
     cdef PendingDeliveries pending
     cdef on_abort(self, RouterLink lk)
-    cdef on_outcome(self, Delivery d, bint settled, bytes state)
     cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_arriving(self, RouterLink lk)
     cdef drop_stream(self, RouterLink lk)

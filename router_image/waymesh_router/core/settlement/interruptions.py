@@ -16,9 +16,11 @@ from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.outcomes import RELEASED_CODE
     from cython.cimports.waymesh_amqp.outgoing import abort
     from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
+    from waymesh_amqp.outcomes import RELEASED_CODE
     from waymesh_amqp.outgoing import abort
     from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
@@ -47,12 +49,6 @@ class Interruptions:
         lk.discard = False
         if lk.partner is None:
             lk.give_back()
-
-    def on_outcome(self, d: Delivery, settled: cython.bint, state: bytes) -> None:
-        """A receiver reported a state. If it refuses a delivery that still arrives, send it no more frames of it."""
-        lk = self.settlement.on_outcome(d, settled, state)
-        if lk is not None:
-            self.cut_short(lk, d)
 
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
         """The consumer settled a delivery that still arrives, without accepting it: send it no more frames of it."""
@@ -127,7 +123,9 @@ class Interruptions:
             d = e
             if d.out is out:
                 out.session.unsettled_out.drop(d)
-                self.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
+                arriving = self.settlement.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
+                if arriving is not None:
+                    self.cut_short(arriving, d)
         if feeder is not None:
             self.on_consumer_lost(feeder, out)
         self.multicast.drop_waiting(out)
@@ -136,7 +134,7 @@ class Interruptions:
         """The consumer of a delivery that still arrives is gone: report an outcome if no delivery record did."""
         if feeder.stream is out:
             if feeder.stream_delivery is None and not feeder.transfer_settled:
-                self.settlement.counters.count_outcome(feeder, RELEASED)
+                self.settlement.counters.count_outcome(feeder, RELEASED_CODE)
                 feeder.session.settle(feeder.transfer_id, RELEASED)
             feeder.stream = None
             feeder.stream_delivery = None

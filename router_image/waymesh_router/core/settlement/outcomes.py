@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import cython
 
+from waymesh_amqp.outcomes import ACCEPTED_STATE
+
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
 else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
 
-ACCEPTED = b"\x00\x53\x24\x45"
+ACCEPTED = ACCEPTED_STATE
 REJECTED = b"\x00\x53\x25\x45"
 RELEASED = b"\x00\x53\x26\x45"
 MODIFIED_FAILED = b"\x00\x53\x27\xc0\x02\x01\x41"
@@ -26,17 +28,15 @@ MULTICAST_RANKS = {REJECTED_CODE: 4, ACCEPTED_CODE: 3, MODIFIED_CODE: 2, RELEASE
 """Precedence of outcomes if consumers of a multicast disagree: any rejected, else any accepted, else any modified."""
 
 
-def outcome_code(state: bytes) -> cython.int:
-    """Descriptor code of an encoded delivery state; 0 for none or one without a small numeric descriptor."""
-    n: cython.Py_ssize_t = len(state)
-    if n >= 3 and state[1] == 0x53:
-        return state[2]
-    if n >= 10 and state[1] == 0x80:
-        return state[9]
-    return 0
+if not cython.compiled:  # compiled, outcomes.pxd has them as inline functions
 
-
-if not cython.compiled:  # compiled, outcomes.pxd has it as an inline function
+    def outcome_code(state: bytes) -> int:
+        """Descriptor code of an encoded delivery state; 0 for none or one without a small numeric descriptor."""
+        if len(state) >= 3 and state[1] == 0x53:
+            return state[2]
+        if len(state) >= 10 and state[1] == 0x80:
+            return state[9]
+        return 0
 
     def is_final(code: int) -> bool:
         """Whether a delivery state with this code is a terminal outcome. Spec: 3.4."""

@@ -76,7 +76,7 @@ class Settlement:
             lk.dropped_presettled += 1
             self.counters.dropped_presettled += 1
         else:
-            self.counters.count_outcome(lk, state)
+            self.counters.count_outcome(lk, outcome_code(state))
             lk.session.settle(lk.transfer_id, state)
         if more:
             lk.discard = True
@@ -92,18 +92,19 @@ class Settlement:
         out: RouterLink | None = d.out
         if not state:
             state = d.state
+        code: cython.int = outcome_code(state)
         if out is not None:
             out.unsettled -= 1
             d.out = None
-            count_on_link(out, outcome_code(state))
+            count_on_link(out, code)
         if d.target is not None:
             self.leave_target(d)
         if d.group is not None:
             self.branch_done(d.group, state)
             return None
-        lk: RouterLink | None = d.link
+        lk: RouterLink | None = None if d.sent or code <= ACCEPTED_CODE else d.link
         self.settle_incoming(d, state)
-        return lk if not d.sent and outcome_code(state) > ACCEPTED_CODE else None
+        return lk
 
     def unsettled_outcome(self, d: Delivery, state: bytes) -> None:
         """The receiver has a state but waits for the sender to settle (rcv-settle-mode second, or two steps)."""
@@ -125,15 +126,15 @@ class Settlement:
     def settle_incoming(self, d: Delivery, state: bytes) -> None:
         """Report the final outcome to the sender."""
         lk: RouterLink | None = d.link
-        if lk is None:
-            return
-        self.leave_incoming(d, lk)
-        self.counters.count_outcome(lk, state)
-        if d.sample is not None:
-            self.sampling.end_of(d, OUTCOME_NAMES.get(outcome_code(state), SETTLED))
-        if lk.attached:
-            lk.session.settle(d.did, state)
-            self.return_credit(d, lk)
+        if lk is not None:
+            code: cython.int = outcome_code(state)
+            self.leave_incoming(d, lk)
+            self.counters.count_outcome(lk, code)
+            if d.sample is not None:
+                self.sampling.end_of(d, OUTCOME_NAMES.get(code, SETTLED))
+            if lk.attached:
+                lk.session.settle(d.did, state)
+                self.return_credit(d, lk)
 
     def branch_done(self, group: Group, state: bytes) -> None:
         """One branch of a multicast has its outcome."""
@@ -167,7 +168,7 @@ class Settlement:
         if lk is not None:
             self.leave_incoming(d, lk)
             if d.state:
-                self.counters.count_outcome(lk, d.state)
+                self.counters.count_outcome(lk, outcome_code(d.state))
             if d.sample is not None:
                 self.sampling.end_of(d, OUTCOME_NAMES.get(outcome_code(d.state), PRESETTLED))
             self.return_credit(d, lk)

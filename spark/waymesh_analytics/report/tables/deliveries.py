@@ -192,7 +192,7 @@ def outcomes(rollups: Rollups) -> Table[Outcomes]:
 def hops(rollups: Rollups) -> Table[HopInflation]:
     """How much longer paths were than necessary."""
     graph: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in rollups.rows("edges", ("dest", "neighbour"), F.min("cost").alias("cost")):
+    for row in rollups.edges:
         graph[row["dest"]][row["neighbour"]] = row["cost"]
     flows: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     for row in merge(_half(rollups, "out"), ("ingress", "egress", "hops"), ("deliveries",)):

@@ -53,6 +53,8 @@ class Table(Generic[RowT]):
     note: str
     columns: tuple[Column, ...]
     rows: list[RowT]
+    # What the report says in place of no rows; without it, an empty table is left out.
+    empty: str = ""
 
     def dicts(self) -> list[dict[str, Any]]:
         """The rows as dictionaries by column."""
@@ -63,13 +65,15 @@ class Table(Generic[RowT]):
         return tuple([getattr(row, column.name) for column in self.columns])
 
 
-def make_table(name: str, title: str, note: str, row_type: type[RowT], rows: Iterable[RowT]) -> Table[RowT]:
+def make_table(
+    name: str, title: str, note: str, row_type: type[RowT], rows: Iterable[RowT], empty: str = ""
+) -> Table[RowT]:
     """A table whose cells are normalised: counts are integers, floats are rounded, times are in UTC."""
     columns = columns_of(row_type)
     normal = [
         row_type(**{column.name: _normal(column.type, getattr(row, column.name)) for column in columns}) for row in rows
     ]
-    return Table(name, title, note, columns, normal)
+    return Table(name, title, note, columns, normal, empty)
 
 
 def columns_of(row_type: type[Any]) -> tuple[Column, ...]:

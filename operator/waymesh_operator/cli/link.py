@@ -1,0 +1,304 @@
+"""`waymesh link`: tokens by which the routers of other meshes, or edge routers, connect to a mesh in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+import secrets
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.resources.router_link import ROLES
+
+from .options import Context, Namespace, Output, as_json
+
+if TYPE_CHECKING:
+    from waymesh_operator.kube.api import KubeClient
+    from waymesh_operator.tls.link_tokens import LinkAuthority
+
+app = typer.Typer(
+    no_args_is_help=True, help="Tokens by which other meshes, or edge routers, connect to a mesh in a cluster."
+)
+T = TypeVar("T")
+MANAGER = "waymesh-link"
+"""Field manager of the Secret with the authority."""
+MODE = 0o600
+"""Of a file with a token."""
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+Mesh = Annotated[str, typer.Argument(metavar="ROUTER", help="Name of the Router that takes the connections.")]
+Listener = Annotated[
+    str,
+    typer.Option(help="Name of its listener with role inter-router or edge.", show_default="the only one"),
+]
+
+
+@app.command("create-token")
+def create_token(
+    router: Mesh,
+    name: Annotated[str, typer.Option(help="Name of the token; one for each mesh that connects.")],
+    listener: Listener = "",
+    address: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where the other mesh reaches the listener; repeatable.",
+            show_default="the addresses in the Router's status",
+        ),
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="Days for which its certificate is valid.")] = 90,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File.", show_default="stdout")
+    ] = None,
+    context: Context = None,
+    namespace: Namespace = None,
+) -> None:
+    """Write a Secret, to be applied where the other mesh is, for tokenSecretRef of a RouterLink there.
+
+    It has addresses, and a certificate with its key. The key is nowhere else: whoever has the token can connect until
+    it expires or is revoked. The authority is the Secret that the listener names as clientAuthorities; it is made if it
+    does not exist.
+    """
+    if not _NAME.fullmatch(name):
+        raise typer.BadParameter("possible are a-z, 0-9 and -, at most 63", param_hint="--name")
+    where = Where(router, listener, context, namespace)
+    issued = _with_door(where, lambda door: _create(door, name, address or [], days))
+    if output is None:
+        sys.stdout.write(asyncio.run(issued))
+        return
+    try:
+        _write(output, issued)
+    except OSError as error:
+        raise WaymeshError(f"{output}: {error.strerror or error}") from None
+    typer.echo(f"token {name} is in {output}; anybody who reads it can connect to {router}")
+
+
+def _write(output: Path, issued: Coroutine[Any, Any, str]) -> None:
+    """Write a token to a file that nobody else can read. It is opened first: without a file no token is issued."""
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT, MODE)
+    except OSError:
+        issued.close()
+        raise
+    with open(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, MODE)
+        text = asyncio.run(issued)
+        file.truncate(0)
+        file.write(text)
+
+
+@app.command()
+def revoke(
+    router: Mesh,
+    name: Annotated[str, typer.Option(help="Name of the token.")],
+    listener: Listener = "",
+    context: Context = None,
+    namespace: Namespace = None,
+) -> None:
+    """Revoke a token: routers close its connections and accept it no longer, within a minute or two."""
+    asyncio.run(_with_door(Where(router, listener, context, namespace), lambda door: _revoke(door, name)))
+    typer.echo(f"token {name} is revoked")
+
+
+@app.command("list")
+def list_(
+    router: Mesh,
+    listener: Listener = "",
+    output: Output = "table",
+    context: Context = None,
+    namespace: Namespace = None,
+) -> None:
+    """List the tokens of a listener."""
+    import json
+
+    from rich.table import Table
+
+    from waymesh_operator.local.tables import make_console
+
+    json_ = as_json(output)
+    rows = asyncio.run(_with_door(Where(router, listener, context, namespace), _rows))
+    if json_:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("Token", "State", "Expires"):
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(row["name"], row["state"], row["expires"])
+    make_console(no_color=False).print(table if rows else f"{router} has issued no token")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The listener in a cluster as a user names it; None is what the kubeconfig says."""
+
+    router: str
+    listener: str
+    context: str | None
+    namespace: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The data of a Secret, and its resourceVersion."""
+
+    data: Mapping[str, bytes]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A listener for other routers, as the API server has it; `status` is its row in the Router's status."""
+
+    kube: KubeClient
+    namespace: str
+    router: str
+    listener: Mapping[str, Any]
+    status: Mapping[str, Any]
+    now: datetime
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret with its authority."""
+        return str(self.listener["clientAuthorities"]["secretRef"]["name"])
+
+    async def read(self, secret: str) -> Stored | None:
+        """A Secret; None if it does not exist."""
+        from waymesh_operator.kube.api import SECRET
+
+        try:
+            found = await self.kube.get(SECRET, self.namespace, secret)
+        except KubeError as error:
+            if error.missing:
+                return None
+            raise
+        data = {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+        return Stored(data, found["metadata"]["resourceVersion"])
+
+    async def keep(self, authority: LinkAuthority, before: Stored | None) -> None:
+        """Write the Secret with the authority. Raises KubeError if it has changed since `before`."""
+        data = {key: base64.b64encode(value).decode() for key, value in authority.data(self.now).items()}
+        metadata = {"name": self.secret, "namespace": self.namespace}
+        metadata |= {"resourceVersion": before.version} if before else {}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+        # Of two that make the Secret at the same time, the first wins: each has a manager of its own.
+        manager = MANAGER if before else f"{MANAGER}-{secrets.token_hex(4)}"
+        await self.kube.apply(body, manager=manager, force=before is not None)
+
+
+async def _with_door(where: Where, work: Callable[[Door], Awaitable[T]]) -> T:
+    from waymesh_operator.kube.api import kind_of
+    from waymesh_operator.kube.client import DynamicKube, find_cluster
+
+    cluster = await find_cluster(context=where.context)
+    namespace = where.namespace or cluster.namespace
+    kube = DynamicKube(cluster.configuration)
+    try:
+        router = await kube.get(kind_of("Router"), namespace, where.router)
+        return await work(door_of(kube, router, where.listener, datetime.now(UTC)))
+    except KubeError as error:
+        hint = f"there is no Router {where.router} in namespace {namespace}" if error.missing else str(error)
+        raise WaymeshError(hint) from None
+    finally:
+        await kube.close()
+
+
+def door_of(kube: KubeClient, router: Mapping[str, Any], wanted: str, now: datetime) -> Door:
+    """The listener of this name, or the only one for other routers. Raises WaymeshError."""
+    name, namespace = router["metadata"]["name"], router["metadata"]["namespace"]
+    listeners = [item for item in router["spec"].get("listeners", ()) if item.get("role") in ROLES]
+    chosen = [item for item in listeners if wanted in ("", item["name"])]
+    if len(chosen) != 1:
+        known = ", ".join(item["name"] for item in listeners) or "none"
+        raise WaymeshError(f"say which with --listener: listeners of {name} for other routers are: {known}")
+    (listener,) = chosen
+    if not (listener.get("clientAuthorities") or {}).get("revocation"):
+        raise WaymeshError(
+            f"listener {listener['name']}: tokens could not be revoked: set revocation: true in clientAuthorities"
+        )
+    rows = (router.get("status") or {}).get("listeners") or ()
+    status: Mapping[str, Any] = next((row for row in rows if row["name"] == listener["name"]), {})
+    return Door(kube, namespace, name, listener, status, now)
+
+
+async def _create(door: Door, name: str, addresses: list[str], days: int) -> str:
+    import yaml
+
+    from waymesh_operator.resources.router_link import token_endpoints
+    from waymesh_operator.tls.link_tokens import new_link_authority, read_link_authority
+
+    addresses = addresses or list(door.status.get("addresses") or ())
+    if not addresses:
+        listener = door.listener["name"]
+        raise WaymeshError(f"listener {listener} has no address yet: set expose, or give --address HOST:PORT")
+    try:
+        token_endpoints("\n".join(addresses))
+    except ValueError as error:
+        raise WaymeshError(f"--address: {error}") from None
+    trusted = await _server_authority(door)
+    stored = await door.read(door.secret)
+    former = read_link_authority(door.secret, stored.data) if stored else new_link_authority(door.router, door.now)
+    authority, made = former.issue(name, door.router, days, door.now)
+    _check_name(door, f"{name}.{door.router}.link")
+    await door.keep(authority, stored)
+    token = {
+        "addresses": "".join(f"{address}\n" for address in addresses),
+        "ca.crt": trusted.decode(),
+        "mesh": door.router,
+        "role": door.listener["role"],
+        "tls.crt": made.certificate.decode(),
+        "tls.key": made.key.decode(),
+        "expires": authority.issued[-1].expires.isoformat(),
+    }
+    metadata = {"name": f"{door.router}-token"}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "waymesh.io/link-token"}
+    return yaml.safe_dump({**body, "stringData": token}, sort_keys=False)
+
+
+def _check_name(door: Door, name: str) -> None:
+    accepted = door.listener.get("peerNames") or [name]
+    if name not in accepted and f"*.{door.router}.link" not in accepted:
+        raise WaymeshError(f"peerNames of listener {door.listener['name']} would refuse {name}: add it there first")
+
+
+async def _server_authority(door: Door) -> bytes:
+    """The authority of the certificate that the listener shows."""
+    own = door.listener.get("certificate")
+    secret = own["secretRef"]["name"] if own else f"{door.router}-tls"
+    stored = await door.read(secret)
+    found = stored.data.get("ca.crt") if stored else None
+    if not found:
+        raise WaymeshError(f"Secret {secret} has no ca.crt, the authority of the certificate that the listener shows")
+    return found
+
+
+async def _revoke(door: Door, name: str) -> None:
+    from waymesh_operator.tls.link_tokens import read_link_authority
+
+    stored = await door.read(door.secret)
+    if stored is None:
+        raise WaymeshError(f"Secret {door.secret} does not exist: no token was issued")
+    await door.keep(read_link_authority(door.secret, stored.data).revoke(name, door.now), stored)
+
+
+async def _rows(door: Door) -> list[dict[str, str]]:
+    from waymesh_operator.tls.link_tokens import read_link_authority
+
+    stored = await door.read(door.secret)
+    issued = read_link_authority(door.secret, stored.data).issued if stored else ()
+    return [
+        {
+            "name": one.name,
+            "state": "revoked" if one.revoked else "expired" if one.expires <= door.now else "valid",
+            "expires": f"{one.expires:%Y-%m-%d %H:%M}Z",
+        }
+        for one in issued
+    ]

@@ -1,0 +1,74 @@
+"""Which routers move clients to others, after a router was added or has come back. Pure.
+
+Only connections move that are older than the youngest router, so none moves twice; a router keeps at least its share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_operator.router_entities.actions import MoveClients
+from waymesh_operator.router_entities.names import ROUTER
+from waymesh_operator.routers.observed import RouterState
+
+from .mesh import DesiredMesh
+
+TOLERANCE = 1.15
+"""A router with so many times its share keeps its clients."""
+FEW = 2
+"""So many clients more than the share do not matter."""
+SKEW_S = 5
+"""Two ages of the same event, read one after the other, differ by less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one router reports: clients, the share that was set last and how long ago the youngest router was started
+    then, and its own age in seconds."""
+
+    clients: int
+    share: int
+    share_age_s: int
+    age_s: int
+
+
+def moves(mesh: DesiredMesh, observed: Any) -> Iterable[MoveClients]:
+    """The routers of a mesh that are to move clients; none unless all of them serve clients and no other one is there.
+
+    `observed`: an ObservedState.
+    """
+    if not mesh.balance or len(mesh.routers) < 2 or len(observed.mesh.routers) != len(mesh.routers):
+        return []
+    loads: dict[str, Load] = {}
+    for router in mesh.routers:
+        live = observed.mesh.routers.get(router.id)
+        serves = live is not None and live.state is RouterState.RUNNING
+        load = _load(live.entities) if serves and observed.draining.get(router.id, "none") == "none" else None
+        if load is None:
+            return []
+        loads[router.id] = load
+    return surplus(loads)
+
+
+def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
+    """The routers with more than their share of the clients, that were not told so since the youngest one started."""
+    share = max(1, math.ceil(sum(load.clients for load in loads.values()) / len(loads)))
+    youngest = min(load.age_s for load in loads.values())
+    found = []
+    for name, load in sorted(loads.items()):
+        over = load.clients > share * TOLERANCE and load.clients > share + FEW
+        told = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= youngest + SKEW_S
+        if over and not told:
+            found.append(MoveClients(name, share, youngest))
+    return found
+
+
+def _load(entities: Iterable[Any]) -> Load | None:
+    """None for a router that does not say it, or has not been asked yet."""
+    own: Mapping[str, Any] = next((entity.attributes for entity in entities if entity.type == ROUTER), {})
+    names = ("clientConnections", "clientShare", "clientShareAge", "uptimeSeconds")
+    values = [own.get(name) for name in names]
+    return None if None in values else Load(*(int(value) for value in values if value is not None))

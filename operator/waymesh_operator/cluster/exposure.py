@@ -1,0 +1,175 @@
+"""The objects by which clients reach the listeners with `expose`: a Service each, and routes that lead to it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waymesh_operator.resources.exposure import Expose
+from waymesh_operator.resources.http_listener import app_protocol
+from waymesh_operator.resources.router import Listener, Router, router_id
+
+from .context import RouteApis
+from .objects import Manifest, make, marked, port_entry, selector_of
+
+LISTENER_LABEL = "waymesh.io/listener"
+"""Label of the Service and the routes of a listener: its name."""
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+"""Label that every pod of a StatefulSet has: its name."""
+LONGEST = 63
+_PARTED = re.compile("-(?=out-)")
+_LIKE_ROUTER_ID = re.compile(r"-\d+$")
+PASSED_THROUGH = {
+    "nginx.ingress.kubernetes.io/ssl-passthrough": "true",
+    "haproxy.org/ssl-passthrough": "true",
+    "haproxy-ingress.github.io/ssl-passthrough": "true",
+}
+"""What makes ingress controllers that can do it pass TLS through to the routers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One way to a listener: `name` of its Service and route, the router that it leads to (empty: any), its host."""
+
+    listener: Listener
+    expose: Expose
+    name: str
+    router_id: str = ""
+
+    @property
+    def host(self) -> str:
+        """The host name for clients; empty if the setting has none."""
+        return self.expose.host_of(self.router_id) if self.router_id and self.expose.host else self.expose.host
+
+    @property
+    def route(self) -> str:
+        """Kind of the route; empty if its Service is all that it needs."""
+        return route_kind(self.listener)
+
+
+def route_kind(listener: Listener) -> str:
+    """Kind of the routes that lead to a listener; empty for none."""
+    kind = listener.expose.type if listener.expose else ""
+    if kind == "Gateway":
+        return "TLSRoute" if listener.tls else "TCPRoute"
+    return kind if kind in ("Route", "Ingress") else ""
+
+
+def doors(router: Router, count: int) -> Iterable[Door]:
+    """All doors of a Router of which `count` routers exist."""
+    for listener in router.listeners:
+        if listener.expose is None:
+            continue
+        yield Door(listener, listener.expose, door_name(router.ref.name, listener.name))
+        if listener.expose.per_router:
+            for one in (router_id(router.ref, ordinal) for ordinal in range(count)):
+                yield Door(listener, listener.expose, door_name(router.ref.name, listener.name, one), one)
+
+
+def door_name(router: str, listener: str, router_id: str = "") -> str:
+    """Name of the Service of a listener, for all routers or for one. A name that Kubernetes would not take is cut; such
+    a one, and one that a door of another Router could have as well, ends with a digest."""
+    name = f"{router_id or router}-out-{listener}"
+    # Router a-0 could be router 0 of Router a, and listener b-out-c of Router a the listener c of Router a-out-b.
+    doubtful = len(_PARTED.findall(name)) > 1 or (not router_id and _LIKE_ROUTER_ID.search(router) is not None)
+    if len(name) <= LONGEST and not doubtful:
+        return name
+    told = f"{router}/{router_id}/{listener}" if doubtful else name
+    return f"{name[: LONGEST - 9].rstrip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+def door_objects(router: Router, count: int, apis: RouteApis) -> list[Manifest]:
+    """The Services, and the routes whose API the cluster has."""
+    found = list(doors(router, count))
+    routes = [_route(router, door, apis.served[door.route]) for door in found if door.route in apis.served]
+    return [*(_service(router, door) for door in found), *routes]
+
+
+def is_door(manifest: Manifest) -> bool:
+    """Whether an object is the Service or a route of a door."""
+    return LISTENER_LABEL in (manifest["metadata"].get("labels") or {})
+
+
+def opens(manifest: Manifest) -> bool:
+    """Whether an object lets clients outside of the cluster in: a route, or a Service that needs none."""
+    inside = manifest["kind"] == "Service" and manifest["spec"]["type"] == "ClusterIP"
+    return is_door(manifest) and not inside
+
+
+def missing_api(router: Router, apis: RouteApis) -> str:
+    """Which listeners are not exposed because the cluster lacks an API, or the operator rights; empty if none."""
+    told = []
+    for listener in router.listeners:
+        kind, kind_of_exposure = route_kind(listener), listener.expose.type if listener.expose else ""
+        if kind in apis.forbidden:
+            why = f"the operator has no right to make a {kind} (rbac.exposure of its chart)"
+        elif kind and kind not in apis.served:
+            why = f"this cluster has no API for a {kind}"
+        else:
+            continue
+        told.append(f"listener {listener.name} is not exposed by {kind_of_exposure}: {why}")
+    return "; ".join(told)
+
+
+def _service(router: Router, door: Door) -> Manifest:
+    expose, listener = door.expose, door.listener
+    port = port_entry(listener.name, listener.port) | {"appProtocol": app_protocol(listener.http, tls=listener.tls)}
+    if expose.node_port and not door.router_id:
+        port["nodePort"] = expose.node_port
+    selector = selector_of(router.ref.name) | ({POD_NAME_LABEL: door.router_id} if door.router_id else {})
+    spec = {
+        "type": "ClusterIP" if door.route else expose.type,
+        "selector": selector,
+        "ports": [port],
+        **dict(expose.service),
+    }
+    return _named(router, door, ("v1", "Service"), spec, {} if door.route else expose.annotations)
+
+
+def _route(router: Router, door: Door, api_version: str) -> Manifest:
+    made = {"Route": _openshift, "Ingress": _ingress}.get(door.route, _gateway)(door)
+    own = PASSED_THROUGH if door.route == "Ingress" else {}
+    return _named(router, door, (api_version, door.route), made, {**own, **door.expose.annotations})
+
+
+def _gateway(door: Door) -> dict[str, Any]:
+    gateway = door.expose.gateway
+    assert gateway is not None
+    parent = {"name": gateway.name, "namespace": gateway.namespace, "sectionName": gateway.section}
+    spec: dict[str, Any] = {
+        "parentRefs": [{name: value for name, value in parent.items() if value}],
+        "rules": [{"backendRefs": [{"name": door.name, "port": door.listener.port}]}],
+    }
+    return spec | ({"hostnames": [door.host]} if door.route == "TLSRoute" else {})
+
+
+def _openshift(door: Door) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "to": {"kind": "Service", "name": door.name},
+        "port": {"targetPort": door.listener.name},
+        "tls": {"termination": "passthrough", "insecureEdgeTerminationPolicy": "None"},
+    }
+    return spec | ({"host": door.host} if door.host else {})
+
+
+def _ingress(door: Door) -> dict[str, Any]:
+    backend = {"service": {"name": door.name, "port": {"number": door.listener.port}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    spec: dict[str, Any] = {"rules": [{"host": door.host, "http": {"paths": [path]}}]}
+    return spec | ({"ingressClassName": door.expose.ingress_class} if door.expose.ingress_class else {})
+
+
+def _named(
+    router: Router, door: Door, kind: tuple[str, str], spec: Mapping[str, Any], annotations: Mapping[str, str]
+) -> Manifest:
+    manifest = make(router, *kind, "", {"spec": spec})
+    metadata = dict(manifest["metadata"])
+    metadata |= {
+        "name": door.name,
+        "labels": {**metadata["labels"], LISTENER_LABEL: door.listener.name},
+        "annotations": {**metadata["annotations"], **annotations},
+    }
+    return marked({**manifest, "metadata": metadata})

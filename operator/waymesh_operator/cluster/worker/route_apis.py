@@ -1,0 +1,49 @@
+"""Which of the APIs of routes the cluster has, read from the API server for all meshes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import ROUTES, KubeClient
+
+EVERY_S = 60.0
+GROUPS = tuple(sorted({kind.group for kind in ROUTES}))
+
+
+@dataclass(slots=True)
+class ServedApis:
+    """Asks the discovery documents, and again when the answers are EVERY_S old."""
+
+    _known: Mapping[str, str] = field(default_factory=dict)
+    _read_at: float = float("-inf")
+
+    async def read(self, kube: KubeClient, now: float) -> Mapping[str, str]:
+        """apiVersion of each kind that is there: of several the one that the API server lists first. Raises
+        KubeError."""
+        if now - self._read_at < EVERY_S:
+            return self._known
+        found: dict[str, str] = {}
+        for group in GROUPS:
+            for version in await _versions(kube, group):
+                for kind in await _kinds(kube, version):
+                    found.setdefault(kind, version)
+        self._known, self._read_at = {kind.kind: found[kind.kind] for kind in ROUTES if kind.kind in found}, now
+        return self._known
+
+
+async def _versions(kube: KubeClient, group: str) -> list[str]:
+    """The apiVersions of a group, the preferred one first."""
+    try:
+        told = await kube.document(f"/apis/{group}")
+    except KubeError as error:
+        if error.missing:
+            return []
+        raise
+    return [str(item["groupVersion"]) for item in told.get("versions") or ()]
+
+
+async def _kinds(kube: KubeClient, api_version: str) -> set[str]:
+    told = await kube.document(f"/apis/{api_version}")
+    return {str(item["kind"]) for item in told.get("resources") or () if "/" not in str(item.get("name", ""))}

@@ -1,0 +1,58 @@
+"""The routes of one mesh, which no watch tells of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waymesh_operator.cluster.context import RouteApis
+from waymesh_operator.cluster.exposure import LISTENER_LABEL, route_kind
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube.api import ROUTES, SELECTOR
+from waymesh_operator.resources.router import Ref, Router
+
+from .environment import Environment
+from .inventory import Key, Object, key_of
+
+_KINDS = frozenset(kind.kind for kind in ROUTES)
+
+
+@dataclass(slots=True)
+class Routes:
+    """Lists the routes of a mesh: those kinds that its Router wants, and those of which it has some. A worker that
+    begins looks for all kinds if there is a Service that an earlier one may have left routes to."""
+
+    mesh: Ref
+    world: Environment
+    _held: frozenset[str] | None = None
+
+    async def read(self, router: Router, objects: dict[Key, Object]) -> RouteApis:
+        """The APIs that there are. Puts the present routes of the mesh among its objects, in place of what answers to
+        our own writes have told of them. Raises KubeError."""
+        wanted = {route_kind(listener) for listener in router.listeners} - {""}
+        if self._held is None:
+            self._held = _KINDS if any(_is_door(body) for body in objects.values()) else frozenset()
+        for key in [key for key in objects if key[0] in _KINDS]:
+            del objects[key]
+        if not wanted | self._held:
+            return RouteApis()
+        served = dict(await self.world.served.read(self.world.kube, self.world.clock()))
+        found: list[Object] = []
+        forbidden: set[str] = set()
+        for kind in ROUTES:
+            if kind.kind not in served or kind.kind not in wanted | self._held:
+                continue
+            try:
+                here = kind.in_version(served[kind.kind])
+                found += await self.world.kube.list(here, self.mesh.namespace, f"{SELECTOR}={self.mesh.name}")
+            except KubeError as error:
+                if error.status != 403:
+                    raise
+                forbidden.add(kind.kind)
+                del served[kind.kind]
+        self._held = frozenset(item["kind"] for item in found)
+        objects.update({key_of(item): item for item in found})
+        return RouteApis(served, frozenset(forbidden))
+
+
+def _is_door(body: Object) -> bool:
+    return body["kind"] == "Service" and LISTENER_LABEL in (body["metadata"].get("labels") or {})

@@ -1,0 +1,278 @@
+"""The edge routers of an interior router: what they attach besides links of addresses, and what they are told.
+
+An edge router has one connection here on which all of its clients' messages travel: those to addresses that both know
+on a link for each address, all others on a pair of links, of which this router sees the one to the edge router as the
+consumer of the address `_edge/<id>`. Source: protocol/edge.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
+from waymesh_amqp.limits import UNLIMITED_LINKS
+from waymesh_router.core.addresses.keys import EDGE, MOBILE, bare_address, of_routers
+from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.edge import messages
+from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY, HEARTBEAT_ADDRESS, LOOKUP_ADDRESS, TRACKING_ADDRESS
+from waymesh_router.core.hang_up import hang_up
+from waymesh_router.core.kinds import CLOSEST
+from waymesh_router.core.model import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waymesh_amqp.performatives import Attach, Open, Terminus
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.containers.registry import Containers
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.forwarding.own_messages import OwnMessages
+    from waymesh_router.core.link_routing.routes import LinkRoutes
+    from waymesh_router.core.links.endpoints import EndpointLinks
+    from waymesh_router.core.model import RouterConnection, RouterLink
+
+EDGE_ROLE = "edge"
+ANNOTATIONS_PROPERTY = "qd.annotations-version"
+"""Property of an open that only routers have."""
+SERVICES = frozenset((TRACKING_ADDRESS, LOOKUP_ADDRESS, HEARTBEAT_ADDRESS))
+CREDIT = {LOOKUP_ADDRESS: 32, HEARTBEAT_ADDRESS: 2}
+MAX_UNTOLD = 20_000
+"""Tracking messages that wait for the credit of an edge router: one that takes none of them is lost."""
+CHECK_S = messages.HEARTBEAT_INTERVAL_S
+
+
+class Edge:
+    """An edge router, by its connection."""
+
+    __slots__ = ("downlink", "heard_at", "id", "tracking")
+
+    def __init__(self, edge_id: str) -> None:
+        self.id = edge_id
+        self.downlink: RouterLink | None = None  # all messages for it that have no link of their own
+        self.tracking: RouterLink | None = None  # tells which of its addresses have consumers elsewhere
+        self.heard_at: float | None = None  # time of its last heartbeat, in seconds; None: it has sent none
+
+
+class Edges:
+    """Serves the links of edge routers that are not those of addresses, and tells them of consumers elsewhere."""
+
+    def __init__(
+        self,
+        context: Context,
+        addresses: AddressTable,
+        endpoint_links: EndpointLinks,
+        containers: Containers,
+        link_routes: LinkRoutes,
+        own_messages: OwnMessages,
+    ) -> None:
+        self.connections: dict[int, RouterConnection] = {}  # of edge routers, by id
+        self._context = context
+        self._addresses = addresses
+        self._endpoint_links = endpoint_links
+        self._containers = containers
+        self._link_routes = link_routes
+        self._own_messages = own_messages
+        self._tracking = _service(TRACKING_ADDRESS, None)
+        self._services = {
+            LOOKUP_ADDRESS: _service(LOOKUP_ADDRESS, self._on_lookup),
+            HEARTBEAT_ADDRESS: _service(HEARTBEAT_ADDRESS, self._on_heartbeat),
+        }
+        self._check_at = 0.0
+        addresses.on_tracked = self._tell_all
+
+    # ---- connections
+    def recognize(self, conn: RouterConnection, performative: Open) -> None:
+        """A peer's open has arrived: is it an edge router? A client at a listener of role edge is served as one."""
+        if conn.role != EDGE_ROLE or conn.uplink:
+            return
+        properties = performative.properties
+        if not (isinstance(properties, dict) and ANNOTATIONS_PROPERTY in properties and performative.container_id):
+            conn.role = "normal"
+            return
+        conn.edge_router = Edge(performative.container_id)
+        conn.strip_in = conn.strip_out = False
+        conn.settings.max_links = UNLIMITED_LINKS
+
+    def opened(self, conn: RouterConnection) -> None:
+        """The open is answered: an edge router may create link routes that lead to it."""
+        if conn.edge_router is not None and not conn.over:
+            self.connections[conn.id] = conn
+            self._containers.opened(conn)
+
+    def closed(self, conn: RouterConnection) -> None:
+        """A connection is gone, or that of an edge router has a newer one in its place."""
+        if self.connections.pop(conn.id, None) is not None:
+            self._containers.closed(conn)
+            self._link_routes.container_closed(conn)
+
+    def tick(self, now: float) -> None:
+        """End the connections of edge routers that no longer send heartbeats; to be called several times a second."""
+        if now < self._check_at:
+            return
+        self._check_at = now + CHECK_S
+        for conn in list(self.connections.values()):
+            heard = conn.edge_router.heard_at
+            if heard is not None and now - heard > messages.HEARTBEAT_MAX_AGE_S and not conn.over:
+                text = f"edge router {conn.edge_router.id} sends no heartbeats"
+                self._context.log("ROUTER", "warning", f"[C{conn.id}] {text}")
+                conn.eof(text)
+
+    # ---- links
+    def take(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
+        """Serve an attach if it is for a link between routers. Raises Refusal."""
+        terminus = attach.source if attach.role else attach.target
+        text = None if terminus is None else terminus.address
+        if text in SERVICES:
+            if conn.edge_router is None or attach.role != (text == TRACKING_ADDRESS):
+                raise Refusal(NOT_ALLOWED, f"{text} is for edge routers only")
+            self._serve(conn, lk, attach, str(text))
+            return True
+        if conn.edge_router is not None and attach.role and DOWNLINK_CAPABILITY in _capabilities(attach.source):
+            self._take_downlink(conn, lk, attach)
+            return True
+        return False
+
+    def _serve(self, conn: RouterConnection, lk: RouterLink, attach: Attach, text: str) -> None:
+        lk.strip = False
+        if text == TRACKING_ADDRESS:
+            conn.edge_router.tracking = lk
+            lk.accept(attach, attach.source, attach.target)
+            self._tell_anew(conn)
+            return
+        lk.address = self._services[text]
+        lk.capacity = CREDIT[text]
+        lk.accept(attach, attach.source, attach.target)
+        lk.grant()
+
+    def _take_downlink(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
+        """The edge router makes this connection the one for its messages."""
+        edge: Edge = conn.edge_router
+        if attach.source is None or attach.source.address != edge.id:
+            raise Refusal(NOT_ALLOWED, f"the link to an edge router has its id as address, here {edge.id}")
+        known = self._addresses.by_key.get(EDGE + edge.id)
+        for before in list(known.consumers) if known is not None else ():
+            self._replace(before, conn)
+        address = self._addresses.get(EDGE + edge.id)
+        lk.strip = False
+        lk.address = address
+        edge.downlink = lk
+        address.consumers.append(lk)
+        lk.accept(attach, attach.source, attach.target)
+        self._endpoint_links.consumer_joined(address)
+        if lk.attached:
+            self._context.log("ROUTER", "info", f"[C{conn.id}] edge router {edge.id} is connected")
+
+    def _replace(self, before: RouterLink, conn: RouterConnection) -> None:
+        """An edge router has a newer connection: the older one, which it has perhaps lost without a word, must not get
+        any of its messages. Only the same user may do so. Raises Refusal."""
+        older: RouterConnection = before.connection  # type: ignore[assignment]
+        if older is conn:
+            raise Refusal(NOT_ALLOWED, "the edge router has a link for its messages already")
+        if older.user != conn.user:
+            raise Refusal(NOT_ALLOWED, f"another user is connected as edge router {conn.edge_router.id}")
+        text = f"edge router {conn.edge_router.id} has the newer connection C{conn.id}"
+        self._context.log("ROUTER", "warning", f"[C{older.id}] {text}")
+        self._endpoint_links.retire(before)
+        self.closed(older)
+        hang_up(older, text)
+
+    def link_lost(self, conn: RouterConnection, lk: RouterLink) -> None:
+        """A link is gone; does nothing for other links than those of edge routers."""
+        if conn.edge_router is None:
+            return
+        edge: Edge = conn.edge_router
+        if lk is edge.tracking:
+            edge.tracking = None
+        elif lk is edge.downlink:
+            edge.downlink = None
+        elif not lk.is_sender and lk.address is not None and lk.address.tracked is not None:
+            lk.address.tracked.pop(lk, None)
+            if not lk.address.tracked:
+                lk.address.tracked = None
+
+    # ---- address tracking
+    def producer_attached(self, lk: RouterLink) -> None:
+        """A sender is attached: an edge router is told of the consumers of its address."""
+        address = lk.address
+        if not lk.edge or address is None or not address.key.startswith(MOBILE) or address.serves_router():
+            return
+        if address.tracked is None:
+            address.tracked = {}
+        address.tracked[lk] = None
+        self._tell(address, lk)
+
+    def _tell_anew(self, conn: RouterConnection) -> None:
+        """An edge router has a new link for tracking messages."""
+        for session in list(conn.sessions.values()):
+            for link in list(session.links):
+                lk: RouterLink | None = link  # type: ignore[assignment]
+                if lk is not None and lk.address is not None and lk in (lk.address.tracked or ()):
+                    lk.known_elsewhere = False
+                    self._tell(lk.address, lk)
+
+    def _tell_all(self, address: Address) -> None:
+        for lk in list(address.tracked or ()):
+            self._tell(address, lk)
+
+    def _tell(self, address: Address, lk: RouterLink) -> None:
+        """Tell an edge router whether an address has consumers beyond it, unless it knows."""
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        tracking = conn.edge_router.tracking
+        reachable = _has_consumer_beyond(address, conn)
+        if tracking is None or not tracking.attached or lk.known_elsewhere == reachable or conn.over:
+            return
+        if tracking.undelivered() >= MAX_UNTOLD:
+            conn.eof("the edge router takes no address tracking messages")
+            return
+        lk.known_elsewhere = reachable
+        message = messages.encode_tracking(address.key, reachable, self._context.router_id)
+        self._own_messages.send_on(tracking, self._tracking, message)
+
+    # ---- services
+    def _on_lookup(self, message: bytes, lk: RouterLink) -> None:
+        """An edge router asks whether a link of one of its clients is routed."""
+        try:
+            request = messages.decode_lookup(message)
+        except DecodeError as error:
+            conn: RouterConnection = lk.connection  # type: ignore[assignment]
+            self._context.log("ROUTER", "warning", f"[C{conn.id}] {error.description}")
+            return
+        text = bare_address(request.address)
+        keys = None if of_routers(text) else self._addresses.link_routes.match(text, not request.sender)
+        status = messages.NOT_FOUND if keys is None else messages.OK
+        reachable = any(self._leads_elsewhere(key, lk) for key in keys or ())
+        reply = messages.LookupReply(request.correlation_id, status, keys is not None, reachable)
+        self._own_messages.send(request.reply_to, messages.encode_lookup_reply(request.reply_to, reply, None))
+
+    def _leads_elsewhere(self, key: str, lk: RouterLink) -> bool:
+        """Whether a link route has a container that is not behind the edge router of the link."""
+        if any(conn is not lk.connection and not conn.over for _, conn in self._link_routes.serving(key)):
+            return True
+        address = self._addresses.by_key.get(key)
+        return address is not None and address.directed()
+
+    def _on_heartbeat(self, message: bytes, lk: RouterLink) -> None:
+        try:
+            messages.decode_heartbeat(message)
+        except DecodeError:
+            return
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn.edge_router.heard_at = self._context.now
+
+
+def _has_consumer_beyond(address: Address, conn: RouterConnection) -> bool:
+    """Whether a message to the address can go elsewhere than to the edge router of a connection."""
+    if address.exchange or address.directed():
+        return True
+    return any(consumer.connection is not conn for consumer in address.consumers)
+
+
+def _service(text: str, subscriber: Callable[[bytes, RouterLink], None] | None) -> Address:
+    """The address of a service: not in the table, as only edge routers can use it."""
+    address = Address(f"{MOBILE}0{text}", CLOSEST)
+    address.subscriber = subscriber
+    return address
+
+
+def _capabilities(terminus: Terminus | None) -> set[str]:
+    return set() if terminus is None else {str(capability) for capability in terminus.capabilities or ()}

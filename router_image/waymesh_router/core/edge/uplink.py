@@ -1,0 +1,227 @@
+"""The uplink of an edge router: the active one of its connections to interior routers, and what passes over it.
+
+Of several connections the first to open is active; the others stay open without links, and the oldest of them takes
+over when the active one is lost. Source: protocol/edge.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.errors import CONNECTION_FORCED, AmqpError
+from waymesh_router.core.addresses.keys import LINK_ROUTES, MOBILE
+from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY, LookupReply
+from waymesh_router.core.edge.uplink_addresses import UplinkAddresses
+from waymesh_router.core.edge.uplink_heartbeat import UplinkHeartbeat
+from waymesh_router.core.edge.uplink_links import UplinkLinks, source, target
+from waymesh_router.core.edge.uplink_lookups import Answer, UplinkLookups
+from waymesh_router.core.edge.uplink_routes import UplinkRoutes
+from waymesh_router.core.forwarding.annotations import arrived
+from waymesh_router.core.kinds import DATA
+from waymesh_router.core.model import Address, Node
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.containers.registry import Containers
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.forwarding.own_messages import OwnMessages
+    from waymesh_router.core.forwarding.pending import PendingDeliveries
+    from waymesh_router.core.links.registry import LinkRegistry
+    from waymesh_router.core.model import RouterConnection, RouterLink
+
+
+class Uplink:
+    """Chooses the active connection. The core tells it, as the control plane, which addresses are in use here.
+
+    `active`: the connection in use, or None.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        addresses: AddressTable,
+        links: LinkRegistry,
+        containers: Containers,
+        messages: OwnMessages,
+        pending: PendingDeliveries,
+    ) -> None:
+        self.answer: Answer = lambda link, attach, reply: None
+        """Called for attaches that `look_up` has kept back, see UplinkLookups."""
+        self.advertised: Callable[[], Iterable[str]] = tuple
+        """The keys of the link routes with a connected container."""
+        self._aside = False
+        self.active: RouterConnection | None = None
+        self._open: list[RouterConnection] = []  # oldest first
+        self._context = context
+        self._containers = containers
+        self._table = addresses
+        self._links = UplinkLinks(context, links, containers)
+        self._addresses = UplinkAddresses(context, addresses, self._links, pending)
+        self._lookups = UplinkLookups(context, self._links, messages, self._answer)
+        self._routes = UplinkRoutes(context, self._links, messages)
+        self._up: RouterLink | None = None
+        self._down: RouterLink | None = None
+        self._heartbeat = UplinkHeartbeat(context, self._links, messages)
+
+    # ---- connections
+    def opened(self, conn: RouterConnection) -> None:
+        """A connection to an interior router has opened."""
+        self._open.append(conn)
+        if self.active is None:
+            self._activate(conn)
+
+    def closed(self, conn: RouterConnection) -> None:
+        """A connection is closed, and its links are gone: the oldest of the others takes over."""
+        if conn in self._open:
+            self._open.remove(conn)
+        self._containers.closed(conn)
+        if conn is not self.active:
+            return
+        self._stop()
+        self._context.log("ROUTER_CORE", "info", f"[C{conn.id}] the uplink is lost")
+        if self._open:
+            self._activate(self._open[0])
+
+    def _activate(self, conn: RouterConnection) -> None:
+        """Attach the links of the uplink, in the order of Dispatch."""
+        self.active = conn
+        node = Node("" if conn.remote is None else str(conn.remote.container_id))
+        node.connection = conn
+        links = self._links
+        links.start(conn)
+        credit = conn.link_capacity
+        try:
+            self._up = links.sender(self, links.session(False), source(), target())
+            edge = source(self._context.router_id, DOWNLINK_CAPABILITY)
+            down = target(None, DOWNLINK_CAPABILITY)
+            self._down = links.receiver(self, links.session(True), edge, down, credit)
+            self._addresses.start(node)
+            self._attach_addresses()
+            self._routes.start()
+            self._lookups.start()
+            self._heartbeat.start()
+        except AmqpError as e:
+            self._give_up(f"the interior router has no room for the links of an uplink: {e.description}")
+            return
+        self._context.log("ROUTER_CORE", "info", f"[C{conn.id}] uplink to router {node.id}")
+
+    def _attach_addresses(self) -> None:
+        """Attach the links of all addresses in use that have none."""
+        if not self._aside:
+            self._addresses.add_all()
+        self._addresses.add_senders()
+
+    def _stop(self) -> None:
+        self.active = self._up = self._down = None
+        self._heartbeat.stop()
+        self._links.stop()
+        self._routes.stop()
+        self._addresses.stop()
+        self._lookups.stop()
+
+    def _give_up(self, reason: str) -> None:
+        """The active connection is of no use: close it, so that another takes over."""
+        if self.active is not None and not self.active.over:
+            self._context.log("ROUTER_CORE", "warning", f"[C{self.active.id}] uplink: {reason}")
+            self.active.close(CONNECTION_FORCED, reason)
+
+    # ---- links
+    def answered(self, link: RouterLink, answer: Attach) -> None:
+        """The interior router answered an attach of the uplink."""
+        self._links.attached(link, answer)
+
+    def ended(self, link: RouterLink) -> None:
+        """A link of an uplink is gone; called before its deliveries end."""
+        self._links.lost(link)
+
+    def attached(self, link: RouterLink, _answer: Attach) -> None:
+        """One of the links without an address of its own is attached."""
+        if link is self._up and self._table.beyond is not None:
+            self._addresses.use(self._table.beyond, link)
+
+    def lost(self, link: RouterLink) -> None:
+        """One of them is gone. Without the first two there is no uplink."""
+        if link is self._up and self._table.beyond is not None:
+            self._addresses.leave(self._table.beyond)
+        if link in (self._up, self._down):
+            self._give_up("the interior router refused or ended a link without which there is no uplink")
+
+    def accept(self, link: RouterLink, attach: Attach) -> None:
+        """The interior router attaches a sender without an address, for a large message."""
+        link.kind = DATA
+        link.capacity = link.connection.link_capacity  # type: ignore[attr-defined]
+        link.annotations = arrived(None, "0")
+        link.accept(attach, attach.source, attach.target)
+        link.grant()
+
+    def look_up(self, link: RouterLink, attach: Attach) -> bool:
+        """Keep a client's attach back and ask for a link route. False if it is to be answered at once."""
+        return self._lookups.look_up(link, attach)
+
+    def _answer(self, link: RouterLink, attach: Attach, reply: LookupReply | None) -> None:
+        self.answer(link, attach, reply)
+
+    # ---- from the core
+    def local_added(self, key: str, treatment: int) -> None:
+        if self._aside:
+            return
+        if key.startswith(LINK_ROUTES):
+            self._routes.add(key)
+        elif key.startswith(MOBILE):
+            self._addresses.consumer_added(key)
+
+    def local_removed(self, key: str) -> None:
+        if key.startswith(LINK_ROUTES):
+            self._routes.remove(key)
+        else:
+            self._addresses.consumer_removed(key)
+
+    def producer_added(self, address: Address) -> None:
+        self._addresses.producer_added(address)
+
+    def producer_removed(self, address: Address) -> None:
+        self._addresses.producer_removed(address)
+
+    def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
+        """Interior routers are not told of the capabilities of containers."""
+
+    def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
+        """No other router tells of its containers."""
+        return None
+
+    # ---- draining
+    def stand_aside(self) -> None:
+        """Take nothing more from the interior router for consumers and containers here."""
+        self._aside = True
+        self._addresses.withdraw_all()
+        self._routes.remove_all()
+
+    def leave(self) -> None:
+        """The drain is complete. What clients still do here stays possible."""
+
+    def come_back(self) -> None:
+        """Serve consumers and containers again."""
+        self._aside = False
+        self._addresses.add_all()
+        for key in self.advertised():
+            self._routes.add(key)
+
+    # ---- time
+    def tick(self, now: float) -> None:
+        """Heartbeats and time-outs; to be called several times a second."""
+        self._addresses.tick()
+        if self._addresses.incomplete():
+            self._attach_addresses()
+        try:
+            self._routes.tick()
+            self._lookups.tick()
+            alive = self._heartbeat.tick()
+        except AmqpError as e:
+            self._give_up(f"the interior router has no room for the links of an uplink: {e.description}")
+            return
+        if not alive and self.active is not None and not self.active.over:
+            text = "the interior router takes no heartbeats"
+            self._context.log("ROUTER_CORE", "warning", f"[C{self.active.id}] uplink: {text}")
+            self.active.eof(text)

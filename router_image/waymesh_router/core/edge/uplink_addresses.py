@@ -1,0 +1,251 @@
+"""Addresses on an edge router's uplink: what its consumers get from beyond, and what its producers send there.
+
+For each mobile address with local consumers there is a receiver on the uplink, for each one with local producers a
+sender. The interior router tells by address tracking whether anybody beyond this edge takes what the sender brings:
+then it counts as one remote router with consumers. Source: protocol/edge.md 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from waymesh_amqp.errors import AmqpError, DecodeError
+from waymesh_router.core.addresses.keys import MANAGEMENT, MOBILE
+from waymesh_router.core.attaching import FALLBACK_CAPABILITY, phase_of
+from waymesh_router.core.edge.messages import TRACKING_ADDRESS, decode_tracking
+from waymesh_router.core.edge.uplink_links import RETRY_S, UplinkLinks, source, target
+from waymesh_router.core.forwarding.annotations import FALLBACK, arrived
+from waymesh_router.core.kinds import CLOSEST
+from waymesh_router.core.model import Address, Node, Target
+from waymesh_router.core.unsettled import nothing_under_way
+
+if TYPE_CHECKING:
+    from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.context import Context
+    from waymesh_router.core.forwarding.pending import PendingDeliveries
+    from waymesh_router.core.model import RouterLink
+
+TRACKING_CREDIT = 32
+
+
+class UplinkAddresses:
+    """The links of addresses on the uplink, by key. `node`: stands for all that is beyond the uplink."""
+
+    def __init__(
+        self, context: Context, addresses: AddressTable, links: UplinkLinks, pending: PendingDeliveries
+    ) -> None:
+        self.node: Node | None = None
+        self._context = context
+        self._addresses = addresses
+        self._links = links
+        self._pending = pending
+        self._receivers: dict[str, RouterLink] = {}
+        self._senders: dict[str, RouterLink] = {}
+        self._key_of: dict[int, str] = {}  # by id of the link
+        self._beyond: set[str] = set()  # keys that have destinations beyond this edge
+        self._unused: set[str] = set()  # keys whose sender has no producer any more
+        self._retired: list[RouterLink] = []  # receivers without consumer, with unsettled deliveries
+        self._retry_at = math.inf
+        self._tracking = Address("Ledge_addr_tracking", CLOSEST)
+        self._tracking.subscriber = self._tracked
+
+    # ---- the uplink
+    def start(self, node: Node) -> None:
+        """The uplink is active: have the interior router tell of addresses. Raises AmqpError."""
+        self.node = node
+        session = self._links.core_session()
+        link = self._links.receiver(self, session, source(TRACKING_ADDRESS), target(), TRACKING_CREDIT)
+        link.address = self._tracking
+
+    def add_all(self) -> None:
+        """Attach a receiver for each address with local consumers."""
+        for address in list(self._addresses.by_key.values()):
+            if address.key.startswith(MOBILE) and address.served_here():
+                self.consumer_added(address.key)
+
+    def withdraw_all(self) -> None:
+        """Detach all receivers of addresses."""
+        for key in list(self._receivers):
+            self.consumer_removed(key)
+
+    def add_senders(self) -> None:
+        """Attach a sender for each address with local producers."""
+        for address in list(self._addresses.by_key.values()):
+            if address.producers:
+                self.producer_added(address)
+
+    def stop(self) -> None:
+        """The uplink is lost, and its links with it."""
+        self.node = None
+        self._retry_at = math.inf
+        for those in (self._receivers, self._senders, self._key_of, self._beyond, self._unused, self._retired):
+            those.clear()
+
+    def tick(self) -> None:
+        """Detach the links that nobody needs any more, once nothing is under way on them."""
+        for key in list(self._unused):
+            link, address = self._senders.get(key), self._addresses.by_key.get(key)
+            if link is None or (address is not None and _has_producers(address)):
+                self._unused.discard(key)
+            elif (address is None or address.pending is None) and nothing_under_way(link):
+                self._unused.discard(key)
+                link.detach()
+        for link in [link for link in self._retired if not link.unsettled and not link.mid_delivery]:
+            self._retired.remove(link)
+            link.detach()
+
+    def incomplete(self) -> bool:
+        """Whether it is time to attach links anew that the interior router refused or ended; true once."""
+        due = self._context.now >= self._retry_at
+        if due:
+            self._retry_at = math.inf
+        return due
+
+    # ---- consumers
+    def consumer_added(self, key: str) -> None:
+        """A mobile address has local consumers: receive what producers beyond send to it."""
+        if not self._links.usable or key in self._receivers or key[2:] == MANAGEMENT:
+            return
+        capability = self._capability(key, "egressPhase")
+        try:
+            link = self._links.receiver(
+                self,
+                self._links.session(True),
+                source(key[2:], capability),
+                target(),
+                self._links.capacity,
+                arrived(key[2:], key[1]),
+            )
+        except AmqpError as e:
+            self._warn(key, e)
+            return
+        link.address = self._addresses.get(key)
+        self._receivers[key] = link
+        self._key_of[link.id] = key
+
+    def consumer_removed(self, key: str) -> None:
+        """A mobile address has no local consumers any more."""
+        link = self._receivers.pop(key, None)
+        if link is None:
+            return
+        if link.unsettled or link.mid_delivery:
+            link.withdraw()
+            self._retired.append(link)
+        else:
+            link.detach()
+
+    # ---- producers
+    def producer_added(self, address: Address) -> None:
+        """A mobile address has local producers: ask the interior router whether it has consumers, by a sender."""
+        for one in (address, address.fallback):
+            if one is not None and one.subscriber is None and one.key.startswith(MOBILE):
+                self._add_sender(one)
+
+    def producer_removed(self, address: Address) -> None:
+        """A mobile address has no local producers any more. Its sender stays until what waits has been sent."""
+        self._unused.update(one.key for one in (address, address.fallback) if one is not None)
+
+    def _add_sender(self, address: Address) -> None:
+        key = address.key
+        self._unused.discard(key)
+        if not self._links.usable or key in self._senders:
+            return
+        capability = self._capability(key, "ingressPhase")
+        try:
+            link = self._links.sender(self, self._links.session(False), source(), target(key[2:], capability))
+        except AmqpError as e:
+            self._warn(key, e)
+            return
+        self._senders[key] = link
+        self._key_of[link.id] = key
+
+    def _capability(self, key: str, attribute: str) -> str:
+        """The capability of the terminus: it stands for the phase in the key, where that is not the usual one.
+
+        Source: protocol/edge.md "Phases".
+        """
+        if key[1] == FALLBACK:
+            return FALLBACK_CAPABILITY
+        config = self._addresses.patterns.match(key[2:])
+        usual = "0" if config is None else phase_of(config, attribute)
+        if key[1] == usual:
+            return ""
+        number = int(key[1]) + (attribute == "egressPhase")
+        return f"qd.waypoint.{number}" if 1 <= number <= 9 else ""
+
+    # ---- tracking
+    def _tracked(self, message: bytes, _link: RouterLink | None) -> None:
+        """The interior router tells whether an address has destinations beyond this edge."""
+        try:
+            key, there = decode_tracking(message)
+        except DecodeError as e:
+            self._context.log("ROUTER_CORE", "warning", f"uplink: address tracking: {e.description}")
+            return
+        if key not in self._senders:
+            return
+        if there:
+            self._beyond.add(key)
+        else:
+            self._beyond.discard(key)
+        self._apply(key)
+
+    def _apply(self, key: str) -> None:
+        """Use the sender for a key, or do not, as the interior router said."""
+        address, link = self._addresses.by_key.get(key), self._senders.get(key)
+        if address is None or link is None or self.node is None:
+            return
+        if key in self._beyond and link.attached:
+            link.address = address
+            self.use(address, link)
+        else:
+            self.leave(address)
+
+    def use(self, address: Address, link: RouterLink) -> None:
+        """From now on, the interior router is a destination of the address, over this link."""
+        assert self.node is not None
+        there = address.targets.get(self.node.id)
+        if there is not None and there.link is link:
+            return
+        target_ = address.targets[self.node.id] = Target(self.node)
+        target_.link = link
+        if address.pending is not None:
+            self._pending.await_credit(address)
+        self._addresses.refresh(address)
+
+    def leave(self, address: Address) -> None:
+        """From now on, nothing for the address goes up."""
+        if self.node is not None and address.targets.pop(self.node.id, None) is not None:
+            self._addresses.refresh(address)
+
+    # ---- links
+    def attached(self, link: RouterLink, answer: Attach) -> None:
+        """The interior router accepted a link. It may have told before whether the address has destinations."""
+        if link.is_sender:
+            self._apply(self._key_of[link.id])
+
+    def lost(self, link: RouterLink) -> None:
+        """A link is gone: its address is used no more."""
+        key = self._key_of.pop(link.id, "")
+        if self._senders.get(key) is link:
+            del self._senders[key]
+            self._beyond.discard(key)
+            address = self._addresses.by_key.get(key)
+            if address is not None:
+                self.leave(address)
+                if _has_producers(address):
+                    self._retry_at = min(self._retry_at, self._context.now + RETRY_S)
+        elif self._receivers.get(key) is link:
+            del self._receivers[key]
+            self._retry_at = min(self._retry_at, self._context.now + RETRY_S)
+        elif link in self._retired:
+            self._retired.remove(link)
+
+    def _warn(self, key: str, error: AmqpError) -> None:
+        self._context.log("ROUTER_CORE", "warning", f"uplink: no link for {key[2:]}: {error.description}")
+
+
+def _has_producers(address: Address) -> bool:
+    primary = address.primary
+    return bool(address.producers) or (primary is not None and bool(primary.producers))

@@ -1,0 +1,52 @@
+"""Limits the log lines that one host, or another peer, can cause without any right. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_LINES = 100
+"""Lines about one host in a window: enough to see who tries what."""
+WINDOW_S = 60.0
+MOST_HOSTS = 1000
+"""Hosts that are told apart at the same time; further ones share one limit."""
+OTHERS = "other hosts"
+
+
+@dataclass(slots=True)
+class _Window:
+    since: float
+    lines: int = 0
+    left_out: int = 0
+
+
+class LineLimit:
+    """Counts lines by host, in a window that begins with the first line about it. Times are in seconds."""
+
+    def __init__(self, most: int = MOST_LINES, window_s: float = WINDOW_S, most_hosts: int = MOST_HOSTS) -> None:
+        self._most = most
+        self._window_s = window_s
+        self._most_hosts = most_hosts
+        self._windows: dict[str, _Window] = {}
+
+    def admits(self, host: str, now: float) -> bool:
+        """Whether to write a line about a host; counts it as written or left out."""
+        window = self._windows.get(host)
+        if window is None:
+            key = host if len(self._windows) < self._most_hosts else OTHERS
+            window = self._windows.setdefault(key, _Window(now))
+        if window.lines >= self._most:
+            window.left_out += 1
+            return False
+        window.lines += 1
+        return True
+
+    def ended(self, now: float) -> list[tuple[str, int]]:
+        """Hosts whose window has ended with lines left out, and their number; to be called every few seconds. A clock
+        that was set back ends all windows."""
+        over = [host for host, one in self._windows.items() if not 0 <= now - one.since < self._window_s]
+        return [(host, left_out) for host in over if (left_out := self._windows.pop(host).left_out)]
+
+    def end(self) -> list[tuple[str, int]]:
+        """The same for all hosts at once."""
+        windows, self._windows = self._windows, {}
+        return [(host, one.left_out) for host, one in windows.items() if one.left_out]

@@ -1,0 +1,20 @@
+"""Elements of DER, for the few fields of certificates and revocation lists that `ssl` does not report.
+
+A library for all of X.509 would add start-up time and memory.
+"""
+
+from __future__ import annotations
+
+
+def element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Tag, start and end of the content of the element at `at`. Raises IndexError past the end."""
+    size, start = der[at + 1], at + 2
+    if size & 0x80:
+        count = size & 0x7F
+        size, start = int.from_bytes(der[start : start + count], "big"), start + count
+    return der[at], start, start + size
+
+
+def skip(der: bytes, at: int) -> int:
+    """Where the element after the one at `at` begins."""
+    return element(der, at)[2]

@@ -1,0 +1,139 @@
+"""An HTTP connection: one request, its answer, then the end, or AMQP in a WebSocket.
+
+Answers are made in the loop's thread, so that one to a probe shows that the loop is running.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO
+
+from waymesh_router.runtime.http.message import Answer, BadRequest, Exchange, Request
+from waymesh_router.runtime.linger import Lingering
+from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop, Timer
+
+if TYPE_CHECKING:
+    from waymesh_router.runtime.http.web_socket import WebSocketStream
+
+READ_BYTES = 16384
+FILE_BYTES = 65536
+"""Read from a file at once."""
+WRITES_PER_TURN = 16
+"""Then others have their turn: a client that reads a large file fast must not hold up the messages of all."""
+ANSWER_S = 60.0
+"""Time limit for the client to take the answer."""
+_NOT_READY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+Respond = Callable[[Request], Answer]
+
+
+class HttpConnection:
+    """An accepted transport (plain or TLS, after the handshake) on which one request is answered."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        lingering: Lingering,
+        sock: socket.socket,
+        limit_s: float,
+        respond: Respond,
+        ended: Callable[[HttpConnection, WebSocketStream | None], None],
+    ) -> None:
+        """`limit_s`: for the request to arrive, may be inf. `ended(self, stream)` is called once, when the connection
+        is served no more: with a stream, the socket is open, and AMQP follows on it."""
+        self._loop = loop
+        self._lingering = lingering
+        self._sock = sock
+        self._respond = respond
+        self._ended = ended
+        self._exchange = Exchange()
+        self._answer: Answer | None = None
+        self._out = b""
+        self._file: BinaryIO | None = None
+        self._left = 0
+        self._timer: Timer | None = loop.call_later(limit_s, self.close) if limit_s < math.inf else None
+        loop.register(sock.fileno(), self, EPOLLIN)
+
+    def on_event(self, mask: int) -> None:
+        """Continue reading until the request is complete, or writing."""
+        try:
+            if self._answer is None:
+                self._read()
+            if self._answer is not None:
+                self._write(self._answer)
+        except _NOT_READY:
+            return
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket at once."""
+        self._release()
+        self._sock.close()
+        self._ended(self, None)
+
+    def abandon(self) -> None:
+        """An internal error: close at once."""
+        self.close()
+
+    def _release(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._file is not None:
+            self._file.close()
+        self._loop.unregister(self._sock.fileno())
+
+    def _read(self) -> None:
+        while self._answer is None:
+            data = self._sock.recv(READ_BYTES)
+            if not data:
+                self.close()
+                return
+            try:
+                request = self._exchange.receive(data)
+            except BadRequest as error:
+                self._begin(error.answer)
+            else:
+                if request is not None:
+                    self._begin(self._respond(request))
+
+    def _begin(self, answer: Answer) -> None:
+        self._answer, self._file, self._left = answer, answer.file, answer.size
+        self._out = self._exchange.encode(answer)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(ANSWER_S, self.close)
+
+    def _write(self, answer: Answer) -> None:
+        for _ in range(WRITES_PER_TURN):
+            if not self._out and not self._read_file():
+                break
+            try:
+                count = self._sock.send(self._out)
+            except _NOT_READY:
+                self._write_later()
+                return
+            self._out = self._out[count:]
+        else:
+            self._write_later()
+            return
+        self._release()
+        if answer.stream is None:
+            self._lingering.close(self._sock)
+        self._ended(self, answer.stream)
+
+    def _write_later(self) -> None:
+        self._loop.modify(self._sock.fileno(), EPOLLOUT)  # what a client sends meanwhile is not wanted
+
+    def _read_file(self) -> bool:
+        """Continue with the next bytes of the file. Raises OSError if it has become shorter than the answer says."""
+        if self._file is None or not self._left:
+            return False
+        self._out = self._file.read(min(FILE_BYTES, self._left))
+        if not self._out:
+            raise OSError("the file was cut")
+        self._left -= len(self._out)
+        return True

@@ -1,0 +1,99 @@
+"""HTTP/1.1: reads one request and encodes its answer. Pure; h11 knows the protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, BinaryIO
+
+import h11
+
+if TYPE_CHECKING:
+    from waymesh_router.runtime.http.web_socket import WebSocketStream
+
+MAX_HEAD_BYTES = 16384
+
+Fields = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request whose head is complete. `version`: of HTTP, `1.1`. `fields`: names in lower case. `early`: more bytes
+    came behind it."""
+
+    method: str
+    target: str
+    version: str
+    fields: tuple[tuple[bytes, bytes], ...]
+    early: bool
+
+    @property
+    def path(self) -> str:
+        """The target without its query, not decoded."""
+        return self.target.partition("?")[0]
+
+    def field(self, name: str) -> str | None:
+        """The values of a header field, joined by commas; None if there is none."""
+        values = [value.decode("latin-1") for key, value in self.fields if key == name.encode()]
+        return ", ".join(values) if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a request. The content is `body`, or the first `size` bytes of `file`, which belongs to the
+    receiver and is None for HEAD. `stream`: with status 101, the WebSocket that begins behind the answer."""
+
+    status: int
+    fields: Fields = ()
+    body: bytes = b""
+    file: BinaryIO | None = None
+    size: int = 0
+    stream: WebSocketStream | None = None
+
+
+def text_answer(status: int, text: str, fields: Fields = ()) -> Answer:
+    """An answer of plain text."""
+    plain = ("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")
+    return Answer(status, (*plain, *fields), f"{text}\n".encode())
+
+
+class BadRequest(Exception):
+    """What came is not a request; `answer` says so."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class Exchange:
+    """One request and its answer, behind which the connection ends."""
+
+    def __init__(self) -> None:
+        self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._head_only = False
+
+    def receive(self, data: bytes) -> Request | None:
+        """The request when its head is complete, else None. Raises BadRequest."""
+        self._h11.receive_data(data)
+        try:
+            event = self._h11.next_event()
+        except h11.RemoteProtocolError as error:
+            raise BadRequest(text_answer(error.error_status_hint, str(error))) from None
+        if not isinstance(event, h11.Request):
+            return None
+        self._head_only = event.method == b"HEAD"
+        early = bool(self._h11.trailing_data[0])
+        method, target, version = (word.decode("latin-1") for word in (event.method, event.target, event.http_version))
+        return Request(method, target, version, tuple(event.headers), early)
+
+    def encode(self, answer: Answer) -> bytes:
+        """The bytes of the answer, without those of its file."""
+        phrase = HTTPStatus(answer.status).phrase
+        if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+            switch = h11.InformationalResponse(status_code=answer.status, headers=list(answer.fields), reason=phrase)
+            return self._h11.send(switch) or b""
+        fields = [*answer.fields, ("X-Content-Type-Options", "nosniff"), ("Connection", "close")]
+        if answer.status != HTTPStatus.NOT_MODIFIED:
+            fields.append(("Content-Length", str(answer.size or len(answer.body))))
+        head = self._h11.send(h11.Response(status_code=answer.status, headers=fields, reason=phrase)) or b""
+        return head if self._head_only else head + answer.body

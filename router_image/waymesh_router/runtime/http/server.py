@@ -1,0 +1,53 @@
+"""The HTTP side of one router."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from waymesh_router.runtime.linger import Lingering
+from waymesh_router.runtime.listener import Listener
+from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.tls_io import MakeIO
+
+if TYPE_CHECKING:
+    from waymesh_router.router import Router
+    from waymesh_router.runtime.http.connection import HttpConnection
+
+Accepted = Callable[[Listener, socket.socket, str, "str | None"], None]
+"""Takes a transport of a listener: its socket, the peer, the user of the peer's certificate."""
+
+
+class Owner(Protocol):
+    """What is needed of the host."""
+
+    loop: Loop
+    lingering: Lingering
+
+    def internal_error(self, where: str, error: Exception) -> None:
+        """Log and count an internal error."""
+
+    def accepted(self, listener: Listener, sock: socket.socket, peer: str, user: str | None, make: MakeIO) -> None:
+        """AMQP begins on a client's transport."""
+
+
+class HttpServer:
+    """Serves listeners with `http: yes`. `router` is to be set before the first one."""
+
+    router: Router
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._connections: set[HttpConnection] = set()
+
+    def accepting(self, attrs: Mapping[str, Any]) -> Accepted:
+        """What takes the transports of a listener. Raises HostError if its files are unusable."""
+        from waymesh_router.runtime.http.site import HttpListener  # with h11, which takes time to import
+
+        return HttpListener(self._owner, self.router, attrs, self._connections).accepted
+
+    def close(self) -> None:
+        """Close all connections at once."""
+        for http in list(self._connections):
+            http.close()

@@ -1,0 +1,94 @@
+"""What a listener with `http: yes` answers, and its connections."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from waymesh_router.pages import Page, page
+from waymesh_router.runtime.http.connection import HttpConnection
+from waymesh_router.runtime.http.files import StaticFiles
+from waymesh_router.runtime.http.message import Answer, Request, text_answer
+from waymesh_router.runtime.listener import Listener
+from waymesh_router.transports import handshake_timeout_s
+
+if TYPE_CHECKING:
+    from waymesh_router.router import Router
+    from waymesh_router.runtime.http.server import Owner
+    from waymesh_router.runtime.http.web_socket import WebSocketStream
+
+
+class Site:
+    """What one listener answers to requests."""
+
+    def __init__(self, attrs: Mapping[str, Any], pages: Callable[[str], Page | None]) -> None:
+        """`pages(path)` makes the router's own pages. Raises HostError if the folder of files is unusable."""
+        root = attrs.get("httpRootDir")
+        self._pages = pages
+        self._files = StaticFiles(str(attrs["name"]), root) if root else None
+        self._upgrade = None if attrs.get("websockets") is False else _upgrade(attrs.get("allowedOrigins") or "")
+
+    def answer(self, request: Request, *, secure: bool) -> Answer:
+        """The answer to a request; `secure`: of a client that uses TLS."""
+        changed = self._upgrade(request, secure) if self._upgrade is not None else None
+        if changed is not None:
+            return changed
+        if request.method not in ("GET", "HEAD"):
+            text = f"{request.method} is not supported"
+            return text_answer(HTTPStatus.METHOD_NOT_ALLOWED, text, (("Allow", "GET, HEAD"),))
+        own = self._pages(request.path)
+        if own is not None:
+            fields = ("Content-Type", own.content_type), ("Cache-Control", "no-store")
+            return Answer(own.status, fields, own.text.encode())
+        found = self._files.answer(request) if self._files is not None else None
+        return found or text_answer(HTTPStatus.NOT_FOUND, "page not found")
+
+
+class HttpListener:
+    """Serves the transports that one listener accepts."""
+
+    def __init__(
+        self, owner: Owner, router: Router, attrs: Mapping[str, Any], connections: set[HttpConnection]
+    ) -> None:
+        """`connections` has those on which no answer is complete. Raises HostError if the files are unusable."""
+        self._owner = owner
+        self._site = Site(attrs, lambda path: page(router, attrs, path, owner.loop.now()))
+        self._connections = connections
+
+    def accepted(self, listener: Listener, sock: socket.socket, peer: str, user: str | None) -> None:
+        """A client's transport is ready for a request."""
+
+        def ended(http: HttpConnection, stream: WebSocketStream | None) -> None:
+            self._connections.discard(http)
+            if stream is None:
+                listener.opening.remove(fd)
+            else:
+                from waymesh_router.runtime.http.web_socket_io import WebSocketIO
+
+                self._owner.accepted(listener, sock, peer, user, partial(WebSocketIO, stream=stream))
+
+        fd = sock.fileno()
+        respond = partial(self._respond, secure=isinstance(sock, ssl.SSLSocket))
+        limit_s = handshake_timeout_s(listener.attrs)
+        http = HttpConnection(self._owner.loop, self._owner.lingering, sock, limit_s, respond, ended)
+        self._connections.add(http)
+        listener.opening.passed_on(fd, lambda _: http.close())
+
+    def _respond(self, request: Request, *, secure: bool) -> Answer:
+        try:
+            return self._site.answer(request, secure=secure)
+        except Exception as error:  # noqa: BLE001 - the connection edge
+            self._owner.internal_error(f"over the page {request.path}", error)
+            return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")
+
+
+def _upgrade(allowed: str) -> Callable[[Request, bool], Answer | None]:
+    """Answers requests that would change to WebSocket. Not each listener takes them: wsproto is imported by those."""
+    from waymesh_router.runtime.http.upgrade import Origins, asks_for_web_socket, upgrade
+
+    origins = Origins(allowed)
+    return lambda request, secure: upgrade(request, origins, secure=secure) if asks_for_web_socket(request) else None

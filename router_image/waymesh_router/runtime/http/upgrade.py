@@ -1,0 +1,85 @@
+"""The request that opens a WebSocket for AMQP. Pure; wsproto checks the handshake (RFC 6455, 4.2)."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+import h11
+from wsproto.connection import ConnectionType
+from wsproto.events import AcceptConnection, RejectConnection
+from wsproto.events import Request as UpgradeRequest
+from wsproto.handshake import H11Handshake
+from wsproto.utilities import RemoteProtocolError
+
+from waymesh_router.runtime.http.message import Answer, Request, text_answer
+from waymesh_router.runtime.http.web_socket import WebSocketStream
+
+SUBPROTOCOLS = ("amqp", "binary")
+"""What clients may offer, best first. The second one is an older name, which Qpid Dispatch takes, too."""
+ANY_ORIGIN = "*"
+_DEFAULT_PORT = re.compile(r"^(http://.*):80$|^(https://.*):443$")
+
+
+class Origins:
+    """The web pages whose scripts may open a WebSocket: those of the listener itself and of `allowedOrigins`."""
+
+    def __init__(self, allowed: str) -> None:
+        """`allowed`: origins, separated by blanks; `*` stands for all."""
+        self._allowed = frozenset(map(_normal, allowed.split()))
+
+    def admit(self, origin: str | None, host: str, *, secure: bool) -> bool:
+        """`origin` as the browser sent it, None from other programs, which pass; `host`: the field Host."""
+        if origin is None or ANY_ORIGIN in self._allowed:
+            return True
+        return _normal(origin) in {*self._allowed, _normal(f"{'https' if secure else 'http'}://{host}")}
+
+
+def asks_for_web_socket(request: Request) -> bool:
+    """Whether a request would change to WebSocket."""
+    words = (request.field("upgrade") or "").lower().replace(" ", "").split(",")
+    return (request.method, request.version) == ("GET", "1.1") and "websocket" in words
+
+
+def upgrade(request: Request, origins: Origins, *, secure: bool) -> Answer:
+    """The answer to such a request: 101 with the stream, or a refusal. `secure`: the client uses TLS."""
+    if not origins.admit(request.field("origin"), request.field("host") or "", secure=secure):
+        reason = "the origin is neither that of this listener nor in its allowedOrigins"
+        return text_answer(HTTPStatus.FORBIDDEN, reason)
+    if request.early:
+        return text_answer(HTTPStatus.BAD_REQUEST, "the client did not wait for the answer")
+    handshake = H11Handshake(ConnectionType.SERVER)
+    try:
+        handshake.initiate_upgrade_connection(list(request.fields), request.target)
+        asked = next(handshake.events())
+    except RemoteProtocolError as error:
+        return _refusal(error)
+    except (h11.ProtocolError, UnicodeError):
+        return text_answer(HTTPStatus.BAD_REQUEST, "not a WebSocket handshake")
+    assert isinstance(asked, UpgradeRequest)
+    chosen = next((name for name in SUBPROTOCOLS if name in asked.subprotocols), None)
+    if chosen is None:
+        return text_answer(HTTPStatus.BAD_REQUEST, f"the client must offer the subprotocol {SUBPROTOCOLS[0]}")
+    fields = _switching_fields(handshake, chosen)
+    return Answer(HTTPStatus.SWITCHING_PROTOCOLS, fields, stream=WebSocketStream())
+
+
+def _switching_fields(handshake: H11Handshake, subprotocol: str) -> tuple[tuple[str, str], ...]:
+    """The header fields of the answer that accepts: without extensions, so that messages are never compressed."""
+    head = handshake.send(AcceptConnection(subprotocol=subprotocol)).decode("ascii")
+    lines = head.strip().split("\r\n")[1:]
+    return tuple((name, value.strip()) for name, _, value in (line.partition(":") for line in lines))
+
+
+def _refusal(error: RemoteProtocolError) -> Answer:
+    hint = error.event_hint
+    if not isinstance(hint, RejectConnection):
+        return text_answer(HTTPStatus.BAD_REQUEST, str(error))
+    fields = tuple((name.decode(), value.decode()) for name, value in hint.headers)
+    return text_answer(hint.status_code, str(error), fields)
+
+
+def _normal(origin: str) -> str:
+    """An origin in the form of browsers: lower case, without the default port of its scheme."""
+    found = _DEFAULT_PORT.match(origin.lower())
+    return (found[1] or found[2]) if found else origin.lower()

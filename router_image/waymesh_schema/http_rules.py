@@ -1,0 +1,55 @@
+"""Rules of listeners with `http: yes`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import SchemaError
+
+ANY_ORIGIN = "*"
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,*]+", re.IGNORECASE)
+"""Scheme, host and port, as browsers send them."""
+FOR_AMQP = ("usersFile", "saslPlugin", "tokenProfile", "maxConnections", "connectionRate")
+"""Attributes that concern AMQP connections alone."""
+
+
+def http_site(entity: str, values: dict[str, Any]) -> None:
+    """As in Qpid Dispatch, httpRootDir implies `http: yes`. What has no effect is refused; raises SchemaError."""
+    root = values["httpRootDir"]
+    if root and not root.startswith("/"):
+        raise SchemaError(entity, "httpRootDir", f"must be an absolute path, not {root!r}")
+    if root:
+        values["http"] = True
+    if values["allowedOrigins"] is None:
+        return
+    if not (values["http"] and values["websockets"]):
+        raise SchemaError(entity, "allowedOrigins", "needs http: yes and websockets: yes")
+    for origin in values["allowedOrigins"].split():
+        if origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
+            reason = f"{origin!r} is neither * nor an origin of the form https://HOST[:PORT]"
+            raise SchemaError(entity, "allowedOrigins", reason)
+
+
+def http_without_amqp(entity: str, values: Mapping[str, Any]) -> None:
+    """A listener with pages alone takes nothing that is for AMQP connections; raises SchemaError."""
+    if not values["http"] or values["websockets"]:
+        return
+    for name in FOR_AMQP:
+        if values[name] is not None:
+            raise SchemaError(entity, name, "is for AMQP, not possible with http: yes and websockets: no")
+
+
+def http_peers(entity: str, values: Mapping[str, Any]) -> None:
+    """SASL is part of AMQP: for pages, only a client certificate can tell who a peer is. Raises SchemaError."""
+    if not (values["http"] and values["authenticatePeer"]):
+        return
+    certified = values["sslProfile"] and values["requireSsl"] and values["saslMechanisms"] == "EXTERNAL"
+    pages = values["healthz"] or values["metrics"] or values["httpRootDir"]
+    if not certified and (pages or not values["websockets"]):
+        reason = (
+            "with http: yes, needs client certificates (an sslProfile, requireSsl, saslMechanisms: EXTERNAL) or no "
+            "pages (healthz: no, metrics: no, no httpRootDir), for which there is no SASL"
+        )
+        raise SchemaError(entity, "authenticatePeer", reason)

@@ -1,0 +1,103 @@
+"""Two meshes, joined by a token, a listener for routers and a RouterLink; and edge routers that join one of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.api import Object
+from tests.cluster.namespace import Namespace, condition_status
+from tests.e2e_cluster.scene import Mesh, resource, waymesh
+from tests.kit.clients import Client
+from waymesh_operator.tls.certificates import issue, new_ca
+
+LINK_S = 240.0
+DOORS = {"door": ("inter-router", 5671), "edges": ("edge", 5670)}
+
+
+def doors(space: Namespace) -> list[dict[str, Any]]:
+    """The listeners for other routers; clients connect to the first listener."""
+    made: list[dict[str, Any]] = [{"name": "amqp", "port": 5672, "tls": False, "auth": "none"}]
+    for name, (role, port) in DOORS.items():
+        authorities = {"secretRef": {"name": f"{name}-links"}, "revocation": True}
+        secure = {"tls": True, "auth": "mtls", "certificate": {"secretRef": {"name": "door"}}}
+        secure |= {"clientAuthorities": authorities, "expose": {"type": "ClusterIP"}}
+        made.append({"name": name, "port": port, "role": role, **secure})
+    return made
+
+
+def prepared(space: Namespace) -> None:
+    """The Secret with the certificate that the listeners show."""
+    authority = new_ca("doors", datetime.now(UTC))
+    hosts = [f"north-out-{name}.{space.name}.svc" for name in DOORS]
+    leaf = issue(authority, hosts[0][:60], hosts, datetime.now(UTC))
+    files = {"tls.crt": leaf.certificate, "tls.key": leaf.key, "ca.crt": authority.certificate}
+    data = {name: content.decode() for name, content in files.items()}
+    space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "door"}, "stringData": data})
+
+
+def token(space: Namespace, folder: Path, name: str, door: str) -> None:
+    """Issue a token, and apply it as the Secret NAME-token."""
+    file = folder / f"{name}.yaml"
+    words = ("north", "--name", name, "--listener", door, "-n", space.name)
+    waymesh(space, "link", "create-token", *words, "--output", str(file))
+    assert file.stat().st_mode & 0o077 == 0
+    space.kubectl("apply", "-f", "-", stdin=file.read_text(encoding="utf-8").replace("north-token", f"{name}-token"))
+
+
+def link(name: str, role: str, **spec: Any) -> Object:
+    """The RouterLink of the Router `name`, with its token."""
+    mesh, secret = {"name": name}, {"name": f"{name}-token"}
+    return resource("RouterLink", name, routerRef=mesh, role=role, tokenSecretRef=secret, **spec)
+
+
+def exchange(space: Namespace, sender: str, receiver: str, address: str) -> None:
+    """One message from a client of one pod to a client of another."""
+    pods = [space.wait("Pod", name, lambda found: "podIP" in found["status"]) for name in (sender, receiver)]
+    urls = [f"amqp://{pod['status']['podIP']}:5672" for pod in pods]
+    with Client(urls[0]) as one, Client(urls[1]) as other:
+        taken = other.receiver(address, credit=1)
+        sent = one.sender(address).send("across")
+        received = taken.next()
+        received.accept()
+        assert received.message.body == "across"
+        assert sent.outcome() == "accepted"
+
+
+def test_a_token_joins_two_meshes_until_it_is_revoked(
+    operator: Namespace, namespace: Namespace, tmp_path: Path
+) -> None:
+    prepared(namespace)
+    Mesh(namespace, "north").apply(1, listeners=doors(namespace))
+    open_ = [{"name": "amqp", "port": 5672, "tls": False, "auth": "none"}]
+    Mesh(namespace, "south").apply(2, listeners=open_)
+    Mesh(namespace, "leaf").apply(1, role="edge", listeners=open_)
+
+    def addresses(found: Object) -> bool:
+        rows = found.get("status", {}).get("listeners") or []
+        return sum(bool(row.get("addresses")) for row in rows) == len(DOORS)
+
+    namespace.wait("Router", "north", addresses, LINK_S, "the addresses of the doors")
+    token(namespace, tmp_path, "south", "door")
+    token(namespace, tmp_path, "leaf", "edges")
+    Mesh(namespace, "north").converged(1)
+    Mesh(namespace, "south").converged(2)
+    namespace.apply(link("south", "inter-router", cost=3))
+    namespace.apply(link("leaf", "edge"))
+    for name, count in (("south", 2), ("leaf", 1)):
+        found = namespace.wait_condition("RouterLink", name, "Ready", "True", LINK_S)
+        assert (found["status"]["connected"], found["status"]["peers"]) == (f"{count}/{count}", ["north-0"])
+    Mesh(namespace, "leaf").converged(1)
+    exchange(namespace, "north-0", "south-1", "from-the-north")
+    exchange(namespace, "leaf-0", "south-0", "from-the-edge")
+    told = waymesh(namespace, "link", "list", "north", "--listener", "door", "-n", namespace.name)
+    assert "south" in told
+    assert "valid" in told
+
+    waymesh(namespace, "link", "revoke", "north", "--name", "south", "--listener", "door", "-n", namespace.name)
+    namespace.wait_condition("RouterLink", "south", "Ready", "False", LINK_S)
+    leaf = namespace.get("RouterLink", "leaf")
+    assert leaf is not None
+    assert condition_status(leaf, "Ready") == "True"
+    Mesh(namespace, "north").converged(1)

@@ -1,0 +1,104 @@
+"""Which events the lines of connections tell, and of whom."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.kit.pump import core_hub
+from waymesh_amqp.errors import NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS
+from waymesh_amqp.performatives import ErrorInfo, Open
+from waymesh_amqp.sasl import SaslServer, UserFile, make_line
+from waymesh_amqp.settings import ConnectionSettings
+from waymesh_router.core.model import RouterConnection
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
+from waymesh_router.event_log import EventLog
+from waymesh_router.events import Event
+from waymesh_router.host import Peer
+
+USERS = UserFile.parse(make_line("alice", "right", "plain"))
+FAILED = ErrorInfo(UNAUTHORIZED_ACCESS, "SASL PLAIN authentication failed")
+
+
+class Told:
+    """An event log, and the events of its lines."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.lines: list[str] = []
+        self.log = EventLog(self._write, TelemetryHooks())
+        self.handler: Any = core_hub().handler
+
+    def _write(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
+        assert event is not None
+        self.events.append(event)
+        self.lines.append(text)
+
+    def connection(self, client: bool = False, opens: bool = True, user: str = "", by: str = "") -> RouterConnection:
+        settings = ConnectionSettings("A", client=client)
+        settings.sasl = None if client else SaslServer(["PLAIN", "ANONYMOUS"], USERS)
+        conn = RouterConnection(settings, self.handler, 0.0)
+        conn.id, conn.origin, conn.peer = 7, "people", Peer("10.0.0.7:5")
+        conn.user, conn.mechanism, conn.expires_at = user or None, by or None, math.inf
+        conn.remote = Open(container_id="theirs", hostname="host") if opens else None
+        return conn
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.kind.value for event in self.events]
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def test_a_connection_from_its_login_to_its_end(told: Told) -> None:
+    conn = told.connection(user="alice", by="PLAIN")
+    told.log.connection_opened(conn)
+    told.log.connection_closed(conn, None)
+    assert told.kinds == ["authentication.succeeded", "connection.opened", "connection.closed"]
+    who = {"user": "alice", "host": "10.0.0.7:5", "listener": "people"}
+    assert [event.who for event in told.events] == [who] * 3
+    assert told.events[1].detail["container"] == "theirs"
+
+
+def test_anonymous_is_no_login(told: Told) -> None:
+    told.log.connection_opened(told.connection(user="anonymous", by="ANONYMOUS"))
+    assert told.kinds == ["connection.opened"]
+
+
+def test_a_login_is_told_even_if_no_open_follows(told: Told) -> None:
+    conn = told.connection(opens=False, user="alice", by="PLAIN")
+    told.log.connection_closed(conn, ErrorInfo(RESOURCE_LIMIT_EXCEEDED, "too slow"))
+    assert told.kinds == ["authentication.succeeded", "connection.refused"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("alice", {"user": "alice"}), ("a password in the wrong place", {}), ("", {})]
+)
+def test_a_failed_login_names_only_users_that_exist(told: Told, name: str, shown: dict[str, str]) -> None:
+    conn = told.connection(opens=False)
+    conn.settings.sasl.init("PLAIN", f"\0{name}\0wrong".encode())  # type: ignore[union-attr]
+    told.log.connection_closed(conn, FAILED)
+    (event,) = told.events
+    assert (event.kind, event.host) == ("authentication.failed", "10.0.0.7")
+    assert event.who == {**shown, "host": "10.0.0.7:5", "listener": "people"}
+
+
+def test_an_error_means_something_else_before_the_open_was_accepted(told: Told) -> None:
+    error = ErrorInfo(NOT_ALLOWED, "by policy")
+    denied, admitted = told.connection(), told.connection()
+    told.log.connection_closed(denied, error)
+    assert told.kinds == ["connection.refused"]
+    told.log.connection_opened(admitted)
+    told.log.connection_closed(admitted, error)
+    assert told.kinds[1:] == ["connection.opened", "connection.error", "connection.closed"]
+
+
+def test_a_connector_that_is_refused_is_no_client(told: Told) -> None:
+    told.log.connection_closed(told.connection(client=True, opens=False), FAILED)
+    assert told.kinds == ["connection.error"]
+    assert told.events[0].who == {"host": "10.0.0.7:5", "connector": "people"}

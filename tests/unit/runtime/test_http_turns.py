@@ -1,0 +1,94 @@
+"""What one HTTP client can take of the router's time and sockets, however it behaves."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from waymesh_router.runtime.http.connection import FILE_BYTES, WRITES_PER_TURN, HttpConnection
+from waymesh_router.runtime.http.message import Answer, Request, text_answer
+from waymesh_router.runtime.linger import MOST, READS_PER_TURN, Linger, Lingering
+from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
+
+pytestmark = pytest.mark.engine_independent
+
+
+class EagerSocket:
+    """A socket whose peer takes and sends without end. `calls`: how often it was read or written."""
+
+    def __init__(self) -> None:
+        self.inner, self.peer = socket.socketpair()
+        self.calls = 0
+        self.written = 0
+        self.request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+    def recv(self, size: int) -> bytes:
+        self.calls += 1
+        return self.request
+
+    def send(self, data: bytes) -> int:
+        self.calls += 1
+        self.written += len(data)
+        return len(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    one = Loop()
+    yield one
+    one.close()
+
+
+def connection(loop: Loop, lingering: Lingering, sock: Any, answer: Answer) -> tuple[HttpConnection, list[Any]]:
+    ended: list[Any] = []
+
+    def respond(request: Request) -> Answer:
+        return answer
+
+    return HttpConnection(loop, lingering, sock, 60.0, respond, lambda *how: ended.append(how)), ended
+
+
+def test_a_closed_connection_whose_peer_goes_on_sending_gets_its_turn_only(loop: Loop) -> None:
+    sock = EagerSocket()
+    linger = Linger(loop, sock)  # type: ignore[arg-type]
+    linger.on_event(EPOLLIN)
+    assert sock.calls == READS_PER_TURN
+    assert sock.fileno() >= 0, "it is still open"
+    linger.abandon()
+
+
+def test_a_large_file_is_sent_in_turns(loop: Loop, tmp_path: Path) -> None:
+    size = 3 * WRITES_PER_TURN * FILE_BYTES
+    (tmp_path / "large").write_bytes(bytes(size))
+    sock = EagerSocket()
+    file = (tmp_path / "large").open("rb")
+    http, ended = connection(loop, Lingering(loop), sock, Answer(HTTPStatus.OK, file=file, size=size))
+    turns = 0
+    while not ended and turns < 10:
+        before = sock.calls
+        http.on_event(EPOLLIN if turns == 0 else EPOLLOUT)
+        assert sock.calls - before <= WRITES_PER_TURN + 1
+        turns += 1
+    assert sock.written > size
+    assert turns == 4
+    assert file.closed
+
+
+def test_sockets_of_answered_requests_are_counted_with_all_others_that_wait_for_their_peer(loop: Loop) -> None:
+    lingering = Lingering(loop)
+    for waiting in (0, MOST):
+        lingering.count = waiting
+        sock = EagerSocket()
+        http, ended = connection(loop, lingering, sock, text_answer(HTTPStatus.OK, "OK"))
+        http.on_event(EPOLLIN)
+        assert ended == [(http, None)]
+        assert lingering.count == max(1, waiting)
+        assert (sock.fileno() < 0) == (waiting == MOST), "closed at once if too many wait"
