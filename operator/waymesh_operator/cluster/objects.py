@@ -176,17 +176,21 @@ def disruption_budget(router: Router) -> Manifest:
 
 
 def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
-    """Routers may connect to the mesh port, the operator to management, everybody to the other ports."""
+    """Routers may connect to the mesh port, the operator to management, everybody to the other ports; to that of a
+    listener with `networkPolicyPeers` only these."""
     own = {"matchLabels": selector_of(router.ref.name)}
     operator = {
         "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: settings.operator_namespace}},
         "podSelector": {"matchLabels": dict(settings.operator_labels)},
     }
     management = [{"from": [operator], "ports": [_tcp(MANAGEMENT_PORT)]}] if settings.operator_namespace else []
+    open_ = [listener.port for listener in router.listeners if not listener.network_peers]
+    limited = [listener for listener in router.listeners if listener.network_peers]
     rules: list[dict[str, Any]] = [
         {"from": [{"podSelector": own}], "ports": [_tcp(MESH_PORT)]},
         *management,
-        {"ports": [_tcp(HTTP_PORT), *(_tcp(listener.port) for listener in router.listeners)]},
+        {"ports": [_tcp(port) for port in (HTTP_PORT, *open_)]},
+        *({"from": list(listener.network_peers), "ports": [_tcp(listener.port)]} for listener in limited),
     ]
     spec = {"podSelector": own, "policyTypes": ["Ingress"], "ingress": rules}
     return make(router, "networking.k8s.io/v1", "NetworkPolicy", "", {"spec": spec})
@@ -195,10 +199,9 @@ def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
 def operator_namespace(policy: Mapping[str, Any]) -> str:
     """The operator's namespace, read from a NetworkPolicy that it has made; empty if it is not there."""
     for rule in policy.get("spec", {}).get("ingress") or ():
-        for peer in rule.get("from") or ():
-            labels = (peer.get("namespaceSelector") or {}).get("matchLabels") or {}
-            if NAMESPACE_LABEL in labels:
-                return str(labels[NAMESPACE_LABEL])
+        if any(port.get("port") == MANAGEMENT_PORT for port in rule.get("ports") or ()):
+            (operator,) = rule["from"]
+            return str(operator["namespaceSelector"]["matchLabels"][NAMESPACE_LABEL])
     return ""
 
 

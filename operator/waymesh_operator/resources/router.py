@@ -58,6 +58,8 @@ class Listener:
     role: str = "normal"
     # Names of which a router's certificate must have one; empty: any certificate of the authorities.
     peer_names: tuple[str, ...] = ()
+    # From where its port can be reached, as NetworkPolicyPeers of the Kubernetes API; empty: from everywhere.
+    network_peers: tuple[Mapping[str, Any], ...] = ()
     # None: only by the Service of all listeners.
     expose: Expose | None = None
     # None: AMQP over TCP.
@@ -294,6 +296,7 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         limits=tuple((name, item[name]) for name in LIMITS if name in item),
         role=item.get("role", "normal"),
         peer_names=tuple(sorted(item.get("peerNames", ()))),
+        network_peers=tuple(item.get("networkPolicyPeers", ())),
         expose=parse_expose(item["expose"]) if "expose" in item else None,
         http=parse_http(item["http"]) if "http" in item else None,
     )

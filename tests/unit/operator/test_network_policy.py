@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 
+from tests.operator.kit import CRDS, resource
 from waymesh_operator.cluster.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
 from waymesh_operator.cluster.objects import network_policy, operator_namespace
-from waymesh_operator.resources.router import Listener, Ref, Router
+from waymesh_operator.resources.router import Listener, Ref, Router, parse_router
+from waymesh_operator.resources.schema import rule_findings, with_defaults
 
 pytestmark = pytest.mark.engine_independent
 
 ROUTER = Router(Ref("ns", "mesh"), size=2, listeners=(Listener("amqp", 5672),))
 
 
-def rules(settings: OperatorSettings) -> dict[int, Any]:
+def rules(settings: OperatorSettings, router: Router = ROUTER) -> dict[int, Any]:
     """Who may connect by port; None: everybody."""
-    spec = network_policy(ROUTER, settings)["spec"]
+    spec = network_policy(router, settings)["spec"]
     return {port["port"]: rule.get("from") for rule in spec["ingress"] for port in rule["ports"]}
 
 
@@ -41,6 +43,29 @@ def test_no_rule_lets_all_namespaces_in_but_to_what_is_for_everybody() -> None:
 
 def test_an_operator_without_a_namespace_opens_the_management_to_nobody() -> None:
     assert MANAGEMENT_PORT not in rules(OperatorSettings("i"))
+
+
+def test_a_port_with_peers_is_open_to_them_alone() -> None:
+    shop = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}}
+    spec = {"listeners": [
+        {"name": "amqp", "port": 5672, "networkPolicyPeers": [shop, {"ipBlock": {"cidr": "192.0.2.0/24"}}]},
+        {"name": "door", "port": 5671},
+    ]}  # fmt: skip
+    made = with_defaults(CRDS["Router"].schema, resource("Router", "mesh", **spec))
+    assert not list(rule_findings(CRDS["Router"].schema, made))
+    router = parse_router(made)
+    found = rules(OperatorSettings("i"), router)
+    assert found[5672] == [shop, {"ipBlock": {"cidr": "192.0.2.0/24"}}]
+    assert found[5671] is None
+    policy = network_policy(router, OperatorSettings("i"))
+    assert operator_namespace(policy) == ""
+
+
+@pytest.mark.parametrize("peer", [{}, {"ipBlock": {"cidr": "192.0.2.0/24"}, "podSelector": {}}])
+def test_a_peer_that_says_nothing_or_too_much_is_refused(peer: dict[str, Any]) -> None:
+    spec = {"listeners": [{"name": "amqp", "port": 5672, "networkPolicyPeers": [peer]}]}
+    made = with_defaults(CRDS["Router"].schema, resource("Router", "mesh", **spec))
+    assert "give ipBlock, or podSelector" in str(list(rule_findings(CRDS["Router"].schema, made)))
 
 
 def test_the_policy_tells_the_operators_namespace() -> None:
