@@ -38,17 +38,17 @@ def prepared(space: Namespace) -> None:
 
 
 def token(space: Namespace, folder: Path, name: str, door: str) -> None:
-    """Issue a token, and apply it as the Secret NAME-token."""
+    """Issue a token, and apply it: the Secret NAME-north."""
     file = folder / f"{name}.yaml"
     words = ("north", "--name", name, "--listener", door, "-n", space.name)
     waymesh(space, "link", "create-token", *words, "--output", str(file))
     assert file.stat().st_mode & 0o077 == 0
-    space.kubectl("apply", "-f", "-", stdin=file.read_text(encoding="utf-8").replace("north-token", f"{name}-token"))
+    space.kubectl("apply", "-f", "-", stdin=file.read_text(encoding="utf-8"))
 
 
 def link(name: str, role: str, **spec: Any) -> Object:
     """The RouterLink of the Router `name`, with its token."""
-    mesh, secret = {"name": name}, {"name": f"{name}-token"}
+    mesh, secret = {"name": name}, {"name": f"{name}-north"}
     return resource("RouterLink", name, routerRef=mesh, role=role, tokenSecretRef=secret, **spec)
 
 

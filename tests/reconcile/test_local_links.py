@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import os
+import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
-from tests.kit.local_mode import mesh_up
+from tests.kit.local_mode import Up, mesh_up
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -69,6 +73,17 @@ def filled(text: str, **values: str) -> str:
     return text
 
 
+def exchange(sender: str, receiver: str, address: str) -> None:
+    """One message from a client of one router to a client of another."""
+    with Client(sender) as one, Client(receiver) as other:
+        taken = other.receiver(address, credit=1)
+        sent = one.sender(address).send(address)
+        received = taken.next()
+        received.accept()
+        assert received.message.body == address
+        assert sent.outcome() == "accepted"
+
+
 @pytest.mark.parametrize(("role", "own_role"), [("inter-router", "interior"), ("edge", "edge")])
 def test_messages_cross_from_one_mesh_to_another(tmp_path: Path, role: str, own_role: str) -> None:
     authority = Authority(tmp_path)
@@ -96,10 +111,64 @@ def test_messages_cross_from_one_mesh_to_another(tmp_path: Path, role: str, own_
             south.edit(coded(client.cert), coded(router.cert))
             south.edit(coded(client.key), coded(router.key))
             south.wait_for("RouterLink/to-north is active on 2/2")
-            with Client(north.url("north-0")) as here, Client(south.url("south-1")) as there:
-                for sender, receiver, body in ((here, there, "to the south"), (there, here, "to the north")):
-                    taken = receiver.receiver(body, credit=10)
-                    sender.sender(body).send(body)
-                    assert [one.message.body for one in taken.take(1)] == [body]
+            here, there = north.url("north-0"), south.url("south-1")
+            exchange(here, there, "to-the-south")
+            exchange(there, here, "to-the-north")
             north.edit(valid, coded(authority.revoke(router)))
             south.wait(lambda: "to-north: " in south.text.rpartition("is active on 2/2")[2], "the end of the link")
+
+
+def nodes(up: Up, router: str) -> dict[str, int]:
+    """The routers that a router knows, with what the path to each costs."""
+    with up.client(router) as client:
+        return {str(row["id"]): int(row["cost"]) for row in client.query("router.node", ["id", "cost"])}
+
+
+def neighbor(up: Up, router: str) -> str:
+    """The router of another mesh to which the link `to-north` of a router leads; empty: to none."""
+    with up.client(router) as client:
+        rows = client.query("connector", ["name", "connectionStatus", "connectionMsg"])
+    open_ = [row for row in rows if row["connectionStatus"] == "SUCCESS" and "to-north" in row["name"]]
+    return str(open_[0]["connectionMsg"]).partition("container_id=")[2] if open_ else ""
+
+
+def test_three_meshes_are_one_network_while_links_change(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    door = authority.issue("door", {"CN": "door"}, ("127.0.0.1",))
+    router = authority.issue("router", {"CN": "south"}, ("south.link",))
+    ca, valid = coded(authority.cert), coded(authority.revoke())
+    keys = {"DOOR_CERT": coded(door.cert), "DOOR_KEY": coded(door.key)}
+    north_text = filled(NORTH, ROLE="inter-router", CA=ca, LIST=valid, **keys).replace("size: 1", "size: 2")
+    with ExitStack() as meshes:
+
+        def enter(name: str, text: str, ready: str) -> Up:
+            folder = tmp_path / name
+            folder.mkdir()
+            return meshes.enter_context(mesh_up(folder, text, ready))
+
+        north = enter("north", north_text, "north is ready: 2 routers")
+        doors = [north._url(f"north-{k}", "listener/door").rpartition("/")[2] for k in (0, 1)]
+        south_text = filled(
+            SOUTH, ROLE="inter-router", OWN_ROLE="interior", CA=ca, CERT=coded(router.cert), KEY=coded(router.key),
+            MESH=coded(b"north"), TOKEN_ROLE=coded(b"inter-router"), ADDRESSES=coded("\n".join(doors).encode()),
+            COST="cost: 2,", ENDS=coded(b"2099-01-01T00:00:00Z"),
+        ).replace("size: 2", "size: 1")  # fmt: skip
+        south = enter("south", south_text, "RouterLink/to-north is active on 1/1")
+        west = enter("west", south_text.replace("south", "west"), "RouterLink/to-north is active on 1/1")
+        exchange(west.url("west-0"), south.url("south-0"), "from-west-to-south")
+
+        south.edit("cost: 2,", "cost: 7,")
+        wait_until(lambda: nodes(west, "west-0").get("south-0") == 2 + 7, what="the new cost, in another mesh")
+        exchange(south.url("south-0"), west.url("west-0"), "from-south-to-west")
+
+        left = neighbor(south, "south-0")
+        os.kill(north.pids()[left], signal.SIGKILL)
+        (other,) = {"north-0", "north-1"} - {left}
+        wait_until(lambda: neighbor(south, "south-0") == other, what=f"the link to {other} in place of {left}")
+        wait_until(lambda: {"north-0", "north-1", "west-0"} <= nodes(south, "south-0").keys(), what="all routers")
+        exchange(south.url("south-0"), north.url(other), "from-south-after-the-loss")
+
+        link = south.file.read_text().split("---\n")[1]
+        south.edit(f"---\n{link}", "")
+        wait_until(lambda: "south-0" not in nodes(west, "west-0"), what="the end of the link that was deleted")
+        exchange(west.url("west-0"), north.url(other), "from-west-after-the-end")

@@ -258,7 +258,7 @@ async def _create(door: Door, name: str, addresses: list[str], days: int) -> str
         "tls.key": made.key.decode(),
         "expires": authority.issued[-1].expires.isoformat(),
     }
-    metadata = {"name": f"{door.router}-token"}
+    metadata = {"name": f"{name}-{door.router}"}
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "waymesh.io/link-token"}
     return yaml.safe_dump({**body, "stringData": token}, sort_keys=False)
 

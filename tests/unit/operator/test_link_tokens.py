@@ -107,7 +107,7 @@ def test_a_token_has_all_that_a_router_link_needs() -> None:
     cluster = Cluster()
     made = cluster.create("south")
     assert (made["kind"], made["type"]) == ("Secret", "waymesh.io/link-token")
-    assert made["metadata"] == {"name": "north-token"}
+    assert made["metadata"] == {"name": "south-north"}
     token = made["stringData"]
     assert set(TOKEN_KEYS) <= set(token)
     assert (token["addresses"], token["mesh"], token["role"]) == ("n1:30001\nn2:30001\n", "north", "inter-router")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_status import CONTEXT, NOW, ROUTER, conditions, fits, seen
+from waymesh_operator.cluster.status.conditions import timestamp
 from waymesh_operator.cluster.status.dependents import Row, _told, router_link_status
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Listener, Ref
@@ -207,7 +209,13 @@ def test_the_status_names_the_routers_at_the_other_end() -> None:
     status = router_link_status(OPEN, mesh, {}, NOW)
     assert fits("RouterLink", status)
     assert (status["connected"], status["peer"], status["peers"]) == ("2/3", "north-1", ["north-1"])
-    assert status["routers"][0] == {"id": "mesh-0", "operStatus": "active", "peer": "north-1"}
+    assert status["routers"][0] == {"id": "mesh-0", "operStatus": "active", "peer": "north-1", "since": timestamp(NOW)}
+    assert status["remoteMesh"] == "north"
+    later = NOW + timedelta(hours=1)
+    kept = router_link_status(OPEN, mesh, status, later)["routers"]
+    assert kept[0]["since"] == status["routers"][0]["since"]
+    moved = {"routers": [{"id": "mesh-0", "peer": "north-0", "since": "2026-01-01T00:00:00Z"}]}
+    assert router_link_status(OPEN, mesh, moved, later)["routers"][0]["since"] == timestamp(later)
     assert (status["state"], status["lastError"]) == ("failed", "mesh-1: Connection refused")
     assert conditions(status)["Ready"][:2] == ("False", "NotConnected")
     same = {**on, "connectionMsg": "connected, container_id=mesh-7"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,7 @@ from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import RouterState, VhostCounts
 
-from .conditions import Condition, MeshSnapshot, rendered
+from .conditions import Condition, MeshSnapshot, rendered, timestamp
 
 LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
 WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")
@@ -44,8 +44,9 @@ class Row:
     id: str
     state: str
     error: str = ""
-    # Of a RouterLink: the id of the router to which this one is connected.
+    # Of a RouterLink: the id of the router to which this one is connected, and since when.
     peer: str = ""
+    since: str = ""
 
     @property
     def programmed(self) -> bool:
@@ -54,7 +55,7 @@ class Row:
 
     def render(self) -> dict[str, Any]:
         """The row in `.status.routers`."""
-        told = {"lastError": self.error, "peer": self.peer}
+        told = {"lastError": self.error, "peer": self.peer, "since": self.since}
         return {"id": self.id, "operStatus": self.state} | {name: text for name, text in told.items() if text}
 
 
@@ -127,10 +128,17 @@ def router_link_status(
 ) -> dict[str, Any]:
     """`.status` of a RouterLink."""
     found = _rows("RouterLink", link, [Entity(CONNECTOR, link_name(link.ref))], seen)
-    rows = [_of_other_name(row, link.router.name) for row in found]
+    rows = _dated([_of_other_name(row, link.router.name) for row in found], before, now)
     peers = sorted({row.peer for row in rows if row.peer})
-    told = {"connected": _share(rows), "peers": peers, "peer": ",".join(peers)}
+    meshes = sorted({peer.rpartition("-")[0] or peer for peer in peers})
+    told = {"connected": _share(rows), "peers": peers, "peer": ",".join(peers), "remoteMesh": ",".join(meshes)}
     return _status(_Case("RouterLink", link, seen, rows), before, now) | told | _state(rows)
+
+
+def _dated(rows: Sequence[Row], before: Mapping[str, Any], now: datetime) -> list[Row]:
+    """The rows, each with the time since when it has this peer: that of `before`, if it had the same one."""
+    former = {(row["id"], row.get("peer")): row.get("since") for row in before.get("routers") or ()}
+    return [replace(row, since=former.get((row.id, row.peer)) or timestamp(now)) if row.peer else row for row in rows]
 
 
 def _of_other_name(row: Row, own: str) -> Row:
