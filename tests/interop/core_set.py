@@ -14,6 +14,8 @@ from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 
 MEBIBYTE = 1024 * 1024
+ROUNDS = 20
+"""Times that released messages are sent again at most."""
 
 
 def digest(number: int, size: int) -> str:
@@ -58,6 +60,25 @@ def check_shared(program: Program, address: str, send_to: str, receive_at: list[
     assert sender.result()["outcomes"] == {"accepted": total}
     taken = [number for receiver in receivers for number in numbers(receiver.result())]
     assert sorted(taken) == list(range(total))
+
+
+def check_shared_by_routers(program: Program, address: str, send_to: str, receive_at: list[str]) -> None:
+    """Balanced over receivers at several routers: all are used, and what was accepted was received once.
+
+    A router does not know the credit of receivers at others. What is on its way to one that has left is released.
+    """
+    receivers = [program("receive", url=url, address=address, count=20).wait_ready() for url in receive_at]
+    wait_known(send_to, address, receive_at)
+    left = 20 * len(receivers)
+    for _ in range(ROUNDS):
+        outcomes = program("send", url=send_to, address=address, count=left).result()["outcomes"]
+        assert outcomes.keys() <= {"accepted", "released"}
+        left = outcomes.get("released", 0)
+        if not left:
+            break
+    assert left == 0
+    for receiver in receivers:
+        assert len(numbers(receiver.result())) == 20
 
 
 def check_multicast(program: Program, address: str, send_to: str, receive_at: list[str]) -> None:
