@@ -28,7 +28,8 @@ RA_REPEAT_S = 0.1
 FRESH_S = 2.0
 # If only one end of a link has announced its change, the other end is asked unless its own news arrives in this time.
 ONE_SIDED_S = 0.02
-# A router that becomes reachable again keeps its recorded state, and is asked if no RA of it arrives in this time.
+# A router that becomes reachable again keeps its recorded state, and is asked if no RA of it arrives in this time. So
+# is one whose RA has a lower sequence than an earlier one: most often it is late, and its successors will say so.
 REMEMBERED_S = 0.25
 # Sequences start at the milliseconds of the clock. The instance only tells restarts apart that are at least a second
 # apart; after a faster one, peers would take a reused sequence for one that they have already.
@@ -204,41 +205,40 @@ class RoutingEngine:
     def _on_ra(self, ra: Ra, now: float, out: list[Effect]) -> None:
         node = self._meet(ra, now, out)
         node.last_seen = now
-        node.announce(ra.ls_seq, ra.mobile_seq, now)
-        self._compare(node.id, Kind.LSR, ra.ls_seq == node.ls_seq, now)
-        self._compare(node.id, Kind.MAR, ra.mobile_seq == node.mobile_seq, now)
-
-    def _compare(self, router_id: str, kind: Kind, equal: bool, now: float) -> None:
-        if equal:
-            self._requests.answered(router_id, kind, now, complete=True)
-        else:
-            self._requests.want(router_id, kind, now)
+        for kind, sequence, seq in (Kind.LSR, node.ls_seq, ra.ls_seq), (Kind.MAR, node.mobile_seq, ra.mobile_seq):
+            sequence.announce(seq, now)
+            if sequence.current:
+                self._requests.answered(node.id, kind, now, complete=True)
+            else:
+                self._requests.want(node.id, kind, now + REMEMBERED_S if sequence.doubtful else now)
 
     def _on_lsu(self, link_id: int, lsu: Lsu, now: float, out: list[Effect]) -> None:
         known = self._topology.nodes.get(lsu.id)
         if known is not None and known.instance is not None and lsu.instance < known.instance:
             return  # Sent before its restart, overtaken by newer messages.
         node = self._meet(lsu, now, out)
-        if lsu.empty_mobile_seq is not None and lsu.empty_mobile_seq > node.mobile_seq:
+        if lsu.empty_mobile_seq is not None and lsu.empty_mobile_seq > node.mobile_seq.known:
             self._on_mau(Mau(node.id, lsu.empty_mobile_seq, {}, {}, []), now, out)
-        if node.is_news(lsu.ls_seq, now):
+        sequence = node.ls_seq
+        if sequence.is_overtaken(lsu.ls_seq, now):
+            return
+        if lsu.ls_seq == sequence.known:
+            sequence.record(lsu.ls_seq, now)
+        else:
             node.last_seen = now
             self._topology_moves(now)
             self._doubt_one_sided(node, lsu.peers, now)
             self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now, out)
             self._flood.add(node.id, self._topology.peers.keys() - {self._neighbours.peer(link_id)})
-            if node.ra_ls_seq is None or node.ra_ls_seq < lsu.ls_seq:
-                node.ra_ls_seq = lsu.ls_seq
-            if node.ra_mobile_seq is None:
+            if node.mobile_seq.announced is None:
                 self._requests.want(node.id, Kind.MAR, now)
-        complete = lsu.ls_seq >= node.ls_seq and (node.ra_ls_seq is None or lsu.ls_seq >= node.ra_ls_seq)
-        self._requests.answered(node.id, Kind.LSR, now, complete)
+        self._requests.answered(node.id, Kind.LSR, now, sequence.current)
 
     def _doubt_one_sided(self, node: Node, peers: Mapping[str, int], now: float) -> None:
         """Ask the other ends of links whose change this router announced, while their own link states contradict it."""
         for peer in node.peers.keys() ^ peers.keys():
             other = self._topology.nodes.get(peer)
-            if other is not None and other.ls_seq and (node.id in other.peers) != (peer in peers):
+            if other is not None and other.ls_seq.known and (node.id in other.peers) != (peer in peers):
                 self._requests.want(peer, Kind.LSR, now + ONE_SIDED_S)
 
     def _on_lsr(self, lsr: Lsr, now: float) -> None:
@@ -249,11 +249,12 @@ class RoutingEngine:
         node = self._topology.nodes.get(mau.id)
         if node is None:
             return  # Its table is requested with its link state.
-        if node.ra_mobile_seq is None or mau.mobile_seq > node.ra_mobile_seq:
-            node.ra_mobile_seq = mau.mobile_seq
-        if take_update(node, mau, out):
-            complete = node.mobile_seq >= node.ra_mobile_seq
-            self._requests.answered(node.id, Kind.MAR, now, complete)
+        sequence = node.mobile_seq
+        if sequence.is_overtaken(mau.mobile_seq, now):
+            return  # Of two answers, the former can come last; it would undo what the latter told.
+        sequence.note(mau.mobile_seq)
+        if take_update(node, mau, now, out):
+            self._requests.answered(node.id, Kind.MAR, now, sequence.current)
         else:
             self._requests.want(node.id, Kind.MAR, now)
 
@@ -335,7 +336,7 @@ class RoutingEngine:
 
     def _compute(self, now: float, out: list[Effect]) -> None:
         for node in self._topology.compute(now, out):
-            if node.ls_seq:
+            if node.ls_seq.known:
                 self._requests.want(node.id, Kind.LSR, now + REMEMBERED_S)
                 self._requests.want(node.id, Kind.MAR, now + REMEMBERED_S)
             else:
@@ -370,15 +371,15 @@ class RoutingEngine:
             else:
                 out.append(self._request(node, kind))
                 # Dispatch does not answer a MAR if it has no changes: do not repeat it if the RA says so.
-                behind = node.ra_mobile_seq is None or node.ra_mobile_seq > node.mobile_seq
-                self._requests.sent(router_id, kind, now, repeat=kind is Kind.LSR or (kind is Kind.MAR and behind))
+                repeat = kind is Kind.LSR or (kind is Kind.MAR and not node.mobile_seq.current)
+                self._requests.sent(router_id, kind, now, repeat)
         self._requests.rearm()
 
     def _request(self, node: Node, kind: Kind) -> SendTo:
         if kind is Kind.LSR:
             return SendTo(node.id, "LSR", self._body(), SUFFIX_CONTROL)
         if kind is Kind.MAR:
-            return SendTo(node.id, "MAR", self._body() | {"have_seq": node.mobile_seq}, SUFFIX_MOBILE)
+            return SendTo(node.id, "MAR", self._body() | {"have_seq": node.mobile_seq.certain}, SUFFIX_MOBILE)
         if kind is Kind.MAU:
             return SendTo(node.id, "MAU", self._mobile_body(self._mobiles.table()), SUFFIX_MOBILE)
         return SendTo(node.id, "LSU", self._link_state(), SUFFIX_CONTROL)

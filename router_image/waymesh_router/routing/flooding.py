@@ -52,7 +52,7 @@ class LinkStateFlood:
                 if router_id not in bodies:
                     if router_id == self._settings.router_id:
                         bodies[router_id] = own_state()
-                    elif (node := nodes.get(router_id)) is not None and node.ls_seq:
+                    elif (node := nodes.get(router_id)) is not None and node.ls_seq.known:
                         bodies[router_id] = self._body(node)
                     else:
                         continue
@@ -60,5 +60,6 @@ class LinkStateFlood:
         return out
 
     def _body(self, node: Node) -> Body:
-        empty_seq = node.mobile_seq if node.mobile_seq and not node.mobiles else None
-        return link_state_body(node.id, self._settings.area, node.instance or 0, node.ls_seq, node.peers, empty_seq)
+        seq, mobile_seq = node.ls_seq.known, node.mobile_seq.known
+        empty_seq = mobile_seq if mobile_seq and not node.mobiles else None
+        return link_state_body(node.id, self._settings.area, node.instance or 0, seq, node.peers, empty_seq)

@@ -92,20 +92,22 @@ class LocalMobiles:
         return messages.absolute(self._told, self._offers)
 
 
-def take_update(node: Node, mau: Mau, out: list[Effect]) -> bool:
+def take_update(node: Node, mau: Mau, now: float, out: list[Effect]) -> bool:
     """Apply another router's MAU; False: it does not fit the sequence, a MAR is needed.
 
     Effects are emitted only while the router is reachable; otherwise only the table is updated.
     """
+    sequence = node.mobile_seq
     if mau.exist is None:
-        if mau.mobile_seq == node.mobile_seq:
+        if mau.mobile_seq == sequence.known:
             return True
-        if mau.mobile_seq != node.mobile_seq + 1:
+        if mau.mobile_seq != sequence.known + 1:
             return False
+        sequence.known = mau.mobile_seq
         added, removed = mau.add, [key for key in mau.delete if key not in mau.add]
     else:
+        sequence.record(mau.mobile_seq, now)
         added, removed = mau.exist, [key for key in node.mobiles if key not in mau.exist]
-    node.mobile_seq = mau.mobile_seq
     for key in (*removed, *added):
         node.offers.pop(key, None)
     node.offers.update((key, offer) for key, offer in mau.offers.items() if key in added)

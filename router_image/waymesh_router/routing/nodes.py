@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
-# Messages that others have overtaken arrive within this time.
-OVERTAKEN_S = 1.0
+from waymesh_router.routing.sequences import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,6 @@ class Node:
         "instance",
         "last_seen",
         "link_id",
-        "lower_since",
         "ls_seq",
         "mobile_seq",
         "mobiles",
@@ -50,8 +47,6 @@ class Node:
         "offers",
         "origins",
         "peers",
-        "ra_ls_seq",
-        "ra_mobile_seq",
         "up",
         "version",
     )
@@ -62,17 +57,12 @@ class Node:
         self.changed_at = now
         self.instance: int | None = None
         self.version: int | None = None
-        # Its announced state. Sequence 0: nothing announced yet.
-        self.ls_seq = 0
+        # Its announced state.
+        self.ls_seq = Sequence()
         self.peers: dict[str, int] = {}
-        self.mobile_seq = 0
+        self.mobile_seq = Sequence()
         self.mobiles: dict[str, int] = {}
         self.offers: dict[str, Mapping[str, object]] = {}
-        # Sequences in its last RA; None: not announced.
-        self.ra_ls_seq: int | None = None
-        self.ra_mobile_seq: int | None = None
-        # Since when its RAs have had a lower sequence of its link state than the known one; inf: they have not.
-        self.lower_since = math.inf
         # What the core knows of it.
         self.up = False
         self.index = 0
@@ -81,32 +71,13 @@ class Node:
         self.next_hop: str | None = None
         self.origins: Set[str] = frozenset()
 
-    def announce(self, ls_seq: int, mobile_seq: int, now: float) -> None:
-        """Take the sequences of an RA."""
-        self.ra_ls_seq, self.ra_mobile_seq = ls_seq, mobile_seq
-        self.lower_since = min(self.lower_since, now) if ls_seq < self.ls_seq else math.inf
-
-    def is_news(self, ls_seq: int, now: float) -> bool:
-        """Whether a link state with this sequence replaces the known one.
-
-        A lower sequence only does if the RAs have had it for some time: the router restarted within one second of its
-        clock. Right after a change, a former RA and a former LSU can arrive late, over a longer path.
-        """
-        if ls_seq >= self.ls_seq:
-            self.lower_since = math.inf
-            return ls_seq > self.ls_seq
-        return ls_seq == self.ra_ls_seq and now - self.lower_since >= OVERTAKEN_S
-
     def forget(self) -> None:
         """Drop its announced state, because it restarted."""
-        self.ls_seq = 0
-        self.lower_since = math.inf
+        self.ls_seq = Sequence()
         self.peers = {}
-        self.mobile_seq = 0
+        self.mobile_seq = Sequence()
         self.mobiles = {}
         self.offers = {}
-        self.ra_ls_seq = None
-        self.ra_mobile_seq = None
 
     def view(self) -> NodeView:
         """Frozen copy for management."""
@@ -120,7 +91,7 @@ class Node:
             link_state=dict(self.peers),
             last_topo_change=self.changed_at,
             protocol_version=self.version,
-            mobile_seq=self.mobile_seq,
+            mobile_seq=self.mobile_seq.known,
             index=self.index,
         )
 

@@ -75,7 +75,7 @@ class Topology:
 
     def set_link_state(self, node: Node, ls_seq: int, peers: Mapping[str, int], now: float, out: list[Effect]) -> None:
         """Set the link state of another router."""
-        node.ls_seq = ls_seq
+        node.ls_seq.record(ls_seq, now)
         if peers != node.peers:
             node.peers = dict(peers)
             node.changed_at = now
@@ -98,7 +98,7 @@ class Topology:
         for node in list(self.nodes.values()):
             if now - node.last_seen <= self._settings.remote_ls_max_age_s:
                 continue
-            if node.ls_seq:
+            if node.ls_seq.known:
                 self.set_link_state(node, 0, {}, now, out)
                 if node.up:
                     silent.append(node.id)

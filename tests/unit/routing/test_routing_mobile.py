@@ -224,8 +224,8 @@ def test_a_router_in_reach_again_is_remembered_and_asked() -> None:
 @settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 5)), max_size=4), max_size=12))
 def test_a_peer_that_takes_the_updates_has_the_local_table(batches: list[list[tuple[str, int | None]]]) -> None:
-    teller, listener = RoutingEngine(RoutingSettings("B", instance=7), 0.0), with_neighbour()
-    listener.on_control(1, "MAU", body("B", mobile_seq=0, exist=[], hints=[]), 0.95)
+    teller, listener = RoutingEngine(RoutingSettings("B", instance=7), 0.001), with_neighbour()  # both at sequence 1
+    listener.on_control(1, "MAU", body("B", mobile_seq=1, exist=[], hints=[]), 0.95)
     local: dict[str, int] = {}
     heard: dict[str, int] = {}
     for turn, batch in enumerate(batches):
