@@ -37,6 +37,8 @@ class Node:
     __slots__ = (
         "changed_at",
         "cost",
+        "former",
+        "former_since",
         "id",
         "index",
         "instance",
@@ -52,6 +54,7 @@ class Node:
         "peers",
         "ra_ls_seq",
         "ra_mobile_seq",
+        "sighting",
         "up",
         "version",
     )
@@ -62,6 +65,10 @@ class Node:
         self.changed_at = now
         self.instance: int | None = None
         self.version: int | None = None
+        # The instance of its last message, the one before it, and since when that is over.
+        self.sighting: int | None = None
+        self.former: int | None = None
+        self.former_since = now
         # Its announced state. Sequence 0: nothing announced yet.
         self.ls_seq = 0
         self.peers: dict[str, int] = {}
@@ -85,6 +92,19 @@ class Node:
         """Take the sequences of an RA."""
         self.ra_ls_seq, self.ra_mobile_seq = ls_seq, mobile_seq
         self.lower_since = min(self.lower_since, now) if ls_seq < self.ls_seq else math.inf
+
+    def sighted(self, instance: int, now: float) -> bool:
+        """Take the instance of a message; returns whether the former one is back, so that two routers have this id.
+
+        Other messages of a former instance were overtaken.
+        """
+        if instance == self.sighting:
+            return False
+        back = instance == self.former
+        if back and now - self.former_since < OVERTAKEN_S:
+            return False
+        self.sighting, self.former, self.former_since = instance, self.sighting, now
+        return back
 
     def is_news(self, ls_seq: int, now: float) -> bool:
         """Whether a link state with this sequence replaces the known one.
