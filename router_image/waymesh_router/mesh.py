@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, decode, encode
@@ -18,7 +18,7 @@ from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Node, RouterConnection
-from waymesh_router.events import Event
+from waymesh_router.events import Event, about, short
 from waymesh_router.mesh_log import MeshLog
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
@@ -53,6 +53,7 @@ class Mesh(ControlPlaneHooks):
         self.changes = 0
         self._sections = Sections()
         self._moved = False
+        self._refused: list[fx.RefuseRouter] = []
         self._trees: dict[str, list[Node]] = {}
         self._aside = False
         self._later: deque[fx.MobileAdd | fx.MobileDel] = deque()
@@ -76,6 +77,7 @@ class Mesh(ControlPlaneHooks):
             fx.MobileFlush: self._mobile_flush,
             fx.LinkStateChanged: lambda e: None,  # only for the log
             fx.LogEvent: lambda e: core.log(e.module, e.level, e.text),
+            fx.RefuseRouter: self._refused.append,
             fx.TopologyChanged: self._topology_changed,
         }
 
@@ -220,6 +222,18 @@ class Mesh(ControlPlaneHooks):
             self._moved = False
             self.core.remote_routers.repath()
         self.deadline = self.engine.deadline()
+        while self._refused:  # after all effects: the loss of a connection has effects of its own
+            self._refuse(self._refused.pop())
+
+    def _refuse(self, e: fx.RefuseRouter) -> None:
+        conn = self.core.connections.get(e.link_id)
+        if conn is None:
+            return
+        reason = f"another router with id {short(e.router_id)} is connected"
+        text = f"[C{conn.id}] Router refused: {reason} (instance {e.known}, this one has {e.instance})"
+        event = about(LogEvent.ROUTER_REFUSED, conn, id=short(e.router_id), instance=e.instance, known=e.known)
+        self.core.log("ROUTER_HELLO", "critical", text, event)
+        conn.close(NOT_ALLOWED, reason)
 
     def _send_hello(self, e: fx.SendHello) -> None:
         conn = self.core.connections.get(e.link_id)

@@ -17,6 +17,7 @@ class LogEvent(StrEnum):
     CONNECTION_ERROR = "connection.error"
     CONNECTION_REFUSED = "connection.refused"
     CONNECTOR_FAILED = "connector.failed"
+    ROUTER_REFUSED = "router.refused"
     AUTHENTICATION_SUCCEEDED = "authentication.succeeded"
     AUTHENTICATION_FAILED = "authentication.failed"
     TOKEN_REFUSED = "token.refused"
@@ -59,6 +60,8 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.CONNECTION_ERROR: "it ends because of an error (`condition`) of one of its sides",
     LogEvent.CONNECTION_REFUSED: "a connection ends before it is open, by an error or by policy: TLS, protocol, limits",
     LogEvent.CONNECTOR_FAILED: "a connector could not connect; it retries",
+    LogEvent.ROUTER_REFUSED: "a router is refused that has the `id` of another one; `instance` is its start, `known` "
+    "that of the other",
     LogEvent.AUTHENTICATION_SUCCEEDED: "a client has logged in as `user` by `mechanism`, other than ANONYMOUS",
     LogEvent.AUTHENTICATION_FAILED: "a client could not log in; `user` only if there is such a user: other names may "
     "be a password in the wrong place",
@@ -97,6 +100,7 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
 PROVOKED = frozenset(
     {
         LogEvent.CONNECTION_REFUSED,
+        LogEvent.ROUTER_REFUSED,
         LogEvent.AUTHENTICATION_FAILED,
         LogEvent.TOKEN_REFUSED,
         LogEvent.LINK_REFUSED,

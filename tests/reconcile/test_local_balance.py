@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.kit.waiting import wait_until
 pytestmark = pytest.mark.e2e
 
 CLIENTS = 60
+OLDER_S = 5.0
+"""Ages are whole seconds, read some time apart: who connected just before a router started may be taken for younger."""
 TEXT = """apiVersion: waymesh.io/v1alpha1
 kind: Router
 metadata: {name: mesh}
@@ -133,6 +136,8 @@ def test_clients_move_to_added_routers_and_none_twice(tmp_path: Path) -> None:
     with mesh_up(tmp_path, TEXT, "mesh is ready: 3 routers") as up, Crowd(lambda: urls(up, sizes[-1])) as crowd:
         wait_until(lambda: len(crowd.places) == CLIENTS, DEADLINE_S, "all are connected")
         assert crowd.largest() == CLIENTS // 3
+        connected = time.monotonic()
+        wait_until(lambda: time.monotonic() > connected + OLDER_S, what="clients that are older than the added routers")
         up.edit("size: 3", "size: 5")
         up.wait_for("mesh is ready: 5 routers")
         sizes.append(5)

@@ -136,6 +136,16 @@ class LogEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class RefuseRouter:
+    """Close this connection: the router at its other end has the id of another one, of the instance `known`."""
+
+    link_id: int
+    router_id: str
+    instance: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyChanged:
     """Paths were recomputed: routes or valid origins may differ. Emitted after the effects of the change.
 
@@ -161,5 +171,6 @@ Effect = (
     | MobileFlush
     | LinkStateChanged
     | LogEvent
+    | RefuseRouter
     | TopologyChanged
 )

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 
 from waymesh_router.routing import messages
+from waymesh_router.routing.claims import Claims
 from waymesh_router.routing.effects import SUFFIX_CONTROL, SUFFIX_MOBILE, Effect, LogEvent, SendAll, SendTo
 from waymesh_router.routing.flooding import LinkStateFlood
 from waymesh_router.routing.messages import BadBody, Hello, Lsr, Lsu, Mar, Mau, Ra
@@ -50,6 +51,7 @@ class RoutingEngine:
         self.nodes: Mapping[str, NodeView] = ReachableNodes(self._topology.nodes)
         """The reachable routers, without this one; a live view."""
         self._requests = Requests()
+        self._claims = Claims(settings, self._neighbours, self._topology.nodes, self._requests, now)
         self._flood = LinkStateFlood(settings)
         self._flooded_ls_seq = 0
         self._mobiles = LocalMobiles(first)
@@ -95,12 +97,15 @@ class RoutingEngine:
             return out
         if isinstance(message, Hello):
             self._on_hello(link_id, message, now, out)
+        elif isinstance(message, Ra | Lsu):
+            if self._claims.contradicts(message, now, out):
+                pass
+            elif isinstance(message, Ra):
+                self._on_ra(message, now, out)
+            else:
+                self._on_lsu(link_id, message, now, out)
         elif message.id == self._settings.router_id:
             return out
-        elif isinstance(message, Ra):
-            self._on_ra(message, now, out)
-        elif isinstance(message, Lsu):
-            self._on_lsu(link_id, message, now, out)
         elif isinstance(message, Lsr):
             self._on_lsr(message, now)
         elif isinstance(message, Mau):
@@ -157,7 +162,7 @@ class RoutingEngine:
     def deadline(self) -> float:
         """The time of the next `tick`; never too late, sometimes too early. Cheap to call."""
         messages_at = min(self._neighbours.wake, self._requests.wake, self._mobiles.wake, self._ra_at())
-        return min(messages_at, self._topology.wake, self._expire_due)
+        return min(messages_at, self._claims.wake, self._topology.wake, self._expire_due)
 
     # Views
 
@@ -168,20 +173,7 @@ class RoutingEngine:
     @property
     def local(self) -> NodeView:
         """This router, as a node."""
-        topology = self._topology
-        return NodeView(
-            id=self._settings.router_id,
-            cost=0,
-            next_hop=None,
-            link_id=None,
-            valid_origins=frozenset(),
-            instance=self._settings.instance,
-            link_state=dict(topology.peers),
-            last_topo_change=topology.changed_at,
-            protocol_version=messages.PROTOCOL_VERSION,
-            mobile_seq=self._mobiles.seq,
-            index=0,
-        )
+        return self._topology.local(self._mobiles.seq)
 
     # Messages
 
@@ -198,6 +190,10 @@ class RoutingEngine:
         return False
 
     def _on_hello(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> None:
+        if not self._claims.holds(link_id, hello, now, out):
+            self._use(link_id, hello, now, out)
+
+    def _use(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> None:
         if self._neighbours.hello(link_id, hello, now, out):
             self._meet(hello, now, out)
         self._neighbours_changed(now, out)
@@ -324,6 +320,9 @@ class RoutingEngine:
             self._requests.retain(self._topology.nodes)
         if self._topology.wake <= now:
             self._compute(now, out)
+        if self._claims.wake < math.inf:
+            for link_id, hello in self._claims.settle(now, out):
+                self._use(link_id, hello, now, out)
         out.extend(self._flood.flush(self._topology.nodes, self._link_state))
         if self._mobiles.wake <= now:
             # Before the RA with its sequence; otherwise all routers would request it.

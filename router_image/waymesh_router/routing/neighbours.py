@@ -55,7 +55,6 @@ class Neighbours:
         self._settings = settings
         self._links: dict[int, Link] = {}
         self._order = 0
-        self._duplicates: set[int] = set()
 
     def add(self, link_id: int, cost: int, now: float) -> None:
         """A control link is attached; its first HELLO is due now."""
@@ -66,6 +65,26 @@ class Neighbours:
     def remove(self, link_id: int) -> None:
         """A control link is gone."""
         self._links.pop(link_id, None)
+
+    def has(self, link_id: int) -> bool:
+        """Whether the link exists."""
+        return link_id in self._links
+
+    def instance(self, router_id: str) -> int | None:
+        """The instance of a neighbour; None if the router is none."""
+        return next((link.instance for link in self._links.values() if link.peer == router_id and link.two_way), None)
+
+    def other_instance(self, link_id: int, hello: Hello) -> int | None:
+        """Another instance of the sender of this HELLO, at another link than the one of the HELLO."""
+        for link in self._links.values():
+            if link.peer == hello.id and link.instance != hello.instance and link.id != link_id:
+                return link.instance
+        return None
+
+    def last_heard(self, router_id: str, but: int) -> float:
+        """When something was last heard of a router, on other links than `but`; -inf: it has none."""
+        times = [link.heard_at for link in self._links.values() if link.peer == router_id and link.id != but]
+        return max(times, default=-math.inf)
 
     def peer(self, link_id: int) -> str | None:
         """The router at the other end of a link; None if it is not known yet."""
@@ -88,9 +107,6 @@ class Neighbours:
         if link is None:
             out.append(LogEvent("debug", "ROUTER_HELLO", f"HELLO from {hello.id} on unknown link {link_id} ignored"))
             return False
-        if hello.id == self._settings.router_id:
-            self._own_id(hello, out)
-            return False
         two_way = self._settings.router_id in hello.seen
         if (link.peer, link.instance, link.two_way) != (hello.id, hello.instance, two_way):
             self._drop_former_instance(hello)
@@ -105,12 +121,6 @@ class Neighbours:
         link = self._links.get(link_id)
         if link is not None and link.two_way:
             link.heard_at = now
-
-    def _own_id(self, hello: Hello, out: list[Effect]) -> None:
-        if hello.instance != self._settings.instance and hello.instance not in self._duplicates:
-            self._duplicates.add(hello.instance)
-            text = f"Detected neighbour router with a duplicate id: {hello.id} (instance {hello.instance})"
-            out.append(LogEvent("critical", "ROUTER_HELLO", text))
 
     def _drop_former_instance(self, hello: Hello) -> None:
         """Drop links to a former instance of a restarted peer, even if their connections do not seem lost yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from waymesh_router.routing.sequences import Sequence
+from waymesh_router.routing.sequences import OVERTAKEN_S, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Node:
     __slots__ = (
         "changed_at",
         "cost",
+        "former",
+        "former_since",
         "id",
         "index",
         "instance",
@@ -47,6 +49,7 @@ class Node:
         "offers",
         "origins",
         "peers",
+        "sighting",
         "up",
         "version",
     )
@@ -57,6 +60,10 @@ class Node:
         self.changed_at = now
         self.instance: int | None = None
         self.version: int | None = None
+        # The instance of its last message, the one before it, and since when that is over.
+        self.sighting: int | None = None
+        self.former: int | None = None
+        self.former_since = now
         # Its announced state.
         self.ls_seq = Sequence()
         self.peers: dict[str, int] = {}
@@ -70,6 +77,19 @@ class Node:
         self.cost = 0
         self.next_hop: str | None = None
         self.origins: Set[str] = frozenset()
+
+    def sighted(self, instance: int, now: float) -> bool:
+        """Take the instance of a message; returns whether the former one is back, so that two routers have this id.
+
+        Other messages of a former instance were overtaken.
+        """
+        if instance == self.sighting:
+            return False
+        back = instance == self.former
+        if back and now - self.former_since < OVERTAKEN_S:
+            return False
+        self.sighting, self.former, self.former_since = instance, self.sighting, now
+        return back
 
     def forget(self) -> None:
         """Drop its announced state, because it restarted."""

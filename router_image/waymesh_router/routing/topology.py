@@ -19,8 +19,9 @@ from waymesh_router.routing.effects import (
     SetValidOrigins,
     TopologyChanged,
 )
+from waymesh_router.routing.messages import PROTOCOL_VERSION
 from waymesh_router.routing.mobile import flush_node
-from waymesh_router.routing.nodes import Node
+from waymesh_router.routing.nodes import Node, NodeView
 from waymesh_router.routing.paths import Paths
 from waymesh_router.routing.settings import RoutingSettings
 
@@ -56,6 +57,22 @@ class Topology:
         if node is None:
             node = self.nodes[router_id] = Node(router_id, now)
         return node
+
+    def local(self, mobile_seq: int) -> NodeView:
+        """This router, as a node."""
+        return NodeView(
+            id=self._settings.router_id,
+            cost=0,
+            next_hop=None,
+            link_id=None,
+            valid_origins=frozenset(),
+            instance=self._settings.instance,
+            link_state=dict(self.peers),
+            last_topo_change=self.changed_at,
+            protocol_version=PROTOCOL_VERSION,
+            mobile_seq=mobile_seq,
+            index=0,
+        )
 
     def set_neighbours(self, costs: Mapping[str, int], links: Mapping[str, int], now: float, out: list[Effect]) -> bool:
         """Set the neighbours with cost and connection; returns whether the link state (and its sequence) changed."""

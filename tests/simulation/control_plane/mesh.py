@@ -20,6 +20,7 @@ from waymesh_router.routing.effects import (
     MobileFlush,
     NodeDown,
     NodeUp,
+    RefuseRouter,
     SendAll,
     SendHello,
     SendTo,
@@ -68,6 +69,7 @@ class Router:
         self.neighbours: dict[str, Entry] = {}
         self.links: dict[int, Cable] = {}
         self.logs: list[LogEvent] = []
+        self.refused: list[RefuseRouter] = []
         self.alive = True
         self.local_mobiles: dict[str, int] = {}
         self.wakes: set[float] = set()
@@ -227,6 +229,10 @@ class Mesh:
         for effect in effects:
             self._apply(router, effect)
         self._arm(router)
+        for effect in effects:
+            if isinstance(effect, RefuseRouter) and effect.link_id in router.links:
+                router.refused.append(effect)
+                self.cut(router.links[effect.link_id])
 
     def _apply(self, router: Router, effect: Effect) -> None:
         match effect:
@@ -238,7 +244,7 @@ class Mesh:
             case SendTo(router_id, opcode, body, _):
                 assert router_id in router.table
                 self._unicast(router, (opcode, body, router.id, router_id))
-            case LinkStateChanged():
+            case LinkStateChanged() | RefuseRouter():
                 pass
             case LogEvent():
                 router.logs.append(effect)

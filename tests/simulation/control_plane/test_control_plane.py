@@ -190,17 +190,6 @@ def test_a_cheaper_parallel_connection_takes_over() -> None:
     assert mesh.routers["C"].table["A"].cost == 3
 
 
-def test_a_duplicate_id_next_door_is_refused_and_logged() -> None:
-    mesh, _ = line("A", "B")
-    mesh.add_at("twin", "A", instance=9)
-    mesh.connect("twin", "A")
-    mesh.run(5.0)
-    critical = [log.text for log in mesh.routers["A"].logs if log.level == "critical"]
-    assert len(critical) == 1
-    assert "duplicate" in critical[0]
-    assert mesh.routers["A"].table.keys() == {"B"}
-
-
 def test_after_convergence_only_hellos_and_periodic_advertisements() -> None:
     mesh = random_mesh(12, 8, random.Random(3))
     converge(mesh, 5.0)

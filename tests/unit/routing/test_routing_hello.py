@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from waymesh_router.routing.effects import Effect, LogEvent, NodeDown, NodeUp, SendAll, SendHello, SendTo, SetLink
+from waymesh_router.routing.effects import Effect, NodeDown, NodeUp, SendAll, SendHello, SendTo, SetLink
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.neighbours import EXTRA_HELLO_SPACING_S
 from waymesh_router.routing.settings import RoutingSettings
@@ -158,25 +158,6 @@ def test_losing_one_of_two_links_keeps_the_neighbour() -> None:
     assert not of(NodeDown, effects)
     assert not of(SendAll, effects), "the link state did not change"
     assert of(NodeDown, router.link_lost(6, 0.3)) == [NodeDown("B")]
-
-
-def test_a_restarted_neighbour_leaves_its_old_connection_behind() -> None:
-    router = engine()
-    router.link_up(5, 1, 0.0)
-    router.on_control(5, "HELLO", hello(), 0.1)
-    router.link_up(6, 1, 0.2)
-    effects = router.on_control(6, "HELLO", hello(instance=8), 0.3)
-    assert of(SetLink, effects) == [SetLink("B", 6)]
-    assert any("restart" in effect.text for effect in of(LogEvent, effects))
-
-
-def test_our_own_id_with_another_instance_is_critical_and_ignored() -> None:
-    router = engine()
-    router.link_up(5, 1, 0.0)
-    effects = router.on_control(5, "HELLO", hello("A", instance=99), 0.1)
-    assert [(effect.level, effect.module) for effect in effects] == [("critical", "ROUTER_HELLO")]  # type: ignore[union-attr]
-    assert router.on_control(5, "HELLO", hello("A", instance=99), 0.2) == []
-    assert not router.nodes
 
 
 def test_our_own_hello_is_ignored() -> None:

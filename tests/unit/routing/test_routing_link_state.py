@@ -262,7 +262,8 @@ def test_a_storm_of_news_is_advertised_within_limits() -> None:
 
 def test_own_messages_that_come_back_are_ignored() -> None:
     router = with_neighbour("B")
-    for opcode, message in (("RA", ra("A", 9)), ("LSU", lsu("A", 9, X=1)), ("LSR", body("A"))):
+    own = {"RA": ra("A", 9, instance=100), "LSU": lsu("A", 9, instance=100, X=1), "LSR": body("A")}
+    for opcode, message in own.items():
         assert router.on_control(1, opcode, message, 1.0) == []
 
 

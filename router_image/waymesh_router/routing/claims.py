@@ -1,0 +1,143 @@
+"""Two routers with one id: which of them has it, and who is refused.
+
+A HELLO with a known id and another instance comes from a router that has started again, or from another router with the
+same id. If the known instance is reachable, the newcomer waits: its instance is taken when nothing is heard of the
+known one for helloInterval, or when that one is not reachable any more. A sign of life of the known one refuses the
+newcomer. Source: docs/protocol/inter-router.md, "Routers with the same id".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from waymesh_router.routing.effects import Effect, LogEvent, RefuseRouter
+from waymesh_router.routing.messages import Hello, Lsu, Ra
+from waymesh_router.routing.neighbours import Neighbours
+from waymesh_router.routing.nodes import Node
+from waymesh_router.routing.requests import Kind, Requests
+from waymesh_router.routing.sequences import OVERTAKEN_S
+from waymesh_router.routing.settings import RoutingSettings
+
+# What a router sent before it was killed still arrives in this part of helloInterval: no sign of life. Then it is
+# asked.
+LEFT_OVER = 0.25
+
+
+class _Claim:
+    """A newcomer that waits, with its last HELLO."""
+
+    __slots__ = ("asked", "hello", "since")
+
+    def __init__(self, hello: Hello, now: float) -> None:
+        self.hello = hello
+        self.since = now
+        self.asked = False
+
+
+class Claims:
+    """Newcomers whose id is that of a reachable router. `wake` is the time of the next `settle`."""
+
+    def __init__(
+        self,
+        settings: RoutingSettings,
+        neighbours: Neighbours,
+        nodes: Mapping[str, Node],
+        requests: Requests,
+        now: float,
+    ) -> None:
+        self.wake = math.inf
+        self._settings = settings
+        self._neighbours = neighbours
+        self._nodes = nodes
+        self._requests = requests
+        self._started = now
+        self._claims: dict[int, _Claim] = {}
+        self._warned: set[tuple[str, frozenset[int]]] = set()
+
+    def holds(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> bool:
+        """Whether a HELLO must not be used, at least for now."""
+        if not self._neighbours.has(link_id):
+            return False
+        if hello.id == self._settings.router_id:
+            if hello.instance != self._settings.instance:
+                self._refuse(link_id, hello, self._settings.instance, out)
+            return True
+        if self._rival(link_id, hello) is None:
+            self._claims.pop(link_id, None)
+            self._alive(hello, now, out)
+            return False
+        claim = self._claims.get(link_id)
+        if claim is None or (claim.hello.id, claim.hello.instance) != (hello.id, hello.instance):
+            claim = self._claims[link_id] = _Claim(hello, now)
+        claim.hello = hello
+        self.wake = min(self.wake, self._next(link_id, claim))
+        return True
+
+    def contradicts(self, message: Ra | Lsu, now: float, out: list[Effect]) -> bool:
+        """Whether a message was sent by another router than the neighbour that has its id."""
+        if message.id == self._settings.router_id:
+            if message.instance != self._settings.instance and now - self._started >= OVERTAKEN_S:
+                self._warn(message.id, self._settings.instance, message.instance, out)
+            return True
+        self._alive(message, now, out)
+        instance = self._neighbours.instance(message.id)
+        return instance is not None and instance != message.instance
+
+    def settle(self, now: float, out: list[Effect]) -> list[tuple[int, Hello]]:
+        """Returns the HELLOs, with their links, that are to be used now: nothing is heard of the known instances."""
+        late = now - self.wake
+        admitted = []
+        for link_id, claim in list(self._claims.items()):
+            if late > self._settings.hello_interval_s:
+                claim.since += late  # this process was stopped; what the known instance has sent waits in a socket
+            if not self._neighbours.has(link_id):
+                del self._claims[link_id]
+            elif self._rival(link_id, claim.hello) is None or now >= self._quiet_at(link_id, claim):
+                del self._claims[link_id]
+                admitted.append((link_id, claim.hello))
+            elif not claim.asked and now >= self._next(link_id, claim):
+                claim.asked = True
+                self._requests.want(claim.hello.id, Kind.LSR, now)
+        self.wake = min((self._next(link_id, claim) for link_id, claim in self._claims.items()), default=math.inf)
+        return admitted
+
+    def _rival(self, link_id: int, hello: Hello) -> int | None:
+        """The other instance that has the id of this HELLO; None if there is none that can be reached."""
+        instance = self._neighbours.other_instance(link_id, hello)
+        if instance is not None or self._neighbours.peer(link_id) == hello.id:
+            return instance
+        node = self._nodes.get(hello.id)
+        return None if node is None or not node.up or node.instance == hello.instance else node.instance
+
+    def _quiet_at(self, link_id: int, claim: _Claim) -> float:
+        """When the known instance has been silent for long enough."""
+        heard = self._neighbours.last_heard(claim.hello.id, link_id)
+        return max(claim.since, heard) + self._settings.hello_interval_s
+
+    def _next(self, link_id: int, claim: _Claim) -> float:
+        return self._quiet_at(link_id, claim) if claim.asked else claim.since + self._left_over()
+
+    def _left_over(self) -> float:
+        return self._settings.hello_interval_s * LEFT_OVER
+
+    def _alive(self, message: Hello | Ra | Lsu, now: float, out: list[Effect]) -> None:
+        """A router has been heard: newcomers with its id and another instance are refused."""
+        for link_id, claim in list(self._claims.items()):
+            newcomer = claim.hello
+            if newcomer.id == message.id and newcomer.instance != message.instance and claim.asked:
+                del self._claims[link_id]
+                self._refuse(link_id, newcomer, message.instance, out)
+        node = self._nodes.get(message.id)
+        if node is not None and node.sighted(message.instance, now):
+            self._warn(message.id, message.instance, node.former, out)
+
+    def _refuse(self, link_id: int, newcomer: Hello, known: int, out: list[Effect]) -> None:
+        out.append(RefuseRouter(link_id, newcomer.id, newcomer.instance, known))
+
+    def _warn(self, router_id: str, instance: int, other: int | None, out: list[Effect]) -> None:
+        pair = router_id, frozenset((instance, other or 0))
+        if pair not in self._warned:
+            self._warned.add(pair)
+            text = f"Two routers of the mesh have the id {router_id} (instances {instance} and {other}): change one"
+            out.append(LogEvent("critical", "ROUTER_LS", text))
