@@ -147,8 +147,9 @@ def test_logs_that_are_no_files_may_be_sent(output: str | None) -> None:
 # ---- fields of the custom resources
 PASSED_ON = {
     "resources", "affinity", "tolerations", "topologySpreadConstraints", "nodeSelector", "annotations", "labels",
+    "networkPolicyPeers",
 }  # fmt: skip
-"""Fields of pods that go to Kubernetes as they are."""
+"""Fields that go to Kubernetes as they are."""
 FOR_RULES = {".listeners[].expose.allowUnprotected"}
 """Fields that rules of the CRD read: with them it accepts what it refuses without."""
 FORMER = {".telemetry.claimName"}
