@@ -21,7 +21,7 @@ from tests.kit.waiting import wait_until
 pytestmark = pytest.mark.e2e
 
 CLIENTS = 60
-OLDER_S = 5.0
+OLDER_S = 8.0
 """Ages are whole seconds, read some time apart: who connected just before a router started may be taken for younger."""
 TEXT = """apiVersion: waymesh.io/v1alpha1
 kind: Router

@@ -20,8 +20,8 @@ TOLERANCE = 1.15
 """A router with so many times its share keeps its clients."""
 FEW = 2
 """So many clients more than the share do not matter."""
-SKEW_S = 5
-"""Two ages of the same event, read one after the other, differ by less."""
+SKEW_S = 3
+"""Two ages of the same event, read one after the other, differ by less: whole seconds, up to two seconds old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,18 @@ def moves(mesh: DesiredMesh, observed: Any) -> Iterable[MoveClients]:
 
 
 def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
-    """The routers with more than their share of the clients, that were not told so since the youngest one started."""
+    """The routers with more than their share of the clients, that were not told so since the youngest one started.
+
+    None of those that may be as young as the youngest: all their clients have connected since then.
+    """
     share = max(1, math.ceil(sum(load.clients for load in loads.values()) / len(loads)))
     youngest = min(load.age_s for load in loads.values())
     found = []
     for name, load in sorted(loads.items()):
         over = load.clients > share * TOLERANCE and load.clients > share + FEW
-        told = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= youngest + SKEW_S
-        if over and not told:
-            found.append(MoveClients(name, share, youngest))
+        told = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= youngest + 2 * SKEW_S
+        if over and not told and load.age_s > youngest + SKEW_S:
+            found.append(MoveClients(name, share, youngest + SKEW_S))
     return found
 
 

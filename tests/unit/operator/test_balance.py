@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_operator.cluster.balance import FEW, Load, moves, surplus
+from waymesh_operator.cluster.balance import FEW, SKEW_S, Load, moves, surplus
 from waymesh_operator.cluster.mesh import DesiredMesh, DesiredRouter
 from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.resources.router import Ref
@@ -26,15 +26,20 @@ def load(clients: int, age: int = 100, share: int = 0, share_age: int = 10**6) -
 
 def test_after_two_routers_were_added_the_others_move_what_is_above_their_share() -> None:
     loads = {f"mesh-{k}": load(100, 1000) for k in range(3)} | {f"mesh-{k}": load(0, 9) for k in (3, 4)}
-    assert surplus(loads) == [MoveClients(f"mesh-{k}", 60, 9) for k in range(3)]
+    assert surplus(loads) == [MoveClients(f"mesh-{k}", 60, 9 + SKEW_S) for k in range(3)]
 
 
 def test_a_router_is_told_once_until_another_one_starts_or_the_share_changes() -> None:
     told = load(100, 1000, share=60, share_age=12)
     loads = {"a": told, "b": load(80, 1000, 60, 12), "c": load(0, 9)}
     assert surplus(loads) == []
-    assert surplus(loads | {"c": load(0, 3)}) == [MoveClients("a", 60, 3), MoveClients("b", 60, 3)]
-    assert surplus({"a": replace(told, clients=200), "c": load(0, 9)}) == [MoveClients("a", 100, 9)]
+    assert surplus(loads | {"c": load(0, 3)}) == [MoveClients(name, 60, 3 + SKEW_S) for name in "ab"]
+    assert surplus({"a": replace(told, clients=200), "c": load(0, 9)}) == [MoveClients("a", 100, 9 + SKEW_S)]
+
+
+def test_routers_that_started_together_keep_their_clients() -> None:
+    """While many clients connect, the number of one router was read later than those of the others."""
+    assert surplus({"a": load(60, 2 + SKEW_S), "b": load(20, 2), "c": load(22, 3)}) == []
 
 
 @pytest.mark.parametrize("counts", [(10, 10, 10), (11, 10, 9), (3, 0, 0), (0, 0), (1, 0), (23, 20, 20), (2, 0, 1)])
@@ -49,7 +54,7 @@ def test_only_those_above_the_share_move_and_none_below_it(drawn: list[tuple[int
     for step in surplus(loads):
         assert loads[step.router_id].clients > step.share + FEW
         assert step.share * len(loads) >= total
-        assert step.older_s == min(age for _, age in drawn)
+        assert step.older_s == min(age for _, age in drawn) + SKEW_S < loads[step.router_id].age_s
 
 
 # ---- of a mesh
@@ -71,7 +76,7 @@ def observed(*own: dict[str, Any], **fields: Any) -> ObservedState:
 def test_a_whole_mesh_is_balanced_and_others_are_left_alone() -> None:
     crowded = OWN | {"clientConnections": 100, "uptimeSeconds": 500, "clientShareAge": 500}
     both = (crowded, OWN)
-    assert list(moves(mesh(), observed(*both))) == [MoveClients("mesh-0", 50, 9)]
+    assert list(moves(mesh(), observed(*both))) == [MoveClients("mesh-0", 50, 9 + SKEW_S)]
     assert list(moves(mesh(balance=False), observed(*both))) == []
     assert list(moves(mesh(3), observed(*both))) == [], "one is missing"
     assert list(moves(mesh(1), observed(*both))) == [], "one has to leave"
