@@ -60,10 +60,11 @@ def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
     """
     share = max(1, math.ceil(sum(load.clients for load in loads.values()) / len(loads)))
     youngest = min(load.age_s for load in loads.values())
+    told_by = youngest + 2 * SKEW_S  # a share is told with an age of SKEW_S more than the youngest router's
     found = []
     for name, load in sorted(loads.items()):
         over = load.clients > share * TOLERANCE and load.clients > share + FEW
-        told = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= youngest + 2 * SKEW_S
+        told = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= told_by
         if over and not told and load.age_s > youngest + SKEW_S:
             found.append(MoveClients(name, share, youngest + SKEW_S))
     return found

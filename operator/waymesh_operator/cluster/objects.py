@@ -198,11 +198,11 @@ def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
 
 def operator_namespace(policy: Mapping[str, Any]) -> str:
     """The operator's namespace, read from a NetworkPolicy that it has made; empty if it is not there."""
-    for rule in policy.get("spec", {}).get("ingress") or ():
-        if any(port.get("port") == MANAGEMENT_PORT for port in rule.get("ports") or ()):
-            (operator,) = rule["from"]
-            return str(operator["namespaceSelector"]["matchLabels"][NAMESPACE_LABEL])
-    return ""
+    rules = policy.get("spec", {}).get("ingress") or ()
+    of_management = (rule for rule in rules if _tcp(MANAGEMENT_PORT) in (rule.get("ports") or ()))
+    peers = (peer for rule in of_management for peer in rule.get("from") or ())
+    labels = ((peer.get("namespaceSelector") or {}).get("matchLabels") or {} for peer in peers)
+    return next((str(found[NAMESPACE_LABEL]) for found in labels if NAMESPACE_LABEL in found), "")
 
 
 def port_entry(name: str, number: int) -> dict[str, Any]:

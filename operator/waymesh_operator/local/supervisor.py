@@ -312,10 +312,10 @@ class Supervisor:
     def _tell_ignored(self, router: Router) -> None:
         """What of a Router has a meaning in a cluster only and looks as if it opened something here."""
         for listener in router.listeners:
-            given = {"expose": listener.expose is not None, "networkPolicyPeers": listener.network_peers}
-            for name in (name for name, is_set in given.items() if is_set):
-                text = f"{router.ref}: {name} of listener {listener.name} is ignored: its port is open on this machine"
-                self._tell(NOTE, text)
+            for name, value in (("expose", listener.expose), ("networkPolicyPeers", listener.network_peers)):
+                if value:
+                    text = f"{router.ref}: {name} of listener {listener.name} is ignored"
+                    self._tell(NOTE, f"{text}: its port is open on this machine")
 
     def _tell(self, level: str, text: str) -> None:
         self._world.events(Event(level, text))

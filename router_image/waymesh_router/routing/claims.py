@@ -22,6 +22,8 @@ from waymesh_router.routing.settings import RoutingSettings
 # What a router sent before it was killed still arrives in this part of helloInterval: no sign of life. Then it is
 # asked.
 LEFT_OVER = 0.25
+# Pairs of instances that are remembered as logged; further ones are not logged.
+MAX_PAIRS = 1000
 
 
 class _Claim:
@@ -137,7 +139,7 @@ class Claims:
 
     def _warn(self, router_id: str, instance: int, other: int | None, out: list[Effect]) -> None:
         pair = router_id, frozenset((instance, other or 0))
-        if pair not in self._warned:
+        if pair not in self._warned and len(self._warned) < MAX_PAIRS:
             self._warned.add(pair)
             text = f"Two routers of the mesh have the id {router_id} (instances {instance} and {other}): change one"
             out.append(LogEvent("critical", "ROUTER_LS", text))

@@ -97,13 +97,12 @@ class RoutingEngine:
             return out
         if isinstance(message, Hello):
             self._on_hello(link_id, message, now, out)
-        elif isinstance(message, Ra | Lsu):
-            if self._claims.contradicts(message, now, out):
-                pass
-            elif isinstance(message, Ra):
-                self._on_ra(message, now, out)
-            else:
-                self._on_lsu(link_id, message, now, out)
+        elif isinstance(message, Ra | Lsu) and self._claims.contradicts(message, now, out):
+            pass  # not of the router that has this id here
+        elif isinstance(message, Ra):
+            self._on_ra(message, now, out)
+        elif isinstance(message, Lsu):
+            self._on_lsu(link_id, message, now, out)
         elif message.id == self._settings.router_id:
             return out
         elif isinstance(message, Lsr):

@@ -74,4 +74,10 @@ def test_the_policy_tells_the_operators_namespace() -> None:
     assert operator_namespace({}) == ""
 
 
+@pytest.mark.parametrize("peers", [[], [{"podSelector": {}}], [{"namespaceSelector": {}}]])
+def test_a_policy_that_somebody_has_changed_tells_no_namespace(peers: list[dict[str, Any]]) -> None:
+    rule = {"from": peers, "ports": [{"port": MANAGEMENT_PORT, "protocol": "TCP"}]}
+    assert operator_namespace({"spec": {"ingress": [{}, rule]}}) == ""
+
+
 ANY_ROUTER = network_policy(ROUTER, OperatorSettings("i"))["spec"]["podSelector"]["matchLabels"]

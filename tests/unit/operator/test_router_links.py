@@ -214,6 +214,9 @@ def test_the_status_names_the_routers_at_the_other_end() -> None:
     later = NOW + timedelta(hours=1)
     kept = router_link_status(OPEN, mesh, status, later)["routers"]
     assert kept[0]["since"] == status["routers"][0]["since"]
+    foreign = {**on, "connectionMsg": "connected, container_id=router-of-dispatch"}
+    dispatch = router_link_status(OPEN, seen(resources, live={("mesh-0", NAME): foreign}), {}, NOW)
+    assert dispatch["remoteMesh"] == "router-of-dispatch"
     moved = {"routers": [{"id": "mesh-0", "peer": "north-0", "since": "2026-01-01T00:00:00Z"}]}
     assert router_link_status(OPEN, mesh, moved, later)["routers"][0]["since"] == timestamp(later)
     assert (status["state"], status["lastError"]) == ("failed", "mesh-1: Connection refused")

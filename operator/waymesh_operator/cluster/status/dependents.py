@@ -130,7 +130,7 @@ def router_link_status(
     found = _rows("RouterLink", link, [Entity(CONNECTOR, link_name(link.ref))], seen)
     rows = _dated([_of_other_name(row, link.router.name) for row in found], before, now)
     peers = sorted({row.peer for row in rows if row.peer})
-    meshes = sorted({peer.rpartition("-")[0] or peer for peer in peers})
+    meshes = sorted({_mesh_of(peer) or peer for peer in peers})
     told = {"connected": _share(rows), "peers": peers, "peer": ",".join(peers), "remoteMesh": ",".join(meshes)}
     return _status(_Case("RouterLink", link, seen, rows), before, now) | told | _state(rows)
 
@@ -141,10 +141,15 @@ def _dated(rows: Sequence[Row], before: Mapping[str, Any], now: datetime) -> lis
     return [replace(row, since=former.get((row.id, row.peer)) or timestamp(now)) if row.peer else row for row in rows]
 
 
+def _mesh_of(router_id: str) -> str:
+    """The name of the Router with this router: the id without its ordinal; empty if it has none."""
+    name, _, ordinal = router_id.rpartition("-")
+    return name if ordinal.isdecimal() else ""
+
+
 def _of_other_name(row: Row, own: str) -> Row:
     """The row, or an error if the router at the other end has an id that routers of this Router have."""
-    name, _, ordinal = row.peer.rpartition("-")
-    if name != own or not ordinal.isdecimal():
+    if _mesh_of(row.peer) != own:
         return row
     return Row(row.id, "failed", f"{row.peer} is an id of this Router, too: give one of both meshes another name")
 
