@@ -126,7 +126,18 @@ def operator(cluster: Cluster, router_image: str, operator_image: str) -> Namesp
 @pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
     """A new namespace, deleted afterwards (nobody waits for that)."""
-    name = namespace_name(request.node.name)
+    yield from new_namespace(cluster, request.node.name)
+
+
+@pytest.fixture
+def private(cluster: Cluster) -> Iterator[Namespace]:
+    """A second namespace."""
+    yield from new_namespace(cluster, "private")
+
+
+def new_namespace(cluster: Cluster, test: str) -> Iterator[Namespace]:
+    """A namespace with a name like that of the test, deleted afterwards."""
+    name = namespace_name(test)
     cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     space = Namespace(cluster, name)
     space.wait("ServiceAccount", "default", lambda found: True)

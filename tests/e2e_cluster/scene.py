@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.cluster.api import Object
 from tests.cluster.command import CommandError
 from tests.cluster.namespace import Namespace, condition_status
 from tests.kit.waiting import wait_until
+from waymesh_operator.tls.certificates import issue, new_ca
 
 TRAFFIC = Path(__file__).with_name("traffic.py")
 READY_S = 240.0
@@ -29,6 +31,20 @@ KILLED = 137
 def resource(kind: str, name: str, **spec: Any) -> Object:
     """A resource of ours."""
     return {"apiVersion": "waymesh.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def secret(name: str, **data: str) -> Object:
+    """A Secret."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+
+
+def certificate(name: str, hosts: list[str]) -> Object:
+    """The Secret of a listener with a certificate for these hosts, of an authority of its own."""
+    now = datetime.now(UTC)
+    authority = new_ca(name, now)
+    leaf = issue(authority, name, hosts, now)
+    files = {"tls.crt": leaf.certificate, "tls.key": leaf.key, "ca.crt": authority.certificate}
+    return secret(name, **{file: content.decode() for file, content in files.items()})
 
 
 def waymesh(space: Namespace, *words: str, status: int = 0) -> str:

@@ -12,7 +12,7 @@ from tests.brokers.process import PASSWORD, USER
 from tests.cluster.api import Object
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
-from tests.e2e_cluster.scene import READY_S, Mesh, Traffic, resource
+from tests.e2e_cluster.scene import READY_S, Mesh, Traffic, resource, secret
 from tests.kit.waiting import wait_until
 
 HERE, THERE = {"name": "mesh"}, {"name": "store"}
@@ -35,8 +35,7 @@ def broker(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def login(password: str) -> Object:
     """The Secret that the Broker names."""
-    data = {"username": USER, "password": password}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": data}
+    return secret("login", username=USER, password=password)
 
 
 def autolinks() -> list[Object]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests.cluster.api import Object
 from tests.cluster.namespace import Namespace, condition_status
-from tests.e2e_cluster.scene import Mesh, resource, waymesh
-from tests.kit.clients import Client
-from waymesh_operator.tls.certificates import issue, new_ca
+from tests.e2e_cluster.scene import Mesh, certificate, resource, waymesh
+from tests.kit.clients import exchange
 
 LINK_S = 240.0
 DOORS = {"door": ("inter-router", 5671), "edges": ("edge", 5670)}
@@ -29,12 +27,7 @@ def doors(space: Namespace) -> list[dict[str, Any]]:
 
 def prepared(space: Namespace) -> None:
     """The Secret with the certificate that the listeners show."""
-    authority = new_ca("doors", datetime.now(UTC))
-    hosts = [f"north-out-{name}.{space.name}.svc" for name in DOORS]
-    leaf = issue(authority, hosts[0][:60], hosts, datetime.now(UTC))
-    files = {"tls.crt": leaf.certificate, "tls.key": leaf.key, "ca.crt": authority.certificate}
-    data = {name: content.decode() for name, content in files.items()}
-    space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "door"}, "stringData": data})
+    space.apply(certificate("door", [f"north-out-{name}.{space.name}.svc" for name in DOORS]))
 
 
 def token(space: Namespace, folder: Path, name: str, door: str) -> None:
@@ -52,17 +45,10 @@ def link(name: str, role: str, **spec: Any) -> Object:
     return resource("RouterLink", name, routerRef=mesh, role=role, tokenSecretRef=secret, **spec)
 
 
-def exchange(space: Namespace, sender: str, receiver: str, address: str) -> None:
+def across(space: Namespace, sender: str, receiver: str, address: str) -> None:
     """One message from a client of one pod to a client of another."""
     pods = [space.wait("Pod", name, lambda found: "podIP" in found["status"]) for name in (sender, receiver)]
-    urls = [f"amqp://{pod['status']['podIP']}:5672" for pod in pods]
-    with Client(urls[0]) as one, Client(urls[1]) as other:
-        taken = other.receiver(address, credit=1)
-        sent = one.sender(address).send("across")
-        received = taken.next()
-        received.accept()
-        assert received.message.body == "across"
-        assert sent.outcome() == "accepted"
+    exchange(*(f"amqp://{pod['status']['podIP']}:5672" for pod in pods), address)
 
 
 def test_a_token_joins_two_meshes_until_it_is_revoked(
@@ -89,8 +75,8 @@ def test_a_token_joins_two_meshes_until_it_is_revoked(
         found = namespace.wait_condition("RouterLink", name, "Ready", "True", LINK_S)
         assert (found["status"]["connected"], found["status"]["peers"]) == (f"{count}/{count}", ["north-0"])
     Mesh(namespace, "leaf").converged(1)
-    exchange(namespace, "north-0", "south-1", "from-the-north")
-    exchange(namespace, "leaf-0", "south-0", "from-the-edge")
+    across(namespace, "north-0", "south-1", "from-the-north")
+    across(namespace, "leaf-0", "south-0", "from-the-edge")
     told = waymesh(namespace, "link", "list", "north", "--listener", "door", "-n", namespace.name)
     assert "south" in told
     assert "valid" in told

@@ -5,9 +5,7 @@ Clients of one namespace use the queues of a broker in another one, which nobody
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,9 +16,8 @@ from tests.brokers.process import PASSWORD, USER
 from tests.cluster.api import Object
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
-from tests.e2e_cluster.scene import READY_S, Mesh, waymesh
+from tests.e2e_cluster.scene import READY_S, Mesh, certificate, secret, waymesh
 from tests.kit.clients import Client
-from waymesh_operator.tls.certificates import issue, new_ca
 
 FOLDER = Path(__file__).parents[2] / "examples/private-network"
 QUEUE = "b2.event-queue"
@@ -32,30 +29,6 @@ def broker(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with BrokerJ(tmp_path_factory.mktemp("b2"), host=cluster.network.gateway(1)) as made:
         made.create_queue(QUEUE)
         yield made
-
-
-@pytest.fixture
-def private(cluster: Cluster) -> Iterator[Namespace]:
-    """The namespace of the private network."""
-    name = f"private-{secrets.token_hex(3)}"
-    cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    space = Namespace(cluster, name)
-    space.wait("ServiceAccount", "default", lambda found: True)
-    yield space
-    cluster.api.delete("Namespace", name)
-
-
-def secret(name: str, **data: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
-
-
-def certificate(public: Namespace) -> Object:
-    """The Secret that the example calls `door`."""
-    authority = new_ca("door", datetime.now(UTC))
-    host = f"public-out-door.{public.name}.svc"
-    made = issue(authority, "door", [host], datetime.now(UTC))
-    files = {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": authority.certificate}
-    return secret("door", **{name: content.decode() for name, content in files.items()})
 
 
 def of_private(broker: BrokerJ) -> list[Object]:
@@ -70,7 +43,7 @@ def of_private(broker: BrokerJ) -> list[Object]:
 def test_clients_use_a_broker_of_a_private_network(
     operator: Namespace, namespace: Namespace, private: Namespace, broker: BrokerJ, tmp_path: Path
 ) -> None:
-    namespace.apply([certificate(namespace)])
+    namespace.apply(certificate("door", [f"public-out-door.{namespace.name}.svc"]))
     namespace.apply(FOLDER / "public.yaml")
 
     def has_address(found: Object) -> bool:

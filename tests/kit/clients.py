@@ -377,6 +377,17 @@ class _Handler(MessagingHandler):
 L = TypeVar("L", Sender, Receiver)
 
 
+def exchange(sender: str, receiver: str, address: str) -> None:
+    """One message from a client at the URL `sender` to one at `receiver`, which accepts it."""
+    with Client(sender) as one, Client(receiver) as other:
+        taken = other.receiver(address, credit=1)
+        sent = one.sender(address).send(address)
+        received = taken.next()
+        received.accept()
+        assert received.message.body == address
+        assert sent.outcome() == "accepted"
+
+
 def _detached(link: Link, error: str | None) -> None:
     link.error = error
     link.detached.set()

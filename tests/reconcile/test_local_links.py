@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.certificates import Authority
-from tests.kit.clients import Client
+from tests.kit.clients import exchange
 from tests.kit.local_mode import Up, mesh_up
 from tests.kit.waiting import wait_until
 
@@ -71,17 +71,6 @@ def filled(text: str, **values: str) -> str:
     for name in sorted(values, key=len, reverse=True):
         text = text.replace(f" {name}", f" {values[name]}")
     return text
-
-
-def exchange(sender: str, receiver: str, address: str) -> None:
-    """One message from a client of one router to a client of another."""
-    with Client(sender) as one, Client(receiver) as other:
-        taken = other.receiver(address, credit=1)
-        sent = one.sender(address).send(address)
-        received = taken.next()
-        received.accept()
-        assert received.message.body == address
-        assert sent.outcome() == "accepted"
 
 
 @pytest.mark.parametrize(("role", "own_role"), [("inter-router", "interior"), ("edge", "edge")])
