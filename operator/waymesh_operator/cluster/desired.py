@@ -71,7 +71,7 @@ class DesiredState:
     restart_pending: str = ""
     # For each entity that works on some routers only, by its name, the ids of these routers.
     placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # The container-id of the Broker that connects to the routers, by the name of each entity of a link to one.
+    # The container-id by the name of each entity of a link to a container that may connect to some routers only.
     containers: Mapping[str, str] = field(default_factory=dict)
     # Name prefixes of entities whose resource refers to something missing: they stay as they are.
     held: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ class EntityPlacement:
     placed: tuple[tuple[Entity, frozenset[int]], ...] = ()
     # Also in `shared`, but only the routers with these ordinals have the connection that the entity refers to.
     known: tuple[tuple[Entity, frozenset[int]], ...] = ()
-    # Entities of links to Brokers that connect to the routers, by name: the container-id of the Broker.
+    # Entities of links to containers that may connect to some routers only, by name: the container-id.
     containers: Mapping[str, str] = field(default_factory=dict)
 
     def only_on(self, ordinal: int) -> tuple[Entity, ...]:
@@ -86,11 +86,13 @@ def place_entities(
 
 
 def _containers(resources: Resources) -> dict[str, str]:
-    """The container-id by the name of each entity of a link to a Broker that connects to the routers."""
-    ids = {broker.ref: broker.incoming_id for broker in resources.brokers if broker.incoming_id}
-    links = [(link.broker, autolink_entities(link)) for link in resources.autolinks]
-    links += [(route.broker, linkroute_entities(route)) for route in resources.linkroutes]
-    return {entity.name: ids[broker] for broker, made in links if broker in ids for entity in made}
+    """The container-id by the name of each entity of a link that names one, itself or by a Broker that connects to the
+    routers."""
+    autolinks = by_container(resources.autolinks, resources.brokers)
+    routes = by_container(resources.linkroutes, resources.brokers)
+    links = [(link.container_id, autolink_entities(link)) for link in autolinks]
+    links += [(route.container_id, linkroute_entities(route)) for route in routes]
+    return {entity.name: container for container, made in links if container for entity in made}
 
 
 def credential_files(

@@ -140,14 +140,14 @@ def test_files_with_two_of_one_container_id_are_refused() -> None:
 
 
 # ---- status
-def mesh_with(connected: Iterable[str], **fields: Any) -> MeshSnapshot:
+def mesh_with(connected: Iterable[str], resources: Resources = ALL, **fields: Any) -> MeshSnapshot:
     """Links are active where the broker has connected."""
     names = ("k8s/ns/AutoLink/orders", "k8s/ns/LinkRoute/archive/in", "k8s/ns/LinkRoute/archive/out")
     away: Mapping[str, Any] = {"operStatus": "inactive"}
     others = {router.id for router in seen(ALL).desired.mesh.routers} - set(connected)
     live = {(router, name): away for router in others for name in names}
     facts = {router: {"containers": frozenset({"store-1"})} for router in connected}
-    return seen(ALL, live=live, facts=facts, **fields)
+    return seen(resources, live=live, facts=facts, **fields)
 
 
 def test_one_router_with_the_broker_is_enough() -> None:
@@ -160,6 +160,18 @@ def test_one_router_with_the_broker_is_enough() -> None:
     for status in (autolink_status(LINK, mesh, {}, NOW), linkroute_status(ROUTE, mesh, {}, NOW)):
         assert (status["active"], status["state"]) == ("1/1", "active")
         assert conditions(status)["Ready"] == ("True", "Ready", "on mesh-1")
+
+
+def test_links_by_container_id_count_the_routers_to_which_it_has_connected() -> None:
+    link = replace(LINK, broker=None, container_id="store-1")
+    route = replace(ROUTE, broker=None, container_id="store-1")
+    by_id = replace(ALL, brokers=(), autolinks=(link,), linkroutes=(route,))
+    mesh = mesh_with(["mesh-1"], by_id)
+    for status in (autolink_status(link, mesh, {}, NOW), linkroute_status(route, mesh, {}, NOW)):
+        assert (status["active"], conditions(status)["Ready"][0]) == ("1/1", "True")
+    # Routers that connect to it themselves do not tell it among those that have connected: all are to be active.
+    outgoing = replace(mesh, observed=mesh_with([], by_id).observed)
+    assert conditions(autolink_status(link, outgoing, {}, NOW))["Ready"][0] == "False"
 
 
 def test_a_broker_that_has_connected_to_none_is_told_everywhere() -> None:
