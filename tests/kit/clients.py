@@ -23,7 +23,7 @@ import proton
 from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, AtLeastOnce, AtMostOnce, Container, EventInjector
 
-from tests.kit.garbage import GARBAGE
+from tests.kit.garbage import GARBAGE, free
 from tests.kit.outcomes import DEADLINE_S, STATES, Sent
 from tests.kit.waiting import wait_until
 
@@ -129,6 +129,7 @@ class Client:
             assert not self._thread.is_alive(), "the proton thread does not end"
         if not self._pipe:
             return
+        free(self.connection)
         GARBAGE.let_go()
         # proton leaves the injector's pipe open; with over 1,023 descriptors its select() refuses new connections
         while self._pipe:

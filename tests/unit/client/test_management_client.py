@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import weakref
 from collections.abc import Iterator
 
 import proton
@@ -202,3 +205,14 @@ def test_passwords_are_not_shown() -> None:
 )
 def test_long_type_names(name: str | None, expected: str | None) -> None:
     assert long_type(name) == expected
+
+
+@pytest.mark.parametrize("refuse_link", [False, True])
+def test_a_closed_client_leaves_nothing_of_its_connection(bench: Bench, refuse_link: bool) -> None:
+    answer = agent_answer(bench.agent)
+    with FakeServer(answer, refuse_link=refuse_link) as server, ManagementClient(server.url) as client:
+        container = weakref.ref(client._channel.connect().container)
+        with contextlib.suppress(NoRoute):
+            client.read("router")
+    gc.collect()
+    assert container() is None
