@@ -36,7 +36,7 @@ from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
 from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, secret_data, troubles
 from .rollout import DeliveredSeeds, RefusalKey, Refusals
-from .routes import Routes
+from .routes import Routes, exposed_addresses
 from .status_writer import Statuses
 
 log = logging.getLogger(__name__)
@@ -220,6 +220,7 @@ class MeshWorker:
             users_now=self._users_now(objects),
             service_accounts=await self._service_accounts(resources, objects),
             routes=routes,
+            addresses=exposed_addresses(resources.router, objects),
         )
 
     def _users_now(self, objects: dict[Key, Object]) -> bytes:
