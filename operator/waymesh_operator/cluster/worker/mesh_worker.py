@@ -185,6 +185,7 @@ class MeshWorker:
             self._world.now(),
             refused=self._refusals.reasons,
             errors=tuple(result.errors),
+            foreign=tuple(result.foreign),
             pending=tuple(action for action in this_pass.actions if action not in result.taken),
             consumers=consumers_by_address(resources.addresses, this_pass.live.consumers),
             vhosts=this_pass.live.vhosts,
