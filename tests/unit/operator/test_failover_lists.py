@@ -105,7 +105,7 @@ def test_with_one_address_for_all_the_list_is_that_one_and_without_any_there_is_
     assert told(desired(router(2, exposed()), {"mesh-out-out": ["lb:5671", "[2001:db8::1]:5671"]}), "out") == [
         ["amqps://lb:5671", "amqps://[2001:db8::1]:5671"],
     ] * 2
-    assert told(desired(router(2, exposed())), "out") == [[], []]  # no name of the cluster's DNS: it means nothing there
+    assert told(desired(router(2, exposed())), "out") == [[], []]  # names of the cluster mean nothing there
 
 
 def test_long_lists_end_and_keep_what_leads_to_any_router() -> None:
