@@ -207,7 +207,7 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
     if entity.flag("expose"):
         found.note(entity, "expose: create a Service of type LoadBalancer, or an Ingress, for the port")
     if entity.text("failoverUrls"):
-        found.note(entity, "failoverUrls: clients are told of the routers of the mesh by failover: Auto of the listener")
+        found.note(entity, "failoverUrls: clients are told of the routers of the mesh by failover: Auto of a listener")
     if entity.text("routeAddress"):
         item["routeAddress"] = entity.text("routeAddress")
     if entity.text("openCapabilities"):
