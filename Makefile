@@ -75,8 +75,10 @@ chart-package: chart ## the chart as dist/waymesh-VERSION.tgz; REGISTRY=oci://ho
 	@tools/chart_package.sh
 
 quickstart: ## render the analytics schedule of examples/quickstart from the chart
+	@mkdir -p build
 	@helm template quickstart helm/waymesh --namespace quickstart --values examples/quickstart/analytics-values.yaml \
-	  --show-only templates/analytics.yaml > examples/quickstart/analytics.yaml
+	  --show-only templates/analytics.yaml > build/analytics.yaml
+	@mv build/analytics.yaml examples/quickstart/analytics.yaml
 
 images: ## build the images of router, operator and analytics job by docker, podman or buildah
 	@tools/images.sh

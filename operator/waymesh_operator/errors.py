@@ -64,5 +64,9 @@ class KubeError(WaymeshError):
         return self.status == 409
 
 
+class NotOurs(KubeError):
+    """An object of this name is there already, and the Router does not own it."""
+
+
 class NamespaceEnding(KubeError):
     """Nothing can be made any more in a namespace that is being deleted; what is in it goes by and by."""

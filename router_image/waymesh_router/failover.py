@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from waymesh_amqp.types import Symbol
 
 PROPERTY = "failover-server-list"
-DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
+DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "ws": 80, "wss": 443}
+WEB_SOCKET = ("ws", "wss")
 
 Target = tuple[str, int]
 """Host and port."""
@@ -24,7 +25,7 @@ def server_list(urls: str) -> list[dict[Symbol, Any]]:
     for text in filter(None, (part.strip() for part in urls.split(","))):
         parts = urlsplit(text if "://" in text else f"amqp://{text}")
         if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
-            raise ValueError(f"failoverUrls: {text}: expected amqp://host:port or amqps://host:port")
+            raise ValueError(f"failoverUrls: {text}: expected SCHEME://host:port, by amqp, amqps, ws or wss")
         port = str(parts.port or DEFAULT_PORTS[parts.scheme])
         entry = {Symbol("network-host"): parts.hostname, Symbol("port"): port}
         found.append(entry | ({Symbol("scheme"): parts.scheme} if "://" in text else {}))
@@ -32,11 +33,12 @@ def server_list(urls: str) -> list[dict[Symbol, Any]]:
 
 
 def targets_of(properties: object) -> list[Target]:
-    """The failover targets that a peer announced; invalid entries are ignored."""
+    """The failover targets that a peer announced. Invalid entries are ignored, and those for WebSocket, which no
+    connector speaks."""
     listed = properties.get(PROPERTY) if isinstance(properties, Mapping) else None
     found: list[Target] = []
     for entry in listed if isinstance(listed, list) else ():
-        if not isinstance(entry, Mapping):
+        if not isinstance(entry, Mapping) or entry.get("scheme") in WEB_SOCKET:
             continue
         host, port = entry.get("network-host"), entry.get("port", DEFAULT_PORTS["amqp"])
         number = DEFAULT_PORTS.get(str(port)) or (int(str(port)) if str(port).isdecimal() else 0)

@@ -206,8 +206,14 @@ LISTENER = configuration(
         "management.",
         default=False,
     ),
-    setting("failoverUrls", STRING, "Alternative URLs, separated by commas, that clients get in the open.",
-            deprecated_name="failoverList"),
+    setting(
+        "failoverUrls",
+        STRING,
+        "Alternative URLs (amqp, amqps, ws, wss), separated by commas, that clients get in the open. An update applies "
+        "to new connections.",
+        update=True,
+        deprecated_name="failoverList",
+    ),
     setting(
         "routeAddress",
         STRING,

@@ -60,11 +60,19 @@ def connect(address: str, trusted: Path) -> Client:
     return Client(f"amqps://{address}", ssl_domain=domain, virtual_host=HOST, **login)
 
 
+def told(address: str, trusted: Path) -> list[str]:
+    """Where a client is sent by the router at an address for the time when it is lost."""
+    with connect(address, trusted) as client:
+        listed = client.call(lambda: client.connection.remote_properties).get("failover-server-list") or []
+        return [f"{item['network-host']}:{item['port']}" for item in listed]
+
+
 def test_clients_outside_reach_the_mesh_and_single_routers_through_nodes(
     operator: Namespace, namespace: Namespace, tmp_path: Path
 ) -> None:
     trusted = prepared(namespace, tmp_path)
-    mesh = Mesh(namespace).apply(2, listeners=[listener(type="NodePort", perRouter=True)])
+    exposed = {**listener(type="NodePort", perRouter=True), "failover": "Auto"}
+    mesh = Mesh(namespace).apply(2, listeners=[exposed])
     mesh.converged(2)
     found = row(
         namespace.wait(
@@ -78,6 +86,8 @@ def test_clients_outside_reach_the_mesh_and_single_routers_through_nodes(
     by_router = {item["id"]: item["addresses"][0] for item in found["routers"]}
     assert sorted(by_router) == ["mesh-0", "mesh-1"]
     (first, *_) = found["addresses"]
+    expected = [by_router["mesh-1"], *found["addresses"]]
+    wait_until(lambda: told(by_router["mesh-0"], trusted) == expected, READY_S, f"a client is told of {expected}")
     with connect(by_router["mesh-0"], trusted) as one, connect(by_router["mesh-1"], trusted) as other:
         assert one.connection.remote_container == "mesh-0"
         assert other.connection.remote_container == "mesh-1"

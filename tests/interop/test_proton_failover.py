@@ -30,8 +30,8 @@ def test_clients_are_told(start_router: StartRouter) -> None:
     router = start_router("A", section("listener", name="l", host="127.0.0.1", port=port, failoverUrls=urls))
     wait_until(lambda: "started, mode" in router.log)
     with Client(f"amqp://127.0.0.1:{port}") as client:
-        told = client.call(lambda: client.connection.remote_properties)["failover-server-list"]
-    assert [{str(key): str(value) for key, value in entry.items()} for entry in told] == [
+        listed = told(client)
+    assert listed == [
         {"network-host": "one.example", "port": "5671", "scheme": "amqps"},
         {"network-host": "two.example", "port": "5672"},
     ]
@@ -39,6 +39,35 @@ def test_clients_are_told(start_router: StartRouter) -> None:
         with pytest.raises(ManagementError, match="failoverUrls: http://x: expected") as raised:
             manager.create("listener", {"name": "bad", "port": "0", "failoverUrls": "http://x"})
         assert raised.value.status == 400
+
+
+def test_another_list_is_for_the_connections_that_come_then(start_router: StartRouter) -> None:
+    port = free_port()
+    router = start_router("A", section("listener", name="l", host="127.0.0.1", port=port))
+    wait_until(lambda: "started, mode" in router.log)
+    with ManagementClient(router.url) as manager, Client(f"amqp://127.0.0.1:{port}") as before:
+        assert told(before) is None
+        manager.update({"failoverUrls": "wss://one.example, ws://[::1]:8080"}, "listener", name="l")
+        with Client(f"amqp://127.0.0.1:{port}") as client:
+            assert told(client) == [
+                {"network-host": "one.example", "port": "443", "scheme": "wss"},
+                {"network-host": "::1", "port": "8080", "scheme": "ws"},
+            ]
+        for bad in ("http://x", "amqp://", "amqp://user:secret@h"):
+            with pytest.raises(ManagementError, match="failoverUrls") as raised:
+                manager.update({"failoverUrls": bad}, "listener", name="l")
+            assert raised.value.status == 400
+        assert manager.read("listener", name="l")["failoverUrls"] == "wss://one.example, ws://[::1]:8080"
+        manager.update({"failoverUrls": None}, "listener", name="l")
+        with Client(f"amqp://127.0.0.1:{port}") as client:
+            assert told(client) is None
+        assert not before.ended.is_set()
+
+
+def told(client: Client) -> list[dict[str, str]] | None:
+    """The list in the router's open."""
+    listed = client.call(lambda: client.connection.remote_properties).get("failover-server-list")
+    return listed and [{str(key): str(value) for key, value in entry.items()} for entry in listed]
 
 
 def test_a_connector_goes_where_its_peer_said(start_router: StartRouter, tmp_path: Path) -> None:
@@ -130,7 +159,7 @@ def replica() -> Iterator[tuple[int, list[int]]]:
             [("h", 1), ("h", 65535), ("h", 5671)],
         ),
         (
-            {Symbol("failover-server-list"): server_list("amqp://a, amqps://b:7,c")},
+            {Symbol("failover-server-list"): server_list("amqp://a, amqps://b:7,wss://d,c")},
             [("a", 5672), ("b", 7), ("c", 5672)],
         ),
     ],

@@ -9,6 +9,7 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.cluster.objects import labels_of
 from waymesh_operator.cluster.worker.mesh_worker import ISSUED_ANNOTATION
+from waymesh_operator.errors import WaymeshError
 from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent
@@ -64,5 +65,21 @@ def test_worker_stalls_without_cert_manager_and_goes_on_with_it_and_leaves_it_ag
         assert names(lab) == set()
         assert lab.kube.objects["Secret", NAMESPACE, "mesh-ca"]["data"]["tls.crt"] == authority
         assert lab.condition("Ready")[0] == "True"
+
+    run(story)
+
+
+def test_cert_manager_is_not_told_to_write_over_a_secret_of_another_router() -> None:
+    owner = {"kind": "Router", "name": "other", "uid": "u-other", "controller": True}
+    metadata = {"name": "mesh-tls", "namespace": NAMESPACE, "ownerReferences": [owner]}
+
+    async def story(lab: Lab) -> None:
+        lab.kube.unknown_kinds.clear()
+        lab.kube.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {}})
+        lab.router(1, tls=CERT_MANAGER)
+        with pytest.raises(WaymeshError, match="Secret mesh-tls exists and belongs to Router other; it is not changed"):
+            await lab.turn()
+        assert "Certificate mesh-tls" not in names(lab)
+        assert lab.condition("Stalled") == ("True", "Conflicted")
 
     run(story)

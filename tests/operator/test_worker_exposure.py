@@ -191,3 +191,39 @@ def test_nothing_is_exposed_while_a_router_does_not_take_the_change_of_its_liste
         await lab.until(lambda: doors(lab) == {"Service mesh-out-amqps"})
 
     run(story)
+
+
+def test_running_routers_tell_their_clients_addresses_as_they_become_known_and_as_the_mesh_grows() -> None:
+    def told(lab: Lab) -> list[list[str]]:
+        rows = [lab.live(name).rows["listener"]["k8s/ns/Router/mesh/listener/amqps"] for name in lab.mesh.names_up()]
+        return [str(row.get("failoverUrls") or "").split(",") for row in rows]
+
+    def give(lab: Lab, name: str, host: str) -> None:
+        status = {"loadBalancer": {"ingress": [{"hostname": host}]}}
+        lab.kube.edit("Service", NAMESPACE, name, lambda body: body.update(status=status))
+
+    async def story(lab: Lab) -> None:
+        given = [{**listeners(type="LoadBalancer", perRouter=True)[0], "failover": "Auto"}]
+        lab.router(2, listeners=given)
+        await lab.settle()
+        assert told(lab) == [[""], [""]]
+        booted = [lab.live(name) for name in lab.mesh.names_up()]
+        give(lab, "mesh-out-amqps", "lb.example.org")
+        give(lab, "mesh-1-out-amqps", "lb-1.example.org")
+        await lab.settle()
+        to_any = "amqps://lb.example.org:5671"
+        assert told(lab) == [["amqps://lb-1.example.org:5671", to_any], [to_any]]
+        lab.router(3, listeners=given)
+        await lab.settle()
+        give(lab, "mesh-2-out-amqps", "lb-2.example.org")
+        await lab.settle()
+        first, second = (f"amqps://lb-{k}.example.org:5671" for k in (1, 2))
+        assert told(lab) == [[first, second, to_any], [second, to_any], [first, to_any]]
+        assert [lab.live(name) for name in ("mesh-0", "mesh-1")] == booted
+        assert (lab.status()["drift"]["current"], lab.status()["drift"]["repaired"]) == (0, 0)
+        writes = len(lab.kube.writes())
+        lab.later(30)
+        await lab.turn()
+        assert len(lab.kube.writes()) == writes
+
+    run(story)

@@ -152,7 +152,33 @@ def test_worker_leaves_objects_of_others_alone() -> None:
                 await lab.turn()
             lab.control()
         assert lab.kube.objects["Service", NAMESPACE, "mesh"]["spec"]["ports"] == [{"port": 80}]
-        assert lab.condition("Programmed") == ("False", "Failed")
+        assert lab.condition("Programmed") == ("False", "Conflicted")
+
+    run(story)
+
+
+def test_a_router_whose_object_would_be_that_of_another_router_waits_and_says_whose_it_is() -> None:
+    """The headless Service of Router mesh has the name of the Service for clients of Router mesh-mesh."""
+    owner = {"kind": "Router", "name": "mesh-mesh", "uid": "u-other", "controller": True}
+
+    async def story(lab: Lab) -> None:
+        metadata = {"name": "mesh-mesh", "namespace": NAMESPACE, "ownerReferences": [owner]}
+        older = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 5672}]}}
+        lab.kube.put(older)
+        lab.router(1)
+        for _ in range(3):
+            with pytest.raises(WaymeshError, match="Service mesh-mesh exists and belongs to Router mesh-mesh; it is"):
+                await lab.turn()
+            lab.control()
+        service = lab.kube.objects["Service", NAMESPACE, "mesh-mesh"]
+        assert (service["spec"], service["metadata"]["ownerReferences"]) == (older["spec"], [owner])
+        assert lab.mesh.names_up() == []
+        assert lab.condition("Stalled") == ("True", "Conflicted")
+        assert lab.status()["phase"] == "Stalled"
+        lab.kube.remove("Service", NAMESPACE, "mesh-mesh")
+        await lab.settle()
+        assert lab.condition("Stalled")[0] == "False"
+        assert lab.condition("Ready")[0] == "True"
 
     run(story)
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding
-from waymesh_operator.kube.api import KubeClient, kind_of
+from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding, NotOurs
+from waymesh_operator.kube.api import SECRET, Kind, KubeClient, kind_of
 from waymesh_operator.router_entities.actions import RouterAction
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 
@@ -41,15 +41,31 @@ class ObjectWriter:
     async def _refuse_foreign(self, manifest: Mapping[str, Any]) -> None:
         """Refuse to change an object of this name that this Router does not own."""
         kind, name = kind_of(manifest["kind"], manifest["apiVersion"]), manifest["metadata"]["name"]
+        owners = await self._owners(kind, name)
+        if owners is not None and self.uid not in owners:
+            raise _not_ours(kind, name, owners)
+        if kind.kind == "Certificate":
+            # cert-manager would write the Secret. One that nobody owns may be left from a Router that is gone.
+            written = manifest["spec"]["secretName"]
+            owners = await self._owners(SECRET, written)
+            if owners and self.uid not in owners:
+                raise _not_ours(SECRET, written, owners)
+
+    async def _owners(self, kind: Kind, name: str) -> dict[str, str] | None:
+        """The owners of an object by uid, as `kind name`; None if there is no such object."""
         try:
             live = await self.kube.get(kind, self.namespace, name)
         except KubeError as error:
             if error.missing:
-                return
+                return None
             raise
         owners = live["metadata"].get("ownerReferences") or ()
-        if self.uid not in {owner.get("uid") for owner in owners}:
-            raise KubeError(409, f"{kind.kind} {name} exists and is not owned by this Router; it is not changed")
+        return {owner.get("uid", ""): f"{owner.get('kind')} {owner.get('name')}" for owner in owners}
+
+
+def _not_ours(kind: Kind, name: str, owners: Mapping[str, str]) -> NotOurs:
+    whose = f"belongs to {', '.join(owners.values())}" if owners else "is not owned by this Router"
+    return NotOurs(409, f"{kind.kind} {name} exists and {whose}; it is not changed")
 
 
 InThread = Callable[[Callable[[], list[Outcome]]], Awaitable[list[Outcome]]]
@@ -64,6 +80,8 @@ class Result:
     refused: list[Outcome] = field(default_factory=list)
     # Failures in words.
     errors: list[str] = field(default_factory=list)
+    # Those of them that last until a person removes what has a name that the Router needs, or renames the Router.
+    foreign: list[str] = field(default_factory=list)
 
 
 async def carry_out(
@@ -97,6 +115,7 @@ async def _on_objects(steps: Iterable[Action], result: Result, writer: ObjectWri
             raise
         except KubeError as error:
             result.errors.append(f"{step.describe()}: {error}")
+            result.foreign += [str(error)] if isinstance(error, NotOurs) else []
         else:
             result.taken.append(step)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,8 @@ class ClusterContext:
     service_accounts: ServiceAccountKeys = UNKNOWN
     # Only read for a Router that has routes, or wants them.
     routes: RouteApis = field(default_factory=RouteApis)
+    # Where clients reach each door, by its name; only read for listeners with failover lists.
+    addresses: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:

@@ -21,6 +21,7 @@ from waymesh_operator.router_entities.builders import (
 )
 from waymesh_operator.router_entities.credentials import listener_files
 from waymesh_operator.router_entities.names import (
+    LISTENER,
     OPERATORS,
     POD,
     ROUTER,
@@ -45,6 +46,7 @@ from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .exposure import door_objects, missing_api
+from .failover import cluster_urls
 from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
 from .objects import Manifest, client_service, disruption_budget, mesh_service, metrics_service, network_policy
 from .secrets import LIMIT_BYTES, cert_manager_objects, credentials_secret, seed_bytes, seed_config_map, tls_secrets
@@ -88,7 +90,10 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
     listeners = _listener_entities(router, tokens)
     shared = (mesh_profile(), *tokens.values(), *listeners, *_own_settings(router, context), *found.shared)
     count = max(router.size, context.size_now or 0)
-    routers = tuple(_desired_router(router, ordinal, found, shared, context) for ordinal in range(count))
+    routers = tuple(
+        _desired_router(router, ordinal, found, shared, context, _told_listeners(router, ordinal, tokens, context))
+        for ordinal in range(count)
+    )
     config_map, stalled = _seeds(router, routers, shared)
     if router.tls.issuer == "CertManager" and not context.cert_manager:
         stalled = "tls.issuer is CertManager, but the cert-manager API is not installed in this cluster"
@@ -124,7 +129,12 @@ def _verdict(router: Router, context: ClusterContext, stalled: str) -> Verdict:
 
 def _listener_entities(router: Router, tokens: Mapping[str, Entity]) -> list[Entity]:
     ref = router.ref
-    entities = [entity for item in router.listeners for entity in _client_listener(ref, item, tokens)]
+    entities = [
+        entity
+        for item in router.listeners
+        for entity in _client_listener(ref, item, tokens)
+        if not item.failover or entity.type != LISTENER
+    ]
     names = TlsRequest(ref.name, ref.namespace)
     vhost = MANAGEMENT_VHOST if router.policy.enabled else ""
     operator = replace(MUTUAL, peers=names.operator_names, vhost=vhost)
@@ -137,7 +147,22 @@ def _listener_entities(router: Router, tokens: Mapping[str, Entity]) -> list[Ent
     return entities
 
 
-def _client_listener(ref: Ref, item: Listener, tokens: Mapping[str, Entity]) -> Iterable[Entity]:
+def _told_listeners(
+    router: Router, ordinal: int, tokens: Mapping[str, Entity], context: ClusterContext
+) -> tuple[Entity, ...]:
+    """The listeners whose clients are told of the other routers: on each router of other ones."""
+    return tuple(
+        entity
+        for item in router.listeners
+        if item.failover
+        for entity in _client_listener(router.ref, item, tokens, cluster_urls(router, item, ordinal, context))
+        if entity.type == LISTENER
+    )
+
+
+def _client_listener(
+    ref: Ref, item: Listener, tokens: Mapping[str, Entity], failover: tuple[str, ...] = ()
+) -> Iterable[Entity]:
     """A listener of the manifest, behind the sslProfile that it may have; none if its tokenProfile is unknown, or if
     it would take clients of the mesh for routers.
 
@@ -151,7 +176,8 @@ def _client_listener(ref: Ref, item: Listener, tokens: Mapping[str, Entity]) -> 
     if profile is not None:
         yield profile
         security = replace(security, profile=profile.name)
-    yield listener_entity(ref, f"listener/{item.name}", ("", item.port), item.role, security, options_of(item))
+    offer = options_of(item, failover)
+    yield listener_entity(ref, f"listener/{item.name}", ("", item.port), item.role, security, offer)
 
 
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
@@ -166,7 +192,12 @@ def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
 
 
 def _desired_router(
-    router: Router, ordinal: int, found: EntityPlacement, shared: tuple[Entity, ...], context: ClusterContext
+    router: Router,
+    ordinal: int,
+    found: EntityPlacement,
+    shared: tuple[Entity, ...],
+    context: ClusterContext,
+    told: tuple[Entity, ...],
 ) -> DesiredRouter:
     own_id = router_id(router.ref, ordinal)
     domain = f"{router.ref.name}-mesh.{router.ref.namespace}.svc.{context.settings.cluster_domain}"
@@ -174,6 +205,7 @@ def _desired_router(
     connectors = tuple(DesiredConnector(peer, f"{peer}.{domain}", MESH_PORT) for peer in peers)
     own = (
         Entity(ROUTER, own_id, {"drainTimeoutSeconds": router.drain_timeout_s, "maxMemory": router.max_memory}),
+        *told,
         *(connector_entity(router.ref, item.peer, (item.host, item.port), MUTUAL) for item in connectors),
         *found.only_on(ordinal),
     )

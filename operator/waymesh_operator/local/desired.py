@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from waymesh_operator.cluster.addresses import address
 from waymesh_operator.cluster.context import ENTROPY_BYTES
 from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.failover import server_urls
 from waymesh_operator.cluster.mesh import (
     DesiredConnector,
     DesiredListener,
@@ -18,7 +20,7 @@ from waymesh_operator.cluster.mesh import (
     seed_text,
 )
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.router import Router, router_id
+from waymesh_operator.resources.router import Listener, Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
     Security,
@@ -94,7 +96,7 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
     own_id, places = router_id(router.ref, ordinal), context.places
     tokens = token_profiles(router, UNKNOWN, context.credentials)
     profiles = [listener_profile(router.ref, item, context.credentials) for item in router.listeners]
-    listeners = tuple(_listeners(router, places[ordinal], tokens, context.credentials))
+    listeners = tuple(_listeners(router, ordinal, context, tokens))
     connectors = tuple(
         DesiredConnector(router_id(router.ref, peer), places[peer].reach, places[peer].mesh_port)
         for peer in peers_below(router, ordinal)
@@ -118,18 +120,25 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
 
 
 def _listeners(
-    router: Router, place: Place, tokens: Mapping[str, Entity], credentials: str
+    router: Router, ordinal: int, context: LocalContext, tokens: Mapping[str, Entity]
 ) -> Iterable[DesiredListener]:
+    place = context.places[ordinal]
     for listener in router.listeners:
         port = place.ports[listener.name]
         security = Security(listener.tls, listener.auth, listener.peer_names, vhost=listener.vhost)
-        if (profile := listener_profile(router.ref, listener, credentials)) is not None:
+        if (profile := listener_profile(router.ref, listener, context.credentials)) is not None:
             security = replace(security, profile=profile.name)
         if listener.token_profile:
             security = replace(security, tokens=tokens[listener.token_profile].name)
-        offer = options_of(listener)
+        offer = options_of(listener, _failover(listener, ordinal, context) if listener.failover else ())
         yield DesiredListener(f"listener/{listener.name}", place.bind, port, listener.role, security, offer)
     managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN
     yield DesiredListener(OPERATORS, place.bind, place.management_port, security=managed)
     if router.role == "interior":
         yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")
+
+
+def _failover(listener: Listener, ordinal: int, context: LocalContext) -> tuple[str, ...]:
+    """No address leads to all routers here: the router's own comes last."""
+    own = [[address(place.reach, place.ports[listener.name])] for place in context.places]
+    return server_urls(listener, ordinal, own, own[ordinal])

@@ -27,6 +27,7 @@ _EDGE = {
 _LISTENER = (
     "host", "port", "role", "sslProfile", "saslMechanisms", "authenticatePeer", "requireSsl", "requireEncryption",
     "routeAddress", "openCapabilities", "connectionRate", "expose", "http",
+    "failoverUrls",
 )  # fmt: skip
 _ADDRESS = (
     "prefix", "pattern", "distribution", "waypoint", "ingressPhase", "egressPhase", "priority", "enableFallback",
@@ -205,6 +206,8 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
             found.note(entity, "saslMechanisms: clients log in with SCRAM; PLAIN needs TLS")
     if entity.flag("expose"):
         found.note(entity, "expose: create a Service of type LoadBalancer, or an Ingress, for the port")
+    if entity.text("failoverUrls"):
+        found.note(entity, "failoverUrls: clients are told of the routers of the mesh by failover: Auto of a listener")
     if entity.text("routeAddress"):
         item["routeAddress"] = entity.text("routeAddress")
     if entity.text("openCapabilities"):

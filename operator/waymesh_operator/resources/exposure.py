@@ -40,6 +40,11 @@ class Expose:
     ingress_class: str = ""
     gateway: GatewayRef | None = None
 
+    @property
+    def outside(self) -> bool:
+        """Whether it is meant for clients outside of the cluster."""
+        return self.type != "ClusterIP"
+
     def host_of(self, router: str) -> str:
         """The host name of one router, by its id."""
         return f"{router}.{self.host}"

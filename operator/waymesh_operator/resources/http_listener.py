@@ -35,6 +35,11 @@ def http_attributes(http: Http | None) -> dict[str, Any]:
     }
 
 
+def scheme_of(http: Http | None, *, tls: bool) -> str:
+    """The scheme of a listener's URLs."""
+    return ("amqp" if http is None else "ws") + ("s" if tls else "")
+
+
 def app_protocol(http: Http | None, *, tls: bool) -> str:
     """What a Service says of a listener's port, with the names of Kubernetes for WebSocket."""
     names = ("amqp", "amqps") if http is None else ("kubernetes.io/ws", "kubernetes.io/wss")

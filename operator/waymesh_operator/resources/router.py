@@ -64,6 +64,8 @@ class Listener:
     expose: Expose | None = None
     # None: AMQP over TCP.
     http: Http | None = None
+    # Clients are told where the other routers are.
+    failover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,7 @@ def _listener(item: Mapping[str, Any]) -> Listener:
         network_peers=tuple(item.get("networkPolicyPeers", ())),
         expose=parse_expose(item["expose"]) if "expose" in item else None,
         http=parse_http(item["http"]) if "http" in item else None,
+        failover=item.get("failover") == "Auto",
     )
 
 

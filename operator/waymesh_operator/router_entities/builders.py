@@ -101,12 +101,14 @@ class ListenerOptions:
     limits: tuple[tuple[str, int], ...] = ()
     # None: AMQP over TCP.
     http: Http | None = None
+    # URLs that clients are told for the time when this router is lost.
+    failover: tuple[str, ...] = ()
 
 
 NO_OPTIONS = ListenerOptions()
 
 
-def options_of(listener: Listener) -> ListenerOptions:
+def options_of(listener: Listener, failover: tuple[str, ...] = ()) -> ListenerOptions:
     """The options of a listener of the manifest."""
     return ListenerOptions(
         listener.route_address,
@@ -116,6 +118,7 @@ def options_of(listener: Listener) -> ListenerOptions:
         listener.connection_rate,
         listener.limits,
         listener.http,
+        failover,
     )
 
 
@@ -138,6 +141,7 @@ def listener_entity(
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
         "connectionRate": offer.connection_rate or None,
+        "failoverUrls": ",".join(offer.failover) or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
         "multiTenant": offer.tenants or None,  # routers of older images do not know it

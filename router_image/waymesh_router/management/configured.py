@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from waymesh_router.failover import server_list
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
 from waymesh_router.management.connection_link_routes import connection_link_routes
 from waymesh_router.management.errors import bad_request, conflict
@@ -82,13 +83,14 @@ def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
 
 
 def _listener(view: RouterView) -> EntityAdapter:
-    def update(attributes: Attributes, _changed: Attributes) -> None:
+    def update(attributes: Attributes) -> None:
+        server_list(attributes["failoverUrls"] or "")  # reports errors now instead of at each client
         view.listeners[attributes["name"]] = attributes  # read for each new connection
 
     return ConfiguredEntities(
         entity_type("listener"),
         on_create=_asked(view.add_listener),
-        on_update=update,
+        on_update=lambda attributes, _changed: _asked(update)(attributes),
         on_delete=_asked(view.remove_listener),
     )
 

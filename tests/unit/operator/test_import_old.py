@@ -114,6 +114,14 @@ def test_a_listener_for_brokers_keeps_its_role(tmp_path: Path, capsys: pytest.Ca
     ]
 
 
+def test_a_failover_list_of_a_listener_is_left_to_the_operator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(capsys, conf(tmp_path, ROUTER.replace("port: amqp\n", "port: amqp\n failoverUrls: amqp://b\n")))
+    (note,) = found.notes
+    assert "failoverUrls: clients are told of the routers of the mesh by failover: Auto" in note
+
+
 def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shared = "connector {\n name: both\n role: route-container\n host: b\n}\naddress {\n prefix: a\n}\n"
     own = "connector {\n name: own\n role: route-container\n host: HOST\n}\n"

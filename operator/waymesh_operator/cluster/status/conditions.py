@@ -78,6 +78,8 @@ class MeshSnapshot:
     refused: Mapping[tuple[str, Key], str] = field(default_factory=dict)
     # Actions on objects that failed, in words.
     errors: tuple[str, ...] = ()
+    # Those of them about objects that the Router needs and others own.
+    foreign: tuple[str, ...] = ()
     # Actions of the last plan that are still to be done.
     pending: tuple[Action, ...] = ()
     # The result of `consumers_by_address`.

@@ -25,7 +25,7 @@ _STATES = {
     RouterState.WAITING: "Lost",
     RouterState.DRAINING: "Draining",
 }
-NOT_READY_REASONS = ("Stalled", "ApiMissing", "Failed", "Refused")
+NOT_READY_REASONS = ("Stalled", "Conflicted", "ApiMissing", "Failed", "Refused")
 """Reasons of Programmed with which a mesh is not Ready."""
 TOLD_FOR = timedelta(minutes=5)
 """How long the state of drift is Repaired after a repair."""
@@ -116,6 +116,8 @@ def _stalled(seen: MeshSnapshot) -> Condition:
     """Whether manual action is needed."""
     if seen.desired.stalled:
         return Condition("Stalled", True, "Stalled", seen.desired.stalled)
+    if seen.foreign:
+        return Condition("Stalled", True, "Conflicted", _conflict(seen))
     if seen.desired.unexposed:
         return Condition("Stalled", True, "ApiMissing", seen.desired.unexposed)
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
@@ -148,6 +150,8 @@ def _programmed(seen: MeshSnapshot) -> Condition:
     """Whether objects and routers match the resources."""
     if seen.desired.stalled:
         return Condition("Programmed", False, "Stalled", seen.desired.stalled)
+    if seen.foreign:
+        return Condition("Programmed", False, "Conflicted", _conflict(seen))
     if seen.desired.unexposed:
         return Condition("Programmed", False, "ApiMissing", seen.desired.unexposed)
     if seen.errors:
@@ -161,6 +165,11 @@ def _programmed(seen: MeshSnapshot) -> Condition:
         message = f"{seen.drift.current} entities were changed by hand; drift is Report: not repaired"
         return Condition("Programmed", False, "Drift", message)
     return Condition("Programmed", True, "Programmed", "objects and routers match the resources")
+
+
+def _conflict(seen: MeshSnapshot) -> str:
+    told = "; ".join(seen.foreign[:SHOWN])
+    return f"{told}. This Router needs the name: remove the object, or give the Router another name"
 
 
 def _refused(seen: MeshSnapshot) -> Condition:

@@ -36,7 +36,7 @@ from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
 from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, secret_data, troubles
 from .rollout import DeliveredSeeds, RefusalKey, Refusals
-from .routes import Routes
+from .routes import Routes, exposed_addresses
 from .status_writer import Statuses
 
 log = logging.getLogger(__name__)
@@ -185,6 +185,7 @@ class MeshWorker:
             self._world.now(),
             refused=self._refusals.reasons,
             errors=tuple(result.errors),
+            foreign=tuple(result.foreign),
             pending=tuple(action for action in this_pass.actions if action not in result.taken),
             consumers=consumers_by_address(resources.addresses, this_pass.live.consumers),
             vhosts=this_pass.live.vhosts,
@@ -220,6 +221,7 @@ class MeshWorker:
             users_now=self._users_now(objects),
             service_accounts=await self._service_accounts(resources, objects),
             routes=routes,
+            addresses=exposed_addresses(resources.router, objects),
         )
 
     def _users_now(self, objects: dict[Key, Object]) -> bytes:

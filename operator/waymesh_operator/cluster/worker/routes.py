@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from waymesh_operator.cluster.addresses import door_addresses, node_of
 from waymesh_operator.cluster.context import RouteApis
-from waymesh_operator.cluster.exposure import LISTENER_LABEL, route_kind
+from waymesh_operator.cluster.exposure import LISTENER_LABEL, doors, route_kind
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import ROUTES, SELECTOR
 from waymesh_operator.resources.router import Ref, Router
@@ -52,6 +54,17 @@ class Routes:
         self._held = frozenset(item["kind"] for item in found)
         objects.update({key_of(item): item for item in found})
         return RouteApis(served, frozenset(forbidden))
+
+
+def exposed_addresses(router: Router, objects: Mapping[Key, Object]) -> dict[str, list[str]]:
+    """Where clients reach the doors of listeners that tell them of other routers, by the names of the doors."""
+    wanted = {listener.name for listener in router.listeners if listener.failover}
+    if not wanted:
+        return {}
+    live = {(kind, name): body for (kind, _, name), body in objects.items()}
+    nodes = {name: host for (kind, name), body in live.items() if kind == "Pod" and (host := node_of(body))}
+    found = (door for door in doors(router, router.size) if door.listener.name in wanted)
+    return {door.name: door_addresses(door, live, nodes) for door in found}
 
 
 def _is_door(body: Object) -> bool:

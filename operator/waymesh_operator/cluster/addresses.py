@@ -1,0 +1,61 @@
+"""Where clients reach the listeners with `expose`: what Services, routes and nodes tell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .exposure import Door
+
+Objects = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Live objects by kind and name."""
+
+
+def address(host: str, port: int) -> str:
+    """`host:port`, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def door_addresses(door: Door, objects: Objects, nodes: Mapping[str, str]) -> list[str]:
+    """The addresses of a door, as `host:port`; none while they are unknown. `nodes`: those of routers, by router id."""
+    service, port = objects.get(("Service", door.name), {}), door.listener.port
+    if not service:
+        return []
+    if door.route:
+        return _of_route(door, objects.get((door.route, door.name), {}))
+    if door.expose.type == "NodePort":
+        ports = [item.get("nodePort") for item in service["spec"].get("ports") or ()]
+        # Every node with a router takes connections, whatever the traffic policy.
+        hosts = sorted({host for name, host in nodes.items() if door.router_id in ("", name)})
+        return [address(host, number) for number in ports if number for host in hosts]
+    if door.expose.type == "LoadBalancer":
+        given = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+        hosts = [item.get("hostname") or item.get("ip") for item in given]
+        return [address(host, port) for host in hosts if host]
+    metadata = service["metadata"]
+    return [address(f"{metadata['name']}.{metadata['namespace']}.svc", port)]
+
+
+def node_of(pod: Mapping[str, Any]) -> str:
+    """The address of the node on which a pod is; empty if it has none yet."""
+    return str((pod.get("status") or {}).get("hostIP") or "")
+
+
+def _of_route(door: Door, live: Mapping[str, Any]) -> list[str]:
+    """A route that is there and that nobody has refused."""
+    if not live or refusals(live):
+        return []
+    admitted = [item["host"] for item in (live.get("status") or {}).get("ingress") or () if item.get("host")]
+    hosts = [door.host] if door.host else sorted(set(admitted))
+    return [address(host, door.expose.port) for host in hosts]
+
+
+def refusals(route: Mapping[str, Any]) -> list[str]:
+    """What Gateways or routers of OpenShift say that have not taken a route."""
+    status = route.get("status") or {}
+    return [
+        f"{item.get('reason', '')}: {item.get('message', '')}".strip(": ")
+        for judge in (*(status.get("parents") or ()), *(status.get("ingress") or ()))
+        for item in judge.get("conditions") or ()
+        if item.get("type") in ("Accepted", "ResolvedRefs", "Admitted") and item.get("status") == "False"
+    ]
