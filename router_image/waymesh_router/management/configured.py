@@ -82,13 +82,10 @@ def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
 
 
 def _listener(view: RouterView) -> EntityAdapter:
-    def update(attributes: Attributes, _changed: Attributes) -> None:
-        view.listeners[attributes["name"]] = attributes  # read for each new connection
-
     return ConfiguredEntities(
         entity_type("listener"),
         on_create=_asked(view.add_listener),
-        on_update=update,
+        on_update=lambda attributes, _changed: _asked(view.update_listener)(attributes),
         on_delete=_asked(view.remove_listener),
     )
 
@@ -108,8 +105,8 @@ def _connector(view: RouterView) -> EntityAdapter:
 
 def _ssl_profile(view: RouterView) -> EntityAdapter:
     def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
-        end = view.certificate_ends().get(attributes["name"])
-        return {"notAfter": None if end is None else int(end)}
+        validity = view.certificates().get(attributes["name"])
+        return {"notAfter": None if validity is None else int(validity.end)}
 
     return ConfiguredEntities(
         entity_type("sslProfile"),
