@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from waymesh_router.connector_state import ConnectorState
     from waymesh_router.host import Host
 
-LOOK_S = 30.0
+LOOK_S = 5.0
 ROLES = ("inter-router", "edge")
 
 
