@@ -194,8 +194,8 @@ LISTENER = configuration(
     setting(
         "recheckPeers",
         BOOLEAN,
-        "Close open connections whose client certificate expires, or would be refused after a change of peerNames or of "
-        "the trusted authorities. The intermediate authorities of its chain are not checked again. For listeners to "
+        "Close open connections whose client certificate expires, or would be refused after a change of peerNames or "
+        "of the trusted authorities. The intermediate authorities of its chain are not checked again. For listeners to "
         "which the routers of other meshes connect; needs an sslProfile and client certificates. An extension of "
         "Waymesh.",
         default=False,

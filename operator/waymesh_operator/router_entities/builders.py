@@ -88,7 +88,8 @@ BEARER = "OAUTHBEARER XOAUTH2"
 class ListenerOptions:
     """Address of the broker behind a listener, additional capabilities offered to its clients, and what these may do.
 
-    `recheck`: routers of other meshes connect, whose open connections end when they would be refused. `tenants`: the clients of each virtual host have an address space of their own. `management`: none or read.
+    `recheck`: routers of other meshes connect, whose open connections end when they would be refused.
+    `tenants`: the clients of each virtual host have an address space of their own. `management`: none or read.
     `connection_rate`: of new connections, as connections/seconds.
     """
 
