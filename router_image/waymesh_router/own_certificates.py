@@ -34,6 +34,8 @@ class OwnCertificates:
             return
         self._next = now + LOOK_S
         certificates = self._host.certificates()
+        if not certificates:
+            return
         clock = self._host.tokens.now()
         for name, state in self._connectors.items():
             profile = str(state.attrs.get("sslProfile") or "")
