@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waymesh_router.failover import Target
+from waymesh_router.transports import opened_text
+
+if TYPE_CHECKING:
+    from waymesh_router.core.model import RouterConnection
 
 
 @dataclass(slots=True)
@@ -17,3 +21,15 @@ class ConnectorState:
     status: str = "CONNECTING"
     text: str = ""
     failover: list[Target] = field(default_factory=list)
+
+
+def status_of(
+    name: str, state: ConnectorState | None, connections: Iterable[RouterConnection]
+) -> tuple[str, str]:
+    """connectionStatus and connectionMsg of a connector; `state`: None if it does not exist any more."""
+    if state is None:
+        return "FAILED", ""
+    for conn in connections:
+        if conn.settings.client and conn.origin == name and conn.remote is not None:
+            return "SUCCESS", opened_text(conn)
+    return state.status, state.text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_amqp.connection import Connection
+from waymesh_router.certificate_expiry import PeerCertificate, Validity
 from waymesh_router.events import Event
 from waymesh_router.failover import Target
 from waymesh_router.telemetry.exporter import Exporter
@@ -29,6 +30,7 @@ class Peer:
     tls_cipher: str | None = None
     tls_ssf: int = 0
     external_user: str | None = None
+    certificate: PeerCertificate | None = None
 
     @property
     def address(self) -> str:
@@ -105,6 +107,9 @@ class Host(Protocol):
     def listen(self, attrs: Mapping[str, Any]) -> None:
         """Start a listener."""
 
+    def update_listener(self, attrs: Mapping[str, Any]) -> None:
+        """Change a listener."""
+
     def unlisten(self, name: str) -> None:
         """Stop a listener; connections that it accepted stay open."""
 
@@ -135,8 +140,8 @@ class Host(Protocol):
     def remove_ssl_profile(self, name: str) -> None:
         """Remove an sslProfile."""
 
-    def certificate_ends(self) -> Mapping[str, float]:
-        """Expiry times of the certificates of sslProfiles, in seconds since 1970, by name."""
+    def certificates(self) -> Mapping[str, Validity]:
+        """When the certificates of sslProfiles are good, by name."""
 
     def password(self, entity: str, text: str) -> str:
         """The password that an attribute contains or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""

@@ -13,7 +13,7 @@ from waymesh_router.admission import Admission
 from waymesh_router.boot import configure, names_to_look_up
 from waymesh_router.client_access import ClientAccess, no_policy
 from waymesh_router.client_share import ClientShare
-from waymesh_router.connector_state import ConnectorState
+from waymesh_router.connector_state import ConnectorState, status_of
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
 from waymesh_router.core.addresses.reserved import ReservedAddresses
@@ -30,6 +30,7 @@ from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.event_log import EventLog
 from waymesh_router.failover import server_list, targets_of
 from waymesh_router.host import Host, Peer
+from waymesh_router.login_expiry import LoginExpiry
 from waymesh_router.logins import Logins
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import conflict
@@ -37,14 +38,14 @@ from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
+from waymesh_router.own_certificates import OwnCertificates
 from waymesh_router.peers import check_connector, check_listener, check_unused, mechanisms_of
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.telemetry.collector import Collector, Pace
 from waymesh_router.ticks import Part, Ticks, end_links
-from waymesh_router.token_expiry import TokenExpiry
-from waymesh_router.transports import new_connection, opened_text, settings_of
+from waymesh_router.transports import new_connection, settings_of
 from waymesh_schema.config import ConfigEntry
 
 TICK_S = 0.25
@@ -61,7 +62,7 @@ class Router:
         self, config: Sequence[ConfigEntry], host: Host, now: float, rng: Rng, version: str = "", boot: int = 0
     ) -> None:
         self.host = host
-        self.recent_log, self.certificate_ends = host.recent_log, host.certificate_ends
+        self.recent_log, self.certificates = host.recent_log, host.certificates
         self.rng, self.version, self.host_names = rng, version, KnownNames()
         self.config = config
         self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
@@ -94,7 +95,7 @@ class Router:
         self.core.connection_table.on_opened = self._on_open
         self.policy = no_policy()
         self._access = ClientAccess(self.policy, self.core, self.listeners, partial(host.log, "POLICY"))
-        self._token_expiry = TokenExpiry(host)
+        self._login_expiry = LoginExpiry(host, self.listeners)
         self.admission = Admission(self.core, host, self.listeners, self.policy)
         self.sampler = LinkHealth(self.core)
         self.collector: Collector | None = None
@@ -146,7 +147,7 @@ class Router:
         if not conn.settings.client:
             self._access.opened(conn)
             self.admission.opened(conn)
-            self._token_expiry.opened(conn)
+            self._login_expiry.opened(conn)
             return
         state = self.connectors.get(conn.origin)
         if state is None or conn.remote is None:
@@ -169,7 +170,7 @@ class Router:
         if not isinstance(conn, RouterConnection):
             return
         self.admission.gone(conn)
-        self._token_expiry.gone(conn)
+        self._login_expiry.gone(conn)
         self.logins.gone(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
@@ -179,9 +180,9 @@ class Router:
     def _timed(self) -> dict[str, Callable[[float], None]]:
         """The parts that need timers, by name."""
         return {
-            "draining": self.drain.tick, "balance": self.client_share.tick, "tokens": self._token_expiry.tick,
-            "memory": self.admission.tick, "autolinks": self.core.autolinks.tick,
-            "removed connectors": lambda _: self._part_at_rest(),
+            "draining": self.drain.tick, "balance": self.client_share.tick, "logins": self._login_expiry.tick,
+            "certificates": OwnCertificates(self.host, self.connectors).tick, "memory": self.admission.tick,
+            "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._part_at_rest(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
             "edge routers": self.core.edges.tick, "relays": lambda _: self.core.relays.tick(),
             "sampling": self.sampler.tick, "telemetry": self._tick_telemetry,
@@ -222,6 +223,11 @@ class Router:
             self.host.log("SERVER", "warning", f"listener {attrs['name']}: {text}")
         self.listeners[attrs["name"]] = attrs
         self._events.configured("Listener", attrs)
+
+    def update_listener(self, attrs: Mapping[str, Any]) -> None:
+        self.host.update_listener(attrs)
+        self.listeners[attrs["name"]] = attrs
+        self._login_expiry.listener_changed()
 
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
         self.host.unlisten(attrs["name"])
@@ -366,13 +372,7 @@ class Router:
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """connectionStatus and connectionMsg of a connector."""
-        state = self.connectors.get(name)
-        if state is None:
-            return "FAILED", ""
-        for conn in self.core.connections.values():
-            if conn.settings.client and conn.origin == name and conn.remote is not None:
-                return "SUCCESS", opened_text(conn)
-        return state.status, state.text
+        return status_of(name, self.connectors.get(name), self.core.connections.values())
 
     def listener_ports(self, name: str) -> list[int]:
         return self.host.ports(name)

@@ -43,6 +43,7 @@ class LogEvent(StrEnum):
     TOPOLOGY_ROUTER_REMOVED = "topology.router_removed"
     CERTIFICATE_READ = "certificate.read"
     CERTIFICATE_FAILED = "certificate.failed"
+    CERTIFICATE_EXPIRES = "certificate.expires"
     USERS_READ = "users.read"
     USERS_FAILED = "users.failed"
     DRAIN_STARTED = "drain.started"
@@ -88,6 +89,8 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.TOPOLOGY_ROUTER_REMOVED: "… cannot be reached any more",
     LogEvent.CERTIFICATE_READ: "the files of an sslProfile were read again",
     LogEvent.CERTIFICATE_FAILED: "… are unusable: those read before are used",
+    LogEvent.CERTIFICATE_EXPIRES: "a certificate by which routers connect ends soon (`ends`), of this router or of "
+    "another one at a listener with recheckPeers: 7 days and 1 day before",
     LogEvent.USERS_READ: "a file of users has changed and is read again",
     LogEvent.USERS_FAILED: "… or a line of it is unusable",
     LogEvent.DRAIN_STARTED: "the router begins to drain",

@@ -187,7 +187,19 @@ LISTENER = configuration(
         "peerNames",
         STRING,
         "DNS names, separated by blanks. Only TLS clients whose certificate has one of them (subject alternative name) "
-        "are accepted. A leading `*` matches one label. Needs an sslProfile with caCertFile.",
+        "are accepted. A leading `*` matches one label. Needs an sslProfile with caCertFile. An update applies to new "
+        "connections, with recheckPeers also to open ones.",
+        update=True,
+    ),
+    setting(
+        "recheckPeers",
+        BOOLEAN,
+        "Close open connections whose client certificate expires, or would be refused after a change of peerNames or "
+        "of the trusted authorities. The intermediate authorities of its chain are not checked again. For listeners to "
+        "which the routers of other meshes connect; needs an sslProfile and client certificates. An extension of "
+        "Waymesh.",
+        default=False,
+        update=True,
     ),
     setting(
         "sslProfilesByHost",

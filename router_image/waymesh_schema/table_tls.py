@@ -8,7 +8,7 @@ from .password import names_place
 SSL_PROFILE = configuration(
     "sslProfile",
     "TLS settings, used by listeners and connectors by name. A change acts on all handshakes from then on; connections "
-    "that are open stay open.",
+    "that are open stay open, but those of listeners with recheckPeers.",
     setting(
         "ciphers",
         STRING,

@@ -75,6 +75,7 @@ class TableRouter:
             # What an attribute needs beside it, or a value that is not to be guessed.
             ("listener", "cost"): {"role": "inter-router", "cost": 5},
             ("listener", "peerNames"): {**self._tls(), "requireSsl": True, "peerNames": "a.example"},
+            ("listener", "recheckPeers"): {**self._tls(), "peerNames": "a.example", "recheckPeers": True},
             ("listener", "requireEncryption"): {**self._tls(), "requireEncryption": True},
             ("listener", "requireSsl"): {**self._tls(), "requireSsl": True},
             ("listener", "sslProfile"): self._tls(),
@@ -126,6 +127,7 @@ class TableRouter:
         }
         rotated = {"outputFile": str(folder / "rotated.log"), "maxMegabytes": 1}
         self.together: dict[tuple[str, str], dict[str, Any]] = {
+            ("listener", "recheckPeers"): {"peerNames": "a.example"},
             ("log", "maxMegabytes"): rotated,
             ("log", "keptFiles"): rotated,
             ("vhost", "allowUnknownUser"): {"groups": user_groups("$default")},
@@ -133,7 +135,7 @@ class TableRouter:
         }
         """Attributes without which an UPDATE of another one is refused."""
         self.bases: dict[str, dict[str, Any]] = {
-            "listener": {"host": "127.0.0.1", "port": "0"},
+            "listener": {"host": "127.0.0.1", "port": "0", **self._tls()},
             "connector": {"host": "127.0.0.1", "port": str(free_port())},
             "sslProfile": {},
             "authServicePlugin": {"host": "127.0.0.1"},

@@ -137,7 +137,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         authorities[name] = Authority(folder / name, common_name)
     own = authorities["own"]
     server = own.issue("server", {"CN": "localhost"}, ("localhost", "127.0.0.1"))
-    pairs = {name: own.issue(name, {"CN": "worker"}, ended=name == "ended") for name in ("good", "ended", "revoked")}
+    pairs = {name: own.issue(name, {"CN": "worker"}) for name in ("good", "revoked")}
+    pairs["ended"] = own.issue("ended", {"CN": "worker"}, lasts_s=-60)
     pairs |= {name: authorities[name].issue(name, {"CN": "worker"}) for name in ("foreign", "impostor")}
     crl = folder / "crl.pem"
     crl.write_bytes(own.revoke(pairs["revoked"]))

@@ -20,6 +20,7 @@ NAMES = {
     "OU": NameOID.ORGANIZATIONAL_UNIT_NAME,
     "CN": NameOID.COMMON_NAME,
 }
+LASTS_S = 2 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,18 @@ class Authority:
         hosts: tuple[str, ...] = (),
         password: str | None = None,
         algorithm: str = "EC",
-        ended: bool = False,
+        lasts_s: float = LASTS_S,
     ) -> KeyPair:
         """A certificate for `subject` ({"CN": "…", "O": "…"}, in that order), for `hosts` as server and as client.
 
-        `algorithm`: EC, or RSA for peers that can read no other key. `ended`: it was valid only until a minute ago.
+        `algorithm`: EC, or RSA for peers that can read no other key. `lasts_s`: how long it is valid; below 0:
+        it has ended so long ago.
         """
         key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = (
             rsa.generate_private_key(65537, 2048) if algorithm == "RSA" else ec.generate_private_key(ec.SECP256R1())
         )
         name = x509.Name([x509.NameAttribute(NAMES[part], value) for part, value in subject.items()])
-        builder = self._builder(name, key.public_key(), ended)
+        builder = self._builder(name, key.public_key(), lasts_s)
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         if hosts:
@@ -78,7 +80,7 @@ class Authority:
 
     def revoke(self, *revoked: KeyPair, ended: bool = False) -> bytes:
         """A revocation list of these certificates, PEM. `ended`: it was valid only until a minute ago."""
-        begin, end = _validity(ended)
+        begin, end = _validity(-60 if ended else LASTS_S)
         builder = x509.CertificateRevocationListBuilder(self._name, begin, end)
         for pair in revoked:
             serial = x509.load_pem_x509_certificate(pair.cert.read_bytes()).serial_number
@@ -87,17 +89,16 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, ended: bool = False
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, lasts_s: float = LASTS_S
     ) -> x509.CertificateBuilder:
-        begin, end = _validity(ended)
+        begin, end = _validity(lasts_s)
         builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
         return builder.not_valid_before(begin).not_valid_after(end)
 
 
-def _validity(ended: bool) -> tuple[datetime.datetime, datetime.datetime]:
+def _validity(lasts_s: float) -> tuple[datetime.datetime, datetime.datetime]:
     now = datetime.datetime.now(datetime.UTC)
-    end = now - datetime.timedelta(minutes=1) if ended else now + datetime.timedelta(days=2)
-    return now - datetime.timedelta(hours=1), end
+    return now - datetime.timedelta(hours=1), now + datetime.timedelta(seconds=lasts_s)
 
 
 def _general_name(host: str) -> x509.GeneralName:

@@ -73,6 +73,16 @@ def filled(text: str, **values: str) -> str:
     return text
 
 
+def link_ended(up: Up) -> bool:
+    """Whether the RouterLink was reported as active, and then as not."""
+    return "to-north: " in up.text.rpartition("is active on 2/2")[2]
+
+
+def log_of(up: Up, router: str) -> str:
+    (path,) = up.state.glob(f"*/{router}.log")
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 @pytest.mark.parametrize(("role", "own_role"), [("inter-router", "interior"), ("edge", "edge")])
 def test_messages_cross_from_one_mesh_to_another(tmp_path: Path, role: str, own_role: str) -> None:
     authority = Authority(tmp_path)
@@ -103,8 +113,17 @@ def test_messages_cross_from_one_mesh_to_another(tmp_path: Path, role: str, own_
             here, there = north.url("north-0"), south.url("south-1")
             exchange(here, there, "to-the-south")
             exchange(there, here, "to-the-north")
-            north.edit(valid, coded(authority.revoke(router)))
-            south.wait(lambda: "to-north: " in south.text.rpartition("is active on 2/2")[2], "the end of the link")
+            # Other names of the door: the open connections end, and whoever has the right one connects.
+            north.edit("peerNames: [south.link]", "peerNames: [client.example]")
+            south.wait(lambda: link_ended(south), "the end of the link after other names")
+            refused = "amqp:unauthorized-access: the certificate of the peer has south.link; wanted is client.example"
+            wait_until(lambda: log_of(north, "north-0").count(f"closed: {refused}") == 2, what="the end of both")
+            south.edit(coded(router.cert), coded(client.cert))
+            south.edit(coded(router.key), coded(client.key))
+            south.wait_for("RouterLink/to-north is active on 2/2", times=2)
+            exchange(here, there, "to-the-south-again")
+            north.edit(valid, coded(authority.revoke(client)))
+            south.wait(lambda: link_ended(south), "the end of the link after the revocation")
 
 
 def nodes(up: Up, router: str) -> dict[str, int]:

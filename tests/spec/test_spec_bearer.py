@@ -13,10 +13,11 @@ from tests.kit.frames import AMQP, SASL
 from tests.kit.pump import Hub, Peer
 from tests.kit.recorder import Recorder
 from waymesh_amqp.bearer import FAILURE, MAX_FRAME, MAX_TOKEN, Identity
+from waymesh_amqp.connection import Connection
 from waymesh_amqp.performatives import Close, SaslChallenge, SaslInit, SaslMechanisms, SaslResponse, encode_frame
 from waymesh_amqp.sasl import SERVER_MECHANISMS, SaslServer
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.token_expiry import TokenExpiry
+from waymesh_router.login_expiry import LoginExpiry
 
 RIGHT = "a" * MAX_TOKEN
 
@@ -26,6 +27,14 @@ class Tokens:
 
     def check(self, token: str) -> Identity | None:
         return Identity("alice", ("ops", "dev"), 1000.0) if token == RIGHT else None
+
+
+class Known:
+    """A connection with what the router knows of it besides."""
+
+    def __init__(self, conn: Connection) -> None:
+        self.expires_at, self.close, self.origin = conn.expires_at, conn.close, "L"
+        self.peer = SimpleNamespace(certificate=None)
 
 
 def server(chunk: int, tokens: Tokens | None) -> Peer:
@@ -84,8 +93,8 @@ def test_close_at_the_expiry(chunk: int) -> None:
     peer = server(chunk, Tokens())
     peer.send(SASL + init("XOAUTH2", RIGHT) + AMQP + frames.open_())
     now = [999.0]
-    expiry = TokenExpiry(cast(Any, SimpleNamespace(tokens=SimpleNamespace(now=lambda: now[0]))))
-    expiry.opened(cast(Any, peer.conn))
+    expiry = LoginExpiry(cast(Any, SimpleNamespace(tokens=SimpleNamespace(now=lambda: now[0]))), {})
+    expiry.opened(cast(Any, Known(peer.conn)))
     expiry.tick(0.0)
     assert not peer.conn.over
     now[0] = 1000.0

@@ -10,7 +10,7 @@ from typing import Any
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.http_listener import Http, http_attributes
 from waymesh_operator.resources.router import LIMITS, Listener, Ref, Telemetry
-from waymesh_operator.resources.router_link import RouterLink
+from waymesh_operator.resources.router_link import ROLES, RouterLink
 from waymesh_schema.loglevels import LOG_MODULES
 
 from .names import (
@@ -88,6 +88,7 @@ BEARER = "OAUTHBEARER XOAUTH2"
 class ListenerOptions:
     """Address of the broker behind a listener, additional capabilities offered to its clients, and what these may do.
 
+    `recheck`: routers of other meshes connect, whose open connections end when they would be refused.
     `tenants`: the clients of each virtual host have an address space of their own. `management`: none or read.
     `connection_rate`: of new connections, as connections/seconds.
     """
@@ -95,6 +96,7 @@ class ListenerOptions:
     route_address: str = ""
     capabilities: tuple[str, ...] = ()
     tenants: bool = False
+    recheck: bool = False
     management: str = "none"
     connection_rate: str = ""
     # Attributes by name; those of LIMITS that are not here have their defaults.
@@ -114,6 +116,7 @@ def options_of(listener: Listener, failover: tuple[str, ...] = ()) -> ListenerOp
         listener.route_address,
         listener.open_capabilities,
         listener.tenants,
+        listener.role in ROLES,
         listener.management,
         listener.connection_rate,
         listener.limits,
@@ -144,7 +147,8 @@ def listener_entity(
         "failoverUrls": ",".join(offer.failover) or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
-        "multiTenant": offer.tenants or None,  # routers of older images do not know it
+        "multiTenant": offer.tenants or None,  # routers of older images know neither this
+        "recheckPeers": offer.recheck or None,  # nor this
         "management": "write" if part in (OPERATORS, POD) else offer.management,
         "managementFiles": part == OPERATORS,
         **http_attributes(offer.http),

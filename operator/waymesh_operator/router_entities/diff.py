@@ -49,7 +49,7 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
     return changed
 
 
-LATER = ("peerNames",)
+LATER = ("peerNames", "recheckPeers")
 """Attributes that routers of older images lack: a listener is not recreated because of them."""
 SECRETS = ("saslPassword", "password")
 """Attributes that a router does not report. They hold the path of a file, which follows from the entity's name."""

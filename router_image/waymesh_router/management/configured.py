@@ -85,7 +85,7 @@ def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
 def _listener(view: RouterView) -> EntityAdapter:
     def update(attributes: Attributes) -> None:
         server_list(attributes["failoverUrls"] or "")  # reports errors now instead of at each client
-        view.listeners[attributes["name"]] = attributes  # read for each new connection
+        view.update_listener(attributes)
 
     return ConfiguredEntities(
         entity_type("listener"),
@@ -110,8 +110,8 @@ def _connector(view: RouterView) -> EntityAdapter:
 
 def _ssl_profile(view: RouterView) -> EntityAdapter:
     def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
-        end = view.certificate_ends().get(attributes["name"])
-        return {"notAfter": None if end is None else int(end)}
+        validity = view.certificates().get(attributes["name"])
+        return {"notAfter": None if validity is None else int(validity.end)}
 
     return ConfiguredEntities(
         entity_type("sslProfile"),

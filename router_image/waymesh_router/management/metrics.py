@@ -74,7 +74,7 @@ def metrics_page(view: RouterView, now: float) -> str:
     _family(lines, "waymesh_policy_denied_total", denied)
     refused = {_labels({"limit": limit}): count for limit, count in view.admission.refused.items()}
     _family(lines, "waymesh_connections_refused_total", refused)
-    ends = {_labels({"profile": profile}): int(end) for profile, end in view.certificate_ends().items()}
+    ends = {_labels({"profile": profile}): int(one.end) for profile, one in view.certificates().items()}
     _family(lines, "waymesh_tls_certificate_not_after_seconds", ends)
     _family(lines, "waymesh_users_refused", {"": view.users_refused()})
     left_out = _addresses(lines, view) + _autolinks(lines, view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from waymesh_router.certificate_expiry import Validity
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.context import Context
@@ -171,6 +172,9 @@ class RouterView(Protocol):
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
         """Listen."""
 
+    def update_listener(self, attrs: Mapping[str, Any]) -> None:
+        """The listener has these attributes for all connections from now on, with recheckPeers also for open ones."""
+
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
         """Stop listening; accepted connections continue."""
 
@@ -243,8 +247,8 @@ class RouterView(Protocol):
     def recent_log(self, limit: int) -> Sequence[Any]:
         """At most `limit` last log lines: module, level, text, file, line, seconds since 1970."""
 
-    def certificate_ends(self) -> Mapping[str, float]:
-        """When the certificates of sslProfiles end, in seconds since 1970, by the names of the profiles."""
+    def certificates(self) -> Mapping[str, Validity]:
+        """When the certificates of sslProfiles are good, by the names of the profiles."""
 
     def internal_errors(self) -> int:
         """Number of errors in the router's own code so far."""

@@ -82,7 +82,7 @@ class CheckHost:
         """There is none."""
         return []
 
-    def certificate_ends(self) -> dict[str, float]:
+    def certificates(self) -> dict[str, Any]:
         """Not asked for."""
         return {}
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.peer_names import matches
+from waymesh_router.runtime.peer_names import matches, refused_name
 from waymesh_router.runtime.revocation import Serial
 from waymesh_router.runtime.tls import TlsProfile
+
+WITHOUT_TLS = "the client does not use TLS, which is required here"
 
 
 class ListenerTls:
@@ -20,8 +22,18 @@ class ListenerTls:
         self._attrs = attrs
         self.default = default
         self.by_host = {host.lower(): profile for host, profile in by_host.items()}
-        for profile in (default, *by_host.values()):  # reports a bad certificate now and not at the first client
+        for profile in self.profiles:  # reports a bad certificate now and not at the first client
             self.check(profile)
+
+    @property
+    def profiles(self) -> tuple[TlsProfile, ...]:
+        """All of them."""
+        return (self.default, *self.by_host.values())
+
+    @property
+    def required(self) -> bool:
+        """Whether clients without TLS are refused."""
+        return any(self._attrs.get(name) for name in ("requireSsl", "requireEncryption", "peerNames"))
 
     def chosen(self, host: str | None) -> TlsProfile:
         """The profile for clients that ask for this host; None: for none."""
@@ -35,16 +47,33 @@ class ListenerTls:
 
     def uses(self, profile: str) -> bool:
         """Whether it uses the profile of this name."""
-        return any(profile == used.name for used in (self.default, *self.by_host.values()))
+        return any(profile == used.name for used in self.profiles)
 
     @property
     def revoked(self) -> frozenset[Serial]:
         """The certificates that the profiles revoke."""
-        return self.default.revoked.union(*(profile.revoked for profile in self.by_host.values()))
+        return frozenset[Serial]().union(*(profile.revoked for profile in self.profiles))
 
     def check(self, profile: TlsProfile) -> None:
         """Raises HostError if the profile is unusable for the listener."""
-        self.context(profile)
+        if self.context(profile).verify_mode == ssl.CERT_NONE and self._attrs.get("recheckPeers"):
+            needed = "needs client certificates: saslMechanisms EXTERNAL, peerNames or authenticatePeer"
+            raise HostError(f"listener {self._attrs['name']}: recheckPeers: {needed}")
+
+    def refused_peer(self, sock: ssl.SSLSocket, profile: TlsProfile) -> str | None:
+        """The reason to refuse a client after its handshake, None if there is none."""
+        wanted = self._attrs.get("peerNames")
+        return profile.refused_peer(sock) or (refused_name(wanted, sock.getpeercert()) if wanted else None)
+
+    def outdated(self, sock: ssl.SSLSocket, profile: TlsProfile) -> str | None:
+        """The reason to refuse a client whose handshake began before the last change of what recheckPeers checks: when
+        open connections were checked, its own was not among them."""
+        current = not self._attrs.get("recheckPeers") or sock.context is self.context(profile)
+        return None if current else "the sslProfile changed during the handshake"
+
+    def authorities(self, profile: TlsProfile) -> str:
+        """The file with those that are trusted; empty without one."""
+        return str(self._attrs.get("trustedCertsFile") or profile.attrs.get("caCertFile") or "")
 
     def context(self, profile: TlsProfile) -> ssl.SSLContext:
         """The context for a new client. Raises HostError."""

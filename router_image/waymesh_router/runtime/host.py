@@ -25,8 +25,8 @@ from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
 from waymesh_router.runtime.memory import resident_bytes
+from waymesh_router.runtime.peer_check import PeerCheck
 from waymesh_router.runtime.profiles import Profiles
-from waymesh_router.runtime.revocation import of_revoked_router
 from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import password_of
 from waymesh_router.runtime.tls_identity import peer_of
@@ -69,14 +69,14 @@ class SocketHost:
         self._rng = rng
         self._router: Router
         self._profiles = Profiles(self._server_log)
-        self._revoked = self._profiles.revoked()
-        self.certificate_ends = self._profiles.ends
+        self.certificates = self._profiles.validities
         self.tokens = TokenProfiles(loop, self._server_log)
         self.users = UserFiles(partial(log.write, "ROUTER"))
         self.auth_services = AuthServices(loop, self._profiles, partial(log.write, "AUTHSERVICE"), self._resume)
         self._listeners: dict[str, Listener] = {}
         self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
+        self._peer_check = PeerCheck(self._profiles, self._listeners, self._connections, self._close)
         self._http = HttpServer(self)
         self._buffer = ReceiveBuffer()
         self._workers = Workers(loop)
@@ -101,6 +101,7 @@ class SocketHost:
         endpoints: list[Endpoint] = [*self._listeners.values(), *self._connectors.values()]
         users = [*(endpoint.tls for endpoint in endpoints if endpoint.tls), *self.auth_services.tls()]
         self._profiles.update(attrs, [user.check for user in users if user.uses(attrs["name"])])
+        self.loop.call_later(0, self._peer_check.look)  # not now: the request came on one of the connections
 
     def remove_ssl_profile(self, name: str) -> None:
         """Remove an `sslProfile` that has no users."""
@@ -112,6 +113,12 @@ class SocketHost:
         accepted = self._http.accepting(attrs) if attrs.get("http") else self.accepted
         listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
         self._listeners[listener.name] = listener
+        self.loop.call_later(0, self._peer_check.check)
+
+    def update_listener(self, attrs: Mapping[str, Any]) -> None:
+        """Change a listener. Raises HostError if a profile is unusable for it then; nothing changes in this case."""
+        self._listeners[attrs["name"]].change(attrs, self._profiles.of_listener(attrs))
+        self.loop.call_later(0, self._peer_check.check)
 
     def unlisten(self, name: str) -> None:
         """Stop a listener. As in Dispatch, connections that it accepted stay open."""
@@ -272,13 +279,13 @@ class SocketHost:
         """SIGHUP: reload all certificates and users."""
         self._profiles.reload()
         self.users.reload()
-        self._end_revoked()
+        self._peer_check.look()
 
     def look(self) -> None:
         """Reload certificates and users whose files have changed."""
         self._profiles.look()
         self.users.look()
-        self._end_revoked()
+        self._peer_check.look()
 
     def stop(self, reason: str) -> None:
         """Close everything gracefully, then stop the loop; a peer that does not answer delays it by CLOSE_S."""
@@ -370,22 +377,15 @@ class SocketHost:
         if isinstance(endpoint, Connector):
             endpoint.lost()
 
-    def _end_revoked(self) -> None:
-        """Close the connections of routers whose certificates were revoked since the last look."""
-        former, self._revoked = self._revoked, self._profiles.revoked()
-        for io in list(self._connections.values()) if self._revoked != former else ():
-            if of_revoked_router(io.sock, io.info.endpoint):
-                self._close(io, "the certificate of the peer was revoked")
-
     def _close_all(self, endpoint: Endpoint, reason: str) -> None:
         for io in list(self._connections.values()):
             if io.info.endpoint is endpoint:
                 self._close(io, reason)
 
-    def _close(self, io: ConnectionIO, reason: str) -> None:
+    def _close(self, io: ConnectionIO, reason: str, condition: str = "") -> None:
         endpoint = io.info.endpoint
-        if isinstance(endpoint, Connector) or endpoint.attrs.get("role") == "inter-router":
-            io.conn.close(CONNECTION_FORCED, reason)
+        if condition or isinstance(endpoint, Connector) or endpoint.attrs.get("role") == "inter-router":
+            io.conn.close(condition or CONNECTION_FORCED, reason)
         else:
             hang_up(io.conn, reason)
         io.flush()

@@ -11,10 +11,9 @@ from typing import Any
 
 from waymesh_router.events import Event, ModuleLog, at
 from waymesh_router.runtime.addresses import open_listening, peer_text
-from waymesh_router.runtime.endpoint_tls import ListenerTls
+from waymesh_router.runtime.endpoint_tls import WITHOUT_TLS, ListenerTls
 from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.opening import Opening
-from waymesh_router.runtime.peer_names import refused_name
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import FirstBytes, FirstMessage, Handshake
 from waymesh_router.transports import handshake_timeout_s
@@ -70,6 +69,10 @@ class Listener:
     def places(self) -> str:
         """The addresses that it listens on, for the log."""
         return ", ".join(peer_text(sock.getsockname()) for sock in self._sockets)
+
+    def change(self, attrs: Mapping[str, Any], tls: ListenerTls | None) -> None:
+        """Use other attributes, and other TLS, for new clients."""
+        self.attrs, self.tls = attrs, tls
 
     def close(self) -> None:
         """Stop listening and drop handshakes in progress. Accepted connections belong to the host."""
@@ -149,8 +152,8 @@ class Listener:
             self._loop.replace(fd, first, FirstBytes.MASK)
         elif tls:
             self._secure(fd, peer, None)
-        elif any(self.attrs.get(name) for name in ("requireSsl", "requireEncryption", "peerNames")):
-            self._fail(fd, peer, "the client does not use TLS, which is required here")
+        elif self.tls.required:
+            self._fail(fd, peer, WITHOUT_TLS)
         else:
             self._accepted(self, self._forget(fd), peer, None)
 
@@ -183,8 +186,8 @@ class Listener:
 
     def _secured(self, fd: int, peer: str, sock: ssl.SSLSocket, profile: TlsProfile) -> None:
         """The handshake is complete and the client's certificate verified: check whether it is allowed here."""
-        wanted = self.attrs.get("peerNames")
-        reason = profile.refused_peer(sock) or (refused_name(wanted, sock.getpeercert()) if wanted else None)
+        assert self.tls is not None
+        reason = self.tls.refused_peer(sock, profile) or self.tls.outdated(sock, profile)
         if reason is None:
             self._accepted(self, self._forget(fd), peer, profile.user_of(sock))
         else:

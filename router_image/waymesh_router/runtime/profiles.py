@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from waymesh_router.certificate_expiry import Validity
 from waymesh_router.events import ModuleLog
 from waymesh_router.management.closed_vhosts import OPERATOR_PREFIX
 from waymesh_router.peers import profiles_used
 from waymesh_router.runtime.endpoint_tls import ConnectorTls, ListenerTls
 from waymesh_router.runtime.errors import HostError, ProfileError
-from waymesh_router.runtime.revocation import Serial
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_identity import check_uid_format
 from waymesh_schema.config import ConfigEntry
 
-NEED_TLS = ("requireSsl", "requireEncryption", "peerNames")
+NEED_TLS = ("requireSsl", "requireEncryption", "peerNames", "recheckPeers")
 """Attributes of a listener that need an sslProfile."""
 
 
@@ -46,13 +46,13 @@ class Profiles:
         """Remove a profile that has no users."""
         self._profiles.pop(name, None)
 
-    def revoked(self) -> frozenset[Serial]:
-        """The certificates that any of them revokes."""
-        return frozenset[Serial]().union(*(profile.revoked for profile in self._profiles.values()))
+    def loads(self) -> dict[str, int]:
+        """A value that differs after a change of any of them or of their files."""
+        return {name: profile.loads for name, profile in self._profiles.items()}
 
-    def ends(self) -> dict[str, float]:
-        """Expiry times of the certificates, in seconds since 1970, by name."""
-        return {name: end for name, profile in self._profiles.items() if (end := profile.not_after) is not None}
+    def validities(self) -> dict[str, Validity]:
+        """Those of the certificates, by name."""
+        return {name: found for name, profile in self._profiles.items() if (found := profile.validity) is not None}
 
     def of_listener(self, attrs: Mapping[str, Any]) -> ListenerTls | None:
         """TLS of a listener, if any. Raises HostError if a required profile is missing, unknown or unusable for it."""

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from waymesh_router.certificate_expiry import Validity
 from waymesh_router.events import Event, ModuleLog
 from waymesh_router.runtime.errors import HostError, ProfileError
 from waymesh_router.runtime.revocation import Serial, revoked_serials
-from waymesh_router.runtime.tls_expiry import encoded, not_after
+from waymesh_router.runtime.tls_expiry import encoded, validity_of
 from waymesh_router.runtime.tls_identity import external_user, read_name_map
 from waymesh_schema.events import LogEvent
 from waymesh_schema.password import ENV, FILE, password_form
@@ -61,8 +62,10 @@ class TlsProfile:
         self._peers = self._read_peers()
         self.revoked = self._read_revoked()
         """The certificates that its crlFile revokes."""
-        self.not_after = self._read_end()
-        """Expiry time of its own certificate, in seconds since 1970; None without one."""
+        self.validity = self._read_validity()
+        """That of its own certificate; None without one."""
+        self.loads = 1
+        """How often its files or attributes have been taken over."""
 
     def server_context(self, verify: ssl.VerifyMode, authorities: str | None = None) -> ssl.SSLContext:
         """The context for accepting connections; `authorities`: a PEM file that replaces the profile's caCertFile.
@@ -98,8 +101,9 @@ class TlsProfile:
         """Take over the attributes and contexts of a profile that was made to replace this one."""
         self.attrs, self._contexts = other.attrs, other._contexts
         self._authorities, self._stamps = other._authorities, other._stamps
-        self._names, self._peers, self.not_after = other._names, other._peers, other.not_after
+        self._names, self._peers, self.validity = other._names, other._peers, other.validity
         self.revoked = other.revoked
+        self.loads += 1
 
     def look(self) -> None:
         """Recreate the contexts if a file has changed."""
@@ -117,7 +121,8 @@ class TlsProfile:
             self._report("error", f"{error}; going on with what was loaded before", event)
         else:
             self._contexts, self._names, self._peers, self.revoked = fresh, names, peers, revoked
-            self.not_after = self._read_end()
+            self.validity = self._read_validity()
+            self.loads += 1
             text = f"sslProfile {self.name}: certificates were read again"
             self._report("notice", text, self._event(LogEvent.CERTIFICATE_READ))
         self._stamps = stamps
@@ -125,12 +130,12 @@ class TlsProfile:
     def _event(self, kind: LogEvent) -> Event:
         return Event(kind, detail={"sslProfile": self.name})
 
-    def _read_end(self) -> float | None:
+    def _read_validity(self) -> Validity | None:
         cert = self.attrs.get("certFile")
         if not cert:
             return None
         try:
-            return not_after(Path(cert).read_text(encoding="latin-1"))
+            return validity_of(Path(cert).read_text(encoding="latin-1"))
         except OSError:
             return None  # it has just been removed; the next check handles it
 

@@ -1,4 +1,4 @@
-"""Expiry of a certificate: the only field of X.509 that the router needs and `ssl` does not report for its own one."""
+"""The validity of the router's own certificates, which `ssl` reports only of those of peers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from waymesh_router.runtime.der import element
+from waymesh_router.certificate_expiry import Validity
+from waymesh_router.runtime.der import element, skip
 
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 VERSION = 0xA0
@@ -25,21 +26,25 @@ def encoded(pem: str) -> Iterator[bytes]:
         yield ssl.PEM_cert_to_DER_cert(pem[begin:at])
 
 
-def not_after(pem: str) -> float | None:
-    """Expiry time, in seconds since 1970, of the first certificate in a PEM text; None if it is not readable."""
+def validity_of(pem: str) -> Validity | None:
+    """That of the first certificate in a PEM text; None if it is not readable."""
     try:
-        return _not_after(next(encoded(pem)))
+        return _validity(next(encoded(pem)))
     except (ValueError, IndexError, KeyError, StopIteration):
         return None
 
 
-def _not_after(der: bytes) -> float:
+def _validity(der: bytes) -> Validity:
     _, certificate, _ = element(der, 0)
     _, at, _ = element(der, certificate)
     if der[at] == VERSION:
-        at = element(der, at)[2]
+        at = skip(der, at)
     for _ in ("serialNumber", "signature", "issuer"):
-        at = element(der, at)[2]
-    _, validity, _ = element(der, at)
-    tag, start, end = element(der, element(der, validity)[2])
+        at = skip(der, at)
+    _, begin, _ = element(der, at)
+    return Validity(_time(der, begin), _time(der, skip(der, begin)))
+
+
+def _time(der: bytes, at: int) -> float:
+    tag, start, end = element(der, at)
     return datetime.strptime(der[start:end].decode("ascii"), FORMATS[tag]).replace(tzinfo=UTC).timestamp()

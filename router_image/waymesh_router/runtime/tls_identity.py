@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from waymesh_router.certificate_expiry import PeerCertificate, Validity
 from waymesh_router.host import Peer
 from waymesh_router.runtime.errors import ProfileError
 
@@ -38,7 +39,15 @@ def peer_of(sock: socket.socket, host: str, user: str | None) -> Peer:
     if not isinstance(sock, ssl.SSLSocket):
         return Peer(host)
     cipher, protocol, bits = sock.cipher() or ("", "", 0)
-    return Peer(host=host, tls=True, tls_proto=protocol, tls_cipher=cipher, tls_ssf=bits, external_user=user)
+    return Peer(host, True, protocol, cipher, bits, user, _certificate(sock.getpeercert()))
+
+
+def _certificate(found: Mapping[str, Any] | None) -> PeerCertificate | None:
+    """A verified certificate, as `ssl` reports it; None without one."""
+    if not found:
+        return None
+    begin, end = (float(ssl.cert_time_to_seconds(found[name])) for name in ("notBefore", "notAfter"))
+    return PeerCertificate(whole_subject(found["subject"]), str(found["serialNumber"]), Validity(begin, end))
 
 
 def check_uid_format(profile: str, text: str) -> None:

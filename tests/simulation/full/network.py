@@ -15,6 +15,7 @@ from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.relayed import Service
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_router.certificate_expiry import Validity
 from waymesh_router.events import Event
 from waymesh_router.host import Peer
 from waymesh_router.policy.hosts import Addresses
@@ -302,6 +303,9 @@ class SimRouter(Station):
             raise OSError(f"port {port} is in use")
         self.network.ports[port] = (self, attrs["name"])
 
+    def update_listener(self, attrs: Mapping[str, Any]) -> None:
+        """Nothing of it is kept here."""
+
     def unlisten(self, name: str) -> None:
         for port in self.ports(name):
             del self.network.ports[port]
@@ -366,7 +370,7 @@ class SimRouter(Station):
         conn.resume(work())
         return True
 
-    def certificate_ends(self) -> Mapping[str, float]:
+    def certificates(self) -> Mapping[str, Validity]:
         return {}
 
     def internal_error(self, where: str, error: Exception) -> None:

@@ -13,6 +13,7 @@ from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ATTACHED, OPENED
 from waymesh_amqp.types import Symbol
+from waymesh_router.certificate_expiry import Validity
 from waymesh_router.client_share import ClientShare
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.containers.autolinks import AutoLinks
@@ -108,6 +109,9 @@ class StubRouter:
             raise self.refuse
         self.done.append((name, dict(attrs)))
 
+    def update_listener(self, attrs: Mapping[str, Any]) -> None:
+        self.listeners[attrs["name"]] = attrs
+
     def unsettled_deliveries(self) -> int:
         return 7
 
@@ -138,7 +142,7 @@ class StubRouter:
         self.limits.append(limit)
         return [("AGENT", "info", "one", None, None, 1), ("AGENT", "info", "two", None, None, 2)][-limit:]
 
-    def certificate_ends(self) -> dict[str, float]:
+    def certificates(self) -> dict[str, Validity]:
         return {}
 
     def internal_errors(self) -> int:

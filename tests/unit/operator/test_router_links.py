@@ -16,11 +16,13 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Listener, Ref
 from waymesh_operator.resources.router_link import RouterLink, parse_router_link, token_endpoints
 from waymesh_operator.resources.schema import findings, rule_findings, with_defaults
+from waymesh_operator.router_entities.actions import UpdateEntity
 from waymesh_operator.router_entities.builders import router_link_entities
 from waymesh_operator.router_entities.diff import plan_entities
-from waymesh_operator.router_entities.names import CONNECTOR, SSL_PROFILE, Entity, of_link
+from waymesh_operator.router_entities.names import CONNECTOR, LISTENER, SSL_PROFILE, Entity, of_link
 from waymesh_operator.router_entities.placement import credential_files, place_entities
 from waymesh_operator.router_entities.verdicts import Verdict, judge
+from waymesh_operator.tls.certificates import issue, new_ca
 
 pytestmark = pytest.mark.engine_independent
 
@@ -230,6 +232,29 @@ def test_the_status_names_the_routers_at_the_other_end() -> None:
     assert conditions(router_link_status(OPEN, None, {}, NOW))["ResolvedRefs"][1] == "RouterMissing"
 
 
+@pytest.mark.parametrize(("days_left", "expected"), [
+    (30, ("False", "NotExpiring")), (10, ("True", "CertificateEndsSoon")), (0, ("True", "CertificateEnded")),
+])  # fmt: skip
+def test_the_status_says_when_the_certificate_ends(days_left: int, expected: tuple[str, str]) -> None:
+    end = NOW + timedelta(days=days_left)
+    ca = new_ca("links", NOW - timedelta(days=100))
+    token = {**TOKEN, "tls.crt": issue(ca, "south.link", ["south.link"], end - timedelta(days=90)).certificate}
+    resources, secrets = Resources(ROUTER, router_links=(WITH_TOKEN,)), {"north-token": token}
+    mesh = seen(resources, replace(CONTEXT, secrets=secrets), secrets=secrets)
+    status = router_link_status(WITH_TOKEN, mesh, {}, NOW)
+    assert fits("RouterLink", status)
+    assert status["certificateNotAfter"] == timestamp(end)
+    status_, reason, message = conditions(status)["CertificateExpiring"]
+    assert (status_, reason) == expected
+    if days_left < 30:
+        assert f"the certificate in Secret north-token {'ends' if days_left else 'ended'} at " in message
+    unreadable = router_link_status(WITH_TOKEN, seen(resources, secrets={"north-token": TOKEN}), {}, NOW)
+    without_tls = router_link_status(OPEN, seen(Resources(ROUTER, router_links=(OPEN,))), {}, NOW)
+    for other in (unreadable, without_tls):
+        assert "certificateNotAfter" not in other
+        assert "CertificateExpiring" not in conditions(other)
+
+
 def test_the_cluster_gets_the_files_of_a_token() -> None:
     resources = Resources(ROUTER, router_links=(WITH_TOKEN,))
     desired = seen(resources, replace(CONTEXT, secrets={"north-token": TOKEN})).desired
@@ -271,6 +296,19 @@ def test_listeners_for_routers_are_of_interior_routers() -> None:
     assert refused(DOOR, {**OTHER, "role": "edge", "clientAuthorities": {"secretRef": {"name": "edges"}}}) == []
     assert refused({**DOOR, "role": "normal"}, {**OTHER, "role": "normal"}) == []
     assert any("only interior routers" in message for message in refused(DOOR, role="edge"))
+
+
+@pytest.mark.parametrize(("role", "checked"), [("inter-router", True), ("edge", True), ("normal", None)])
+def test_peers_are_checked_again_where_routers_of_other_meshes_connect(role: str, checked: bool | None) -> None:
+    door = Listener("door", 5671, tls=True, auth="mtls", authorities="links", role=role, peer_names=("a.link",))
+    desired = seen(Resources(replace(ROUTER, listeners=(door,))), replace(CONTEXT, secrets={"links": {}})).desired
+    (first, *_) = desired.mesh.routers
+    listeners = {one.name.rpartition("/")[2]: one for one in first.entities if one.type == LISTENER}
+    assert listeners["door"].attributes["recheckPeers"] is checked
+    assert {name for name, one in listeners.items() if one.attributes.get("recheckPeers")} <= {"door"}
+    other = Entity(LISTENER, listeners["door"].name, {**listeners["door"].attributes, "peerNames": "b.link"})
+    (step,) = plan_entities("mesh-0", [other], [listeners["door"]])
+    assert isinstance(step, UpdateEntity), "a listener that is made again would be closed for a moment"
 
 
 @pytest.mark.parametrize("secret", ["mesh-ca", "mesh-tls", "mesh-operator-tls"])

@@ -43,7 +43,7 @@ class NoWorld:
     def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
         """Never answers."""
 
-    def certificate_ends(self) -> dict[str, float]:
+    def certificates(self) -> dict[str, Any]:
         """There are no certificates."""
         return {}
 

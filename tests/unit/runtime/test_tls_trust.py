@@ -188,7 +188,7 @@ def test_with_peers_only_the_very_certificates_are_trusted(
 def test_with_peers_only_an_ended_certificate_is_refused(
     host: Running, authority: Authority, server: KeyPair
 ) -> None:
-    late = authority.issue("late", {"CN": "late"}, ended=True)
+    late = authority.issue("late", {"CN": "late"}, lasts_s=-60)
     listener = Trusting(host, authority, server, peersOnly=True, caCertFile=str(late.cert))
     assert not listener.admits(late)
     wait_until(lambda: "certificate has expired" in host.log_text())

@@ -1,4 +1,5 @@
-"""Until when certificates and lists of listeners are good that come from users' Secrets: rows, condition, metrics."""
+"""Until when certificates and lists of listeners and RouterLinks are good that come from users' Secrets: rows,
+conditions, metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from waymesh_operator.resources.router import Listener, Router
+from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.tls.validity import Validity, of_certificates, of_revocation_lists
 
 from .conditions import Condition, MeshSnapshot, timestamp
@@ -50,6 +52,21 @@ def expiring(router: Router, seen: MeshSnapshot) -> Condition:
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     ended = found[0].validity.end <= seen.now
     return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", "; ".join(told) + more)
+
+
+def link_validity(link: RouterLink, seen: MeshSnapshot | None) -> Validity | None:
+    """Of the certificate by which the routers log in at the other mesh; None without one that can be read."""
+    data = seen.secrets.get(link.secret) if seen is not None and link.secret else None
+    return of_certificates((data or {}).get("tls.crt", b""))
+
+
+def link_expiring(link: RouterLink, validity: Validity, now: datetime) -> Condition:
+    """Whether it ends soon or has ended."""
+    if not validity.soon(now):
+        return Condition(EXPIRING, False, "NotExpiring", "the certificate does not end soon")
+    ended = validity.end <= now
+    what = f"the certificate in Secret {link.secret} {'ended' if ended else 'ends'} at {timestamp(validity.end)}"
+    return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", what)
 
 
 def ends_in_seconds(status: Mapping[str, Any]) -> dict[tuple[str, str], float]:

@@ -26,6 +26,7 @@ from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import RouterState, VhostCounts
 
+from .certificates import link_expiring, link_validity
 from .conditions import Condition, MeshSnapshot, rendered, timestamp
 
 LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
@@ -132,7 +133,11 @@ def router_link_status(
     peers = sorted({row.peer for row in rows if row.peer})
     meshes = sorted({_mesh_of(peer) or peer for peer in peers})
     told = {"connected": _share(rows), "peers": peers, "peer": ",".join(peers), "remoteMesh": ",".join(meshes)}
-    return _status(_Case("RouterLink", link, seen, rows), before, now) | told | _state(rows)
+    validity = link_validity(link, seen)
+    expiring = () if validity is None else (link_expiring(link, validity, now),)
+    if validity is not None:
+        told["certificateNotAfter"] = timestamp(validity.end)
+    return _status(_Case("RouterLink", link, seen, rows, expiring), before, now) | told | _state(rows)
 
 
 def _dated(rows: Sequence[Row], before: Mapping[str, Any], now: datetime) -> list[Row]:
@@ -184,6 +189,8 @@ class _Case:
     resource: Dependent
     seen: MeshSnapshot | None
     rows: Sequence[Row]
+    # Conditions of this kind alone.
+    more: Sequence[Condition] = ()
 
 
 def _rows(kind: str, resource: Dependent, entities: Sequence[Entity], seen: MeshSnapshot | None) -> list[Row]:
@@ -267,7 +274,7 @@ def _status(case: _Case, before: Mapping[str, Any], now: datetime) -> dict[str, 
     return {
         "observedGeneration": generation,
         "routers": [row.render() for row in case.rows],
-        "conditions": rendered(_conditions(case), before, generation, now),
+        "conditions": rendered([*_conditions(case), *case.more], before, generation, now),
     }
 
 

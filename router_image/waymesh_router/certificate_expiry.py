@@ -1,0 +1,63 @@
+"""When certificates expire, and when that is told beforehand. Pure; times are seconds since 1970."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+DAY_S = 86400.0
+BEFORE_S = (7 * DAY_S, DAY_S)
+LAST_SHARE = 5
+"""What lives shortly is told of in the last fifth of its time: one that is renewed daily is no reason to warn daily."""
+
+
+class Validity(NamedTuple):
+    """When a certificate begins and ends to be good."""
+
+    begin: float
+    end: float
+
+    @property
+    def end_text(self) -> str:
+        """The end for people and programs, as in 2026-11-25T17:00:00Z."""
+        return datetime.fromtimestamp(self.end, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def told_at(self) -> list[float]:
+        """When its end is told, earliest first."""
+        share = (self.end - self.begin) / LAST_SHARE
+        return sorted({self.end - min(before, share) for before in BEFORE_S})
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCertificate:
+    """The certificate by which a peer has shown who it is. `number`: the serial number, in hexadecimal."""
+
+    subject: str
+    number: str
+    validity: Validity
+
+
+class ExpiryNews:
+    """What is to be told of certificates: each end at most once for each of its times."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, Validity], int] = {}
+
+    def due(self, certificate: str, validity: Validity, now: float) -> bool:
+        """Whether its end is to be told now, after which it counts as told. `certificate`: what tells it from others.
+        """
+        if now >= validity.end:
+            return False
+        passed = sum(now >= at for at in validity.told_at())
+        if passed <= self._told.get((certificate, validity), 0):
+            return False
+        self._told = {key: count for key, count in self._told.items() if key[1].end > now}
+        self._told[certificate, validity] = passed
+        return True
+
+
+def next_time(validity: Validity, now: float) -> float:
+    """The next time at which there is something to tell or to do about a certificate; math.inf after its end."""
+    return min((at for at in (*validity.told_at(), validity.end) if at > now), default=math.inf)

@@ -1,0 +1,48 @@
+"""Tells of the router's own certificates that end soon, with which it connects to other routers. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from waymesh_router.certificate_expiry import ExpiryNews
+from waymesh_router.events import Event
+from waymesh_schema.events import LogEvent
+
+if TYPE_CHECKING:
+    from waymesh_router.connector_state import ConnectorState
+    from waymesh_router.host import Host
+
+LOOK_S = 5.0
+ROLES = ("inter-router", "edge")
+
+
+class OwnCertificates:
+    """The certificates of connectors with these roles."""
+
+    def __init__(self, host: Host, connectors: Mapping[str, ConnectorState]) -> None:
+        """`connectors`: by name."""
+        self._host = host
+        self._connectors = connectors
+        self._news = ExpiryNews()
+        self._next = -math.inf
+
+    def tick(self, now: float) -> None:
+        """Look at them from time to time: files are renewed, connectors come and go."""
+        if now < self._next:
+            return
+        self._next = now + LOOK_S
+        certificates = self._host.certificates()
+        if not certificates:
+            return
+        clock = self._host.tokens.now()
+        for name, state in self._connectors.items():
+            profile = str(state.attrs.get("sslProfile") or "")
+            validity = certificates.get(profile) if state.attrs["role"] in ROLES else None
+            if validity is None or not self._news.due(profile, validity, clock):
+                continue
+            ends = validity.end_text
+            text = f"connector {name}: the certificate of sslProfile {profile} expires at {ends}: renew it before"
+            event = Event(LogEvent.CERTIFICATE_EXPIRES, {"connector": name}, {"sslProfile": profile, "ends": ends})
+            self._host.log("SERVER", "warning", text, event)

@@ -1,0 +1,101 @@
+"""Ends open connections whose peers would be refused now: with revoked routers, and those of listeners with
+`recheckPeers`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
+from waymesh_router.runtime.chain import covered, roots, verified_chain
+from waymesh_router.runtime.endpoint_tls import WITHOUT_TLS, ListenerTls
+from waymesh_router.runtime.listener import Listener
+from waymesh_router.runtime.profiles import Profiles
+from waymesh_router.runtime.revocation import of_revoked_router
+from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls_expiry import encoded
+
+REVOKED = "the certificate of the peer was revoked"
+UNTRUSTED = "the authority of the peer's certificate is not trusted any more"
+NO_CERTIFICATE = "the peer has shown no certificate, which is required here"
+
+
+class Close(Protocol):
+    """Closes a connection."""
+
+    def __call__(self, io: Any, reason: str, condition: str = "") -> None:
+        """Without a condition, a client's transport just ends."""
+
+
+class PeerCheck:
+    """Checks the peers of open connections again when profiles or listeners have changed."""
+
+    def __init__(
+        self, profiles: Profiles, listeners: Mapping[str, Listener], connections: Mapping[Any, Any], close: Close
+    ) -> None:
+        """`listeners`, `connections`: those of the host, as they are at any time."""
+        self._profiles = profiles
+        self._listeners = listeners
+        self._connections = connections
+        self._close = close
+        self._loads = profiles.loads()
+
+    def look(self) -> None:
+        """Check if files or attributes of profiles have changed since the last look."""
+        if self._profiles.loads() != self._loads:
+            self.check()
+
+    def check(self) -> None:
+        """Check all connections."""
+        self._loads = self._profiles.loads()
+        judges: dict[ListenerTls, Judge] = {}
+        for io in list(self._connections.values()):
+            endpoint = io.info.endpoint
+            if isinstance(endpoint, Listener):
+                # One that was deleted and made again is the same; one that was only deleted counts as it was.
+                endpoint = self._listeners.get(endpoint.name, endpoint)
+            if of_revoked_router(io.sock, endpoint):
+                self._close(io, REVOKED)
+            elif endpoint.tls is not None and endpoint.attrs.get("recheckPeers"):
+                if endpoint.tls not in judges:
+                    judges[endpoint.tls] = Judge(endpoint.tls)
+                reason = judges[endpoint.tls].refusal(io.sock)
+                if reason is not None:
+                    self._close(io, reason, UNAUTHORIZED_ACCESS)
+
+
+class Judge:
+    """Says which open connections of a listener it would refuse now."""
+
+    def __init__(self, tls: ListenerTls) -> None:
+        self._tls = tls
+        self._trust = [(profile, tls.context(profile)) for profile in tls.profiles]
+        self._roots = [roots(context.get_ca_certs(True)) for _, context in self._trust]
+
+    def refusal(self, sock: object) -> str | None:
+        """The reason to end a connection, None if it may stay: one of the profiles would let it in, and a client is
+        free to ask for any host."""
+        if not isinstance(sock, ssl.SSLSocket):
+            return WITHOUT_TLS if self._tls.required else None
+        chain = verified_chain(sock)
+        reasons = []
+        for (profile, context), trusted in zip(self._trust, self._roots):
+            if not chain:
+                reasons.append(NO_CERTIFICATE if context.verify_mode == ssl.CERT_REQUIRED else None)
+            elif profile.attrs.get("peersOnly") or covered(chain, trusted) or self._lists(profile, chain):
+                reasons.append(self._tls.refused_peer(sock, profile))
+            else:
+                reasons.append(UNTRUSTED)
+        return None if None in reasons else reasons[0]
+
+    def _lists(self, profile: TlsProfile, chain: list[bytes]) -> bool:
+        """Whether the file of authorities has the peer's certificate itself, which then signs itself; also if the file
+        cannot be read: what was loaded before is in use."""
+        if len(chain) > 1:
+            return False
+        try:
+            return chain[0] in encoded(Path(self._tls.authorities(profile)).read_text(encoding="latin-1"))
+        except (OSError, ValueError):
+            return True
