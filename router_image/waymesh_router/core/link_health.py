@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from waymesh_amqp.delivery import DeliveryRing
 
 EVERY_S = 1.0
-BUDGET = 2000
-"""Links and deliveries per slice: about a millisecond of work."""
+BUDGET = 100
+"""Links and deliveries per slice: about a tenth of a millisecond of work."""
+PAUSE_S = 0.0125
+"""Between two slices of a round: however much there is to examine, it takes a hundredth of the time."""
 DELAYED_S = 1.0
 STUCK_S = 10.0
 RATE_ROUNDS = 5
@@ -67,7 +69,7 @@ class LinkHealth:
         self.clients = 0  # deliveries of clients without an outcome or consumer, in the last round
         self.blocked = 0  # links without credit for longer than BLOCKED_S, in the last round
         self._core = core
-        self._due = 0.0
+        self._due = 0.0  # the next slice
         self._started = 0.0  # start of this round
         self._before = 0.0  # start of the round before
         self._now = 0.0
@@ -96,21 +98,23 @@ class LinkHealth:
         (began, first), (ended, last) = samples[0], samples[-1]
         return round((last - first) / (ended - began))
 
-    def tick(self, now: float) -> None:
-        """Run the next slice if it is due; to be called several times a second."""
+    def tick(self, now: float) -> float:
+        """Run the next slice if it is due. Returns the time of the next call."""
+        if now < self._due:
+            return self._due
         self._now = now
         if self._round is None:
-            if now < self._due:
-                return
-            self._due = now + EVERY_S
             self._before, self._started = self._started or now - EVERY_S, now
             self._round = self._look_at_all()
         left = BUDGET
         for work in self._round:
             left -= work
             if left <= 0:
-                return
+                self._due = now + PAUSE_S
+                return self._due
         self._round = None
+        self._due = max(now, self._started + EVERY_S)
+        return self._due
 
     def _look_at_all(self) -> Iterator[int]:
         """One round over all connections, in slices; yields the amount of work of each slice.
