@@ -17,6 +17,7 @@ from waymesh_router.core.unsettled import of_client, presettled_at, presettled_o
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import DeliveryRing
+    from waymesh_amqp.session import Session
 
 EVERY_S = 1.0
 BUDGET = 100
@@ -119,12 +120,17 @@ class LinkHealth:
     def _look_at_all(self) -> Iterator[int]:
         """One round over all connections, in slices; yields the amount of work of each slice.
 
-        Connections, links and deliveries come and go between slices: each slice works on copies.
+        Connections, links and deliveries come and go between slices. So their numbers are gone through: a list of
+        the objects would keep those that end meanwhile, thousands perhaps, and free them all at once.
         """
-        for connection in list(self._core.connections.values()):
-            for session in list(connection.sessions.values()):
+        for number in list(self._core.connections):
+            connection = self._core.connections.get(number)
+            for channel in () if connection is None else list(connection.sessions):
+                session = connection.sessions.get(channel)
+                if session is None:
+                    continue
                 yield 1
-                yield from self._look_at_links(connection, [link for link in session.links if link is not None])
+                yield from self._look_at_links(connection, session)
                 yield from self._look_at_ring(session.unsettled_in, True)
                 yield from self._look_at_ring(session.unsettled_out, False)
             yield 1
@@ -142,10 +148,13 @@ class LinkHealth:
         self.clients, self._clients = self._clients, 0
         self.blocked, self._blocked = self._blocked, 0
 
-    def _look_at_links(self, connection: RouterConnection, links: list[Any]) -> Iterator[int]:
-        for link in links:
-            if not link.over and self._look_at_link(link, self._now):
+    def _look_at_links(self, connection: RouterConnection, session: Session) -> Iterator[int]:
+        handle = 0
+        while handle < len(session.links):
+            link: Any = session.links[handle]
+            if link is not None and not link.over and self._look_at_link(link, self._now):
                 connection.last_delivery_at = self._now
+            handle += 1
             yield 1
 
     def _look_at_link(self, link: RouterLink, now: float) -> bool:
