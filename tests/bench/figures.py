@@ -85,6 +85,10 @@ def _floods() -> list[Figure]:
     return [
         Figure(f"flood-{name}", f"ping-pong p99 during a flood by idle p99: {what}", "×", _DOUBLE, digits=1)
         for name, what in floods.items()
+    ] + [
+        Figure(f"flood-machine-{name}", f"the same with the client at another router, which is idle: {what}", "×", digits=1)
+        for name, what in floods.items()
+        if name != "addresses"
     ]
 
 
