@@ -16,9 +16,9 @@ from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.link import Link
+from waymesh_amqp.lost_links import end_some, lose_connection
 from waymesh_amqp.performatives import Close, ErrorInfo, Open, encode_frame
 from waymesh_amqp.session import Session
-from waymesh_amqp.lost_links import end_some, lose_connection
 from waymesh_amqp.states import CONNECTION, Event, advance, may
 from waymesh_amqp.time_outs import TimeOuts
 from waymesh_amqp.transfer import IncomingTransfer

@@ -138,7 +138,7 @@ class Session:
         self.outcomes.clear()
 
     def stop(self) -> list[Link]:
-        """The session is over: links carry nothing any more, `lose` has still to be called for each that is returned."""
+        """The session is over: links carry nothing any more, and `lose` has still to be called for those returned."""
         self.flow_links.clear()
         self.outcomes.clear()
         found = [link for link in self.links if link is not None and link.state != GONE]
