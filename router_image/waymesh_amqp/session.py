@@ -144,7 +144,6 @@ class Session:
         found = [link for link in self.links if link is not None and link.state != GONE]
         for link in found:
             link.enter(GONE)
-            self.forget_name(link)
         return found
 
     def lose(self, link: Link, error: ErrorInfo | None) -> None:
