@@ -125,7 +125,9 @@ class LinkHealth:
         """
         for number in list(self._core.connections):
             connection = self._core.connections.get(number)
-            for channel in () if connection is None else list(connection.sessions):
+            if connection is None:
+                continue
+            for channel in list(connection.sessions):
                 session = connection.sessions.get(channel)
                 if session is None:
                     continue
