@@ -35,6 +35,7 @@ cdef class Connection(OutputBuffer):
     cdef public object channels
     cdef public long long links
     cdef public list lost_links
+    cdef public list losing
     cdef int last_channel
     cdef Session last_session
     cdef public dict names
@@ -59,13 +60,12 @@ cdef class Connection(OutputBuffer):
     cdef step(self, event)
     cpdef send_open(self)
     cpdef close(self, str condition=*, str description=*)
-    cdef answer_close(self)
+    cpdef answer_close(self)
     cpdef fail(self, str condition, str description)
     cdef finish(self)
     cdef over_now(self)
-    cdef lose_links(self)
     cpdef bint end_links(self, int count) except -1
-    cdef gone(self)
+    cpdef gone(self)
     cpdef resume(self, bytes answer)
     cdef Session session_at(self, int channel)
     cpdef Session new_session(self)

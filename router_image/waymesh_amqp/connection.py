@@ -16,6 +16,7 @@ from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.link import Link
+from waymesh_amqp.lost_links import end_some, lose_connection
 from waymesh_amqp.performatives import Close, ErrorInfo, Open, encode_frame
 from waymesh_amqp.session import Session
 from waymesh_amqp.states import CONNECTION, Event, advance, may
@@ -90,7 +91,8 @@ class Connection(OutputBuffer):
         self.remote_sessions: dict[int, Session] = {}  # by the peer's channel
         self.channels = FreeNumbers()
         self.links = 0  # handles of ours that are in use
-        self.lost_links: list[Link] = []  # of a connection that is over: those that `end_links` has to end, last first
+        self.lost_links: list[Link] = []  # of what is over: those that `end_links` has to end, last first
+        self.losing: list[Session] = []  # ended sessions of which some are
         self.last_channel = -1
         self.last_session: Session | None = None  # the one at `last_channel`
         self.names: dict[tuple[str, bool], Link] = {}
@@ -307,36 +309,17 @@ class Connection(OutputBuffer):
         for e in ending:
             session = e
             session.remote_window = 0  # a message that a link gives back as it ends must not go out on the next one
-        if self.links > self.settings.links_at_once:
-            self.lose_links()
-            self.handler.ending.append(self)
+        if self.links > self.settings.links_at_once or self.lost_links:
+            lose_connection(self)
             return
         for e in ending:
             session = e
             session.over(self.error)
         self.gone()
 
-    def lose_links(self) -> None:
-        """Stop all links at once; `end_links` tells the handler of them later."""
-        session: Session
-        for e in self.sessions.values():
-            session = e
-            self.lost_links.extend(session.stop())
-        self.lost_links.reverse()
-
     def end_links(self, count: cython.int) -> cython.bint:
-        """Tell the handler of the end of up to `count` links; behind the last one, of the connection: then True."""
-        link: Link
-        while self.lost_links and count > 0:
-            count -= 1
-            link = self.lost_links.pop()
-            link.session.lose(link, self.error)
-        if self.lost_links:
-            return False
-        self.gone()
-        if self.state == CLOSE_RCVD and self.owing == 0 and not self.done:
-            self.answer_close()
-        return True
+        """Tell the handler of up to `count` links in `lost_links`; True when all of it is told, see lost_links.py."""
+        return end_some(self, count)
 
     def gone(self) -> None:
         """All links are ended."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.session import Session
 
-COLD_FRAME = cython.declare(cython.longlong, 1000)
+COLD_FRAME = cython.declare(cython.longlong, 256)
 """What attach, detach, begin and end cost of a budget in which a transfer, flow or disposition costs 1: about as the
 time that they take."""
 

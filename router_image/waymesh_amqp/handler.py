@@ -25,8 +25,8 @@ class Handler:
 
     def __init__(self) -> None:
         self.dirty: list[Connection] = []  # those with something to flush
-        # Connections that are over and had more links than their `links_at_once`: the owner calls `end_links` of each,
-        # as often as needed, until it returns True.
+        # Connections that are over, or have sessions that are, with more links than their `links_at_once`: the owner
+        # calls `end_links` of each until it returns True, and only then removes it.
         self.ending: list[Connection] = []
 
     # -- cold events

@@ -38,16 +38,17 @@ cdef class Session:
     cdef public int holds
     cdef int holds_out
     cdef public int owing
+    cdef public object error
     cdef list blocked
 
     cpdef begin(self)
     cpdef on_begin(self, begin, int remote_channel)
     cpdef end(self, str condition=*, str description=*)
     cpdef on_end(self, end)
-    cdef answer_end(self)
+    cpdef answer_end(self)
     cdef over(self, error)
-    cdef list stop(self)
-    cdef lose(self, Link link, error)
+    cpdef list stop(self)
+    cpdef lose(self, Link link, error)
     cpdef send_frame(self, performative)
     cdef new_handle(self, Link link)
     cdef free_handle(self, Link link)

@@ -15,6 +15,7 @@ from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.limits import HANDLE_MAX, OUTGOING_WINDOW
 from waymesh_amqp.link import Link
+from waymesh_amqp.lost_links import lose_session
 from waymesh_amqp.outcome_ranges import OutcomeRanges
 from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo
 from waymesh_amqp.states import SESSION, Event, advance, may
@@ -71,7 +72,8 @@ class Session:
         self.listed = False  # it is in `connection.flush_sessions`
         self.holds = 0  # links that keep our window closed
         self.holds_out = 0  # outgoing ones of them
-        self.owing = 0  # links whose end is not answered yet
+        self.owing = 0  # links whose end is not answered yet; one more while `end_links` has links of it
+        self.error: ErrorInfo | None = None  # why it ended
         self.blocked: list[Link] = []  # links with a backlog
 
     # ---- begin and end
@@ -121,10 +123,14 @@ class Session:
         self.connection.free_channel(self)
 
     def over(self, error: ErrorInfo | None) -> None:
-        """Each link of the session is gone."""
+        """Each link of the session is gone; many links end later, in portions."""
+        self.error = error
+        self.remote_window = 0
         if self.connection.over:
             self.state = ENDED
-        self.remote_window = 0
+        elif self.handles.used > self.connection.settings.links_at_once:
+            lose_session(self)
+            return
         for link in list(self.links):
             if link is not None:
                 self.lose(link, error)
@@ -132,11 +138,10 @@ class Session:
         self.outcomes.clear()
 
     def stop(self) -> list[Link]:
-        """The connection is over: links carry nothing any more, `lose` has still to be called for each of them."""
-        self.state = ENDED
+        """The session is over: links carry nothing any more, and `lose` has still to be called for those returned."""
         self.flow_links.clear()
         self.outcomes.clear()
-        found = [link for link in self.links if link is not None]
+        found = [link for link in self.links if link is not None and link.state != GONE]
         for link in found:
             link.enter(GONE)
         return found

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 HELLO_ADDRESS = "amqp:/_local/qdhello"
 LISTEN_S = 0.25
 """Interval at which neighbours are checked for incoming data."""
-CHANGES_A_TURN = 200
-"""Changes of other routers' addresses applied in one turn, about a millisecond of work; the rest follows later."""
+CHANGES_A_TURN = 25
+"""Changes of other routers' addresses applied in one turn, a tenth of a millisecond of work; the rest follows later."""
+MESSAGE_WORK = 100
+"""What a control message costs of its connection's budget, besides a quarter of its octets."""
 PROPERTIES = b"\x00\x53\x73"
 NULL = b"\x40"
 CONTENT_CACHE_BYTES = 1000
@@ -126,6 +128,7 @@ class Mesh(ControlPlaneHooks):
             self.core.log("ROUTER", "warning", f"unsupported control message to {to!r}")
             return
         self.reserved.received(to)
+        connection.budget -= MESSAGE_WORK + len(message) // 4
         if isinstance(opcode, str) and isinstance(body, Mapping):
             self._lines.received(connection.id, opcode, body)
             self.run(self.engine.on_control(connection.id, opcode, body, self.core.now))

@@ -21,7 +21,7 @@ from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.delivery_sampling import SamplePace
 from waymesh_router.core.kinds import TREATMENTS
-from waymesh_router.core.link_health import BUDGET, LinkHealth
+from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.offers import pass_on
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
@@ -61,10 +61,9 @@ class Router:
     def __init__(
         self, config: Sequence[ConfigEntry], host: Host, now: float, rng: Rng, version: str = "", boot: int = 0
     ) -> None:
-        self.host = host
+        self.host, self.config = host, config
         self.recent_log, self.certificates = host.recent_log, host.certificates
         self.rng, self.version, self.host_names = rng, version, KnownNames()
-        self.config = config
         self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
         self.mode: str = self.attrs["mode"]
         router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
@@ -98,12 +97,12 @@ class Router:
         self._login_expiry = LoginExpiry(host, self.listeners)
         self.admission = Admission(self.core, host, self.listeners, self.policy)
         self.sampler = LinkHealth(self.core)
+        self._sampling = Part("sampling", self.sampler.tick, host)
         self.collector: Collector | None = None
         self._last_collector: Collector | None = None
-        self._readiness = Readiness(now)
         self._mesh_part = None if self.mesh is None else Part("the mesh", self.mesh.tick, host)
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
-        self._started = False
+        self._readiness, self._started = Readiness(now), False
         for key in OWN_MANAGEMENT_KEYS:
             self.core.address_table.subscribe(key, self._management.on_request)
 
@@ -185,7 +184,7 @@ class Router:
             "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._part_at_rest(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
             "edge routers": self.core.edges.tick, "relays": lambda _: self.core.relays.tick(),
-            "sampling": self.sampler.tick, "telemetry": self._tick_telemetry,
+            "telemetry": self._tick_telemetry,
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
     def tick(self, now: float) -> float:
@@ -201,7 +200,8 @@ class Router:
             self._management.work()
             following = now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
-        return min(following, self.next_tick) if busy else following
+        sample_at = self._sampling.run(now)
+        return min(following, self.next_tick, sample_at) if busy else following
 
     def not_ready(self, now: float) -> str:
         """The reason why this router should not get clients, "" if it is ready."""
@@ -292,7 +292,7 @@ class Router:
         self.admission.configure(attrs)
 
     def unsettled_deliveries(self) -> int:
-        return self.sampler.clients if much_to_count(self.core, BUDGET) else self.drain.unsettled().clients
+        return self.sampler.clients if much_to_count(self.core) else self.drain.unsettled().clients
 
     @property
     def topology_changes(self) -> int:

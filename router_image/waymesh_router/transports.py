@@ -21,7 +21,7 @@ from waymesh_router.host import Peer
 
 PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
-LINKS_AT_ONCE = 256
+LINKS_AT_ONCE = 16
 """A client connection with more links than this is cleaned up in several turns."""
 CONTAINER_IDLE_S = 4.0
 """Minimum idle time-out toward brokers, which then get heartbeats every 2 s: some refuse or miss shorter intervals."""

@@ -80,11 +80,15 @@ def _floods() -> list[Figure]:
         "queries": "10,000 QUERYs",
         "close": "a connection with 20,000 links closes",
         "begins": "32,767 begins",
-        "addresses": "100,000 addresses get consumers at a neighbour",
     }
+    addresses = {"addresses": "100,000 addresses get consumers at a neighbour"}
+    here, elsewhere = "ping-pong p99 during a flood by idle p99", "the same at another router, which is idle"
     return [
-        Figure(f"flood-{name}", f"ping-pong p99 during a flood by idle p99: {what}", "×", _DOUBLE, digits=1)
-        for name, what in floods.items()
+        *(
+            Figure(f"flood-{name}", f"{here}: {what}", "×", _DOUBLE, digits=1)
+            for name, what in (floods | addresses).items()
+        ),
+        *(Figure(f"flood-machine-{name}", f"{elsewhere}: {what}", "×", digits=1) for name, what in floods.items()),
     ]
 
 

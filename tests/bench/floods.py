@@ -207,9 +207,9 @@ def _addresses(port: int, neighbour: int, part: int) -> Span:
             client.__exit__(None, None, None)
 
 
-def _figures(trips: Sequence[Trip], idle: Span, spans: Mapping[str, Span]) -> Mapping[str, float]:
+def _figures(trips: Sequence[Trip], idle: Span, spans: Mapping[str, Span], kind: str = "flood") -> Mapping[str, float]:
     base = p99(trips, idle)
-    return {f"flood-{name}": p99(trips, span) / base for name, span in spans.items()}
+    return {f"{kind}-{name}": p99(trips, span) / base for name, span in spans.items()}
 
 
 def _idle() -> Span:
@@ -219,20 +219,33 @@ def _idle() -> Span:
     return begun, time.monotonic()
 
 
-def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
-    need_start(bench)
-    part = PART if bench.quick or bench.engine == INTERPRETED else 1
-    with running(bench.mesh_launcher, RouterSpec("A")) as (router,), Pinger(router.port) as pinger:
+def _flooded(flooded: int, quiet: int, part: int) -> tuple[Sequence[Trip], Span, Mapping[str, Span]]:
+    """Round trips at the router with the port `quiet` while that with the port `flooded` gets all floods."""
+    with Pinger(quiet) as pinger:
         idle = _idle()
         spans = {}
         for name, flood in FLOODS.items():
-            spans[name] = flood(router.port, part)
+            spans[name] = flood(flooded, part)
             time.sleep(SETTLE_S)
-        trips = pinger.trips()
+        return pinger.trips(), idle, spans
+
+
+def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
+    need_start(bench)
+    part = PART if bench.quick or bench.engine == INTERPRETED else 1
+    with running(bench.mesh_launcher, RouterSpec("A")) as (router,):
+        trips, idle, spans = _flooded(router.port, router.port, part)
     idle_trips = [took for due, took in trips if idle[0] <= due <= idle[1]]
     yield {"flood-idle-p50": statistics.median(idle_trips) * 1e6, "flood-idle-p99": p99(trips, idle) * 1e6}
     yield _figures(trips, idle, spans)
     yield _run_addresses(bench, part)
+
+
+def _run_machine(bench: Bench) -> Iterator[Mapping[str, float]]:
+    need_start(bench)
+    part = PART if bench.quick or bench.engine == INTERPRETED else 1
+    with running(bench.mesh_launcher, RouterSpec("A"), RouterSpec("Q")) as (router, quiet):
+        yield _figures(*_flooded(router.port, quiet.port, part), kind="flood-machine")
 
 
 def _run_addresses(bench: Bench, part: int) -> Mapping[str, float]:
@@ -250,4 +263,4 @@ def _run_addresses(bench: Bench, part: int) -> Mapping[str, float]:
             return _figures(pinger.trips(), idle, {"addresses": span})
 
 
-SCENARIOS: Final = (Scenario("floods", _run),)
+SCENARIOS: Final = (Scenario("floods", _run), Scenario("floods-machine", _run_machine))

@@ -7,7 +7,7 @@ import pytest
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer
 from tests.kit.recorder import Recorder
-from waymesh_amqp.performatives import Close
+from waymesh_amqp.performatives import Attach, Close, End
 from waymesh_amqp.settings import ConnectionSettings
 
 LINKS = 25
@@ -86,3 +86,69 @@ def test_few_links_end_at_once() -> None:
     assert [type(answer) for answer in peer.send(frames.close())] == [Close]
     assert ended(peer) == 10
     assert peer.handler.ending == []
+
+
+# ---- sessions
+
+
+def test_the_end_of_a_session_is_answered_behind_its_last_link(peer: Peer) -> None:
+    assert peer.send(frames.end(0)) == []
+    assert peer.handler.ending == [peer.conn]
+    assert [link.attached for link in peer.handler.links] == [n % 2 == 1 for n in range(LINKS)]
+    assert not peer.conn.end_links(12)
+    assert (ended(peer), peer.send()) == (12, [])
+    assert peer.conn.end_links(12)
+    assert ended(peer) == 13
+    assert [type(answer) for answer in peer.send()] == [End]
+    assert peer.handler.named("close") == []
+    assert not peer.conn.done
+    assert {error for _, error in peer.handler.named("detach")} == {""}
+
+
+def test_names_of_a_session_that_ends_are_free_at_once(peer: Peer) -> None:
+    peer.send(frames.end(0))
+    peer.begin(5)
+    (answer,) = peer.send(frames.attach_receiver("r0", 0, channel=5))
+    assert isinstance(answer, Attach)
+    assert peer.conn.end_links(100)
+    assert ended(peer) == 13
+    assert peer.handler.links[-1].attached
+    assert [type(answer) for answer in peer.send()] == [End]
+    (answer,) = peer.send(frames.attach_receiver("r2", 1, channel=5))
+    assert isinstance(answer, Attach)
+
+
+@pytest.mark.parametrize("how", ["close", "kill"])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_connection_may_end_while_links_of_its_sessions_do(peer: Peer, how: str, both: bool) -> None:
+    peer.send(frames.end(0) + (frames.end(1) if both else b""))
+    assert not peer.conn.end_links(5)
+    peer.send(frames.close()) if how == "close" else peer.kill()
+    assert portions(peer) == [15, 25]
+    assert len({link for link, _ in peer.handler.named("detach")}) == LINKS
+    assert len(peer.handler.named("close")) == 1
+    assert [type(answer) for answer in peer.send()] == ([Close] if how == "close" else [])
+    assert peer.conn.done
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_session_that_we_end_has_its_links_ended_in_portions(peer: Peer, answered: bool) -> None:
+    peer.handler.links[0].session.end("amqp:not-allowed", "enough")
+    assert [type(frame) for frame in peer.send()] == [End]
+    if answered:
+        assert peer.send(frames.end(0)) == []
+    assert portions(peer) == [10, 13]
+    assert {error for _, error in peer.handler.named("detach")} == {"amqp:not-allowed"}
+    assert peer.send() == []
+    peer.kill()
+    assert portions(peer)[-1] == LINKS if peer.conn.lost_links else ended(peer) == LINKS
+
+
+def test_a_session_of_which_we_wait_for_the_end_loses_no_link_with_its_connection(peer: Peer) -> None:
+    peer.handler.links[0].session.end("amqp:not-allowed", "enough")
+    peer.send(frames.end(0))
+    assert not peer.conn.end_links(3)
+    peer.kill()
+    portions(peer)
+    assert len({link for link, _ in peer.handler.named("detach")}) == ended(peer) == LINKS
+    assert len(peer.handler.named("close")) == 1

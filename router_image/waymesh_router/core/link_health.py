@@ -17,10 +17,13 @@ from waymesh_router.core.unsettled import of_client, presettled_at, presettled_o
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import DeliveryRing
+    from waymesh_amqp.session import Session
 
 EVERY_S = 1.0
-BUDGET = 2000
-"""Links and deliveries per slice: about a millisecond of work."""
+BUDGET = 100
+"""Links and deliveries per slice: about a tenth of a millisecond of work."""
+PAUSE_S = 0.0125
+"""Between two slices of a round: however much there is to examine, it takes a hundredth of the time."""
 DELAYED_S = 1.0
 STUCK_S = 10.0
 RATE_ROUNDS = 5
@@ -67,7 +70,7 @@ class LinkHealth:
         self.clients = 0  # deliveries of clients without an outcome or consumer, in the last round
         self.blocked = 0  # links without credit for longer than BLOCKED_S, in the last round
         self._core = core
-        self._due = 0.0
+        self._due = 0.0  # the next slice
         self._started = 0.0  # start of this round
         self._before = 0.0  # start of the round before
         self._now = 0.0
@@ -96,31 +99,40 @@ class LinkHealth:
         (began, first), (ended, last) = samples[0], samples[-1]
         return round((last - first) / (ended - began))
 
-    def tick(self, now: float) -> None:
-        """Run the next slice if it is due; to be called several times a second."""
+    def tick(self, now: float) -> float:
+        """Run the next slice if it is due. Returns the time of the next call."""
+        if now < self._due:
+            return self._due
         self._now = now
         if self._round is None:
-            if now < self._due:
-                return
-            self._due = now + EVERY_S
             self._before, self._started = self._started or now - EVERY_S, now
             self._round = self._look_at_all()
         left = BUDGET
         for work in self._round:
             left -= work
             if left <= 0:
-                return
+                self._due = now + PAUSE_S
+                return self._due
         self._round = None
+        self._due = max(now, self._started + EVERY_S)
+        return self._due
 
     def _look_at_all(self) -> Iterator[int]:
         """One round over all connections, in slices; yields the amount of work of each slice.
 
-        Connections, links and deliveries come and go between slices: each slice works on copies.
+        Connections, links and deliveries come and go between slices. So their numbers are gone through: a list of
+        the objects would keep those that end meanwhile, thousands perhaps, and free them all at once.
         """
-        for connection in list(self._core.connections.values()):
-            for session in list(connection.sessions.values()):
+        for number in list(self._core.connections):
+            connection = self._core.connections.get(number)
+            if connection is None:
+                continue
+            for channel in list(connection.sessions):
+                session = connection.sessions.get(channel)
+                if session is None:
+                    continue
                 yield 1
-                yield from self._look_at_links(connection, [link for link in session.links if link is not None])
+                yield from self._look_at_links(connection, session)
                 yield from self._look_at_ring(session.unsettled_in, True)
                 yield from self._look_at_ring(session.unsettled_out, False)
             yield 1
@@ -138,10 +150,13 @@ class LinkHealth:
         self.clients, self._clients = self._clients, 0
         self.blocked, self._blocked = self._blocked, 0
 
-    def _look_at_links(self, connection: RouterConnection, links: list[Any]) -> Iterator[int]:
-        for link in links:
-            if not link.over and self._look_at_link(link, self._now):
+    def _look_at_links(self, connection: RouterConnection, session: Session) -> Iterator[int]:
+        handle = 0
+        while handle < len(session.links):
+            link: Any = session.links[handle]
+            if link is not None and not link.over and self._look_at_link(link, self._now):
                 connection.last_delivery_at = self._now
+            handle += 1
             yield 1
 
     def _look_at_link(self, link: RouterLink, now: float) -> bool:

@@ -22,7 +22,7 @@ from waymesh_schema.events import LogEvent
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
 
-REQUEST_WORK = 1000
+REQUEST_WORK = 256
 """What a request costs of its connection's budget: the whole budget of a turn of the loop, so that a turn serves one
 request of each connection."""
 

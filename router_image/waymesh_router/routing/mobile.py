@@ -19,7 +19,7 @@ from waymesh_router.routing.nodes import Node
 # a thousand consumers that attach one by one cause a few MAUs and not a thousand floods.
 MAU_SPACING_S = 0.002
 # More changes are sent in several MAUs: each router has other work to do in between.
-MAU_CHANGES = 500
+MAU_CHANGES = 100
 
 
 class LocalMobiles:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 BUFFER_BYTES = 262144
-TURN_BUDGET = cython.declare(cython.longlong, 1000)
-"""Work that a connection may do in one turn; see `Connection.budget`. About a millisecond of transfers, or one
-attach."""
+TURN_BUDGET = cython.declare(cython.longlong, 256)
+"""Work that a connection may do in one turn; see `Connection.budget`. The transfers of a session's window, which
+take about a quarter of a millisecond, or one attach."""
 WHOLE_BUDGET = cython.declare(cython.longlong, 1 << 62)
 CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 16384)
 """Remaining input is passed to the engine in chunks of this size in later turns, so that little is copied in each."""

@@ -82,8 +82,7 @@ class SocketHost:
         self._workers = Workers(loop)
         self._tracing = Tracing(log, loop)
         self.traced = self._tracing.own
-        self._stopping = False
-        self.lingering = Lingering(loop)
+        self._stopping, self.lingering = False, Lingering(loop)
 
     def attach(self, router: Router) -> None:
         """Set the router; to be called before the loop runs."""
@@ -259,10 +258,11 @@ class SocketHost:
     # ---- the turn
 
     def turn(self, now: float) -> float:
-        """End of a loop turn: the router's deadlines, input left from earlier turns, then all writes.
+        """End of a loop turn: all writes, input left from earlier turns, the router's deadlines, what that wrote.
 
-        Returns the time of the router's next deadline; now if a connection has input left.
+        Peers get their answers before long work goes on. Returns the time of the next deadline; now if input is left.
         """
+        flush_all(self._router.dirty, self._connections)
         if self._buffer.ready:
             go_on_all(self._buffer)
         try:

@@ -13,6 +13,8 @@ from waymesh_router.routing import effects as fx
 from waymesh_router.routing import mobile
 
 ADDRESSES = 30
+A_TURN = 256
+"""TURN_BUDGET of runtime/connection_io.py, which the compiled engine keeps to itself."""
 
 
 def two_routers() -> Network:
@@ -66,3 +68,19 @@ def test_what_waits_of_a_router_that_is_gone_is_forgotten(monkeypatch: pytest.Mo
     network.until(lambda: "B" not in router.core.nodes, 30.0)
     network.run(1.0)
     assert not [key for key in router.core.addresses if key.startswith("M0many")]
+
+
+def test_a_large_control_message_takes_the_turn_of_its_connection() -> None:
+    """So those that were sent together are handled in several turns."""
+    network = two_routers()
+    router = network.routers["A"].router
+    (connection,) = router.core.connections.values()
+
+    def spent(addresses: int) -> int:
+        keys = [f"M0large.{n}" for n in range(addresses)]
+        body = {"id": "B", "pv": 1, "mobile_seq": 1, "add": keys, "del": [], "hints": [3] * addresses}
+        before = connection.budget
+        router.mesh.control_message(connection, mesh.control_message("amqp:/_topo/0/A/qdrouter.ma", "MAU", body, "B"))
+        return int(before - connection.budget)
+
+    assert mesh.MESSAGE_WORK < spent(1) < A_TURN < spent(mobile.MAU_CHANGES)

@@ -129,7 +129,7 @@ def test_with_much_to_count_the_last_round_is_told_and_nothing_is_gone_through(m
     exact = rows(router, "router")[0]
     assert (exact["unsettledDeliveries"], exact["linksBlocked"]) == (20, 1)
 
-    monkeypatch.setattr("waymesh_router.router.BUDGET", 10)
+    monkeypatch.setattr("waymesh_router.core.unsettled.MUCH", 10)
     monkeypatch.setattr("waymesh_router.management.statistics.MANY_LINKS", 1)
     monkeypatch.setattr("waymesh_router.drain.count_unsettled", None)
     monkeypatch.setattr("waymesh_router.management.statistics.seconds_without_credit", None)
@@ -159,3 +159,52 @@ def test_a_round_looks_at_no_more_than_its_budget_in_one_tick(monkeypatch: pytes
     assert max(looked) == 30
     assert sum(looked) >= 400
     assert sampler.clients == 200
+
+
+def test_the_slices_of_a_round_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much there is to examine: in one turn of the loop a slice, then a pause in which nothing is examined."""
+    network, router, crowd = alone()
+    for _ in range(40):
+        crowd.client(router).receiver("q", ReceiverPlan())
+    network.run(3.0)
+    sampler = router.router.sampler
+    monkeypatch.setattr(link_health, "BUDGET", 10_000)
+    begun = now = sampler.tick(router.world.now + 100)  # the round that was under way is over
+    monkeypatch.setattr(link_health, "BUDGET", 30)
+    looked: list[float] = []
+    counted = link_health.presettled_on
+    monkeypatch.setattr(link_health, "presettled_on", lambda link: looked.append(now) or counted(link))
+    due = sampler.tick(now)
+    assert due == begun + link_health.PAUSE_S
+    first = len(looked)
+    assert 0 < first <= 30
+    assert sampler.tick(begun) == due
+    assert len(looked) == first, "not due yet"
+    while due < begun + link_health.EVERY_S:
+        now = due
+        due = sampler.tick(now)
+    assert due == begun + link_health.EVERY_S
+    assert len(looked) == 40, "all of them, and none twice"
+    assert max(looked.count(at) for at in looked) <= 30
+
+
+def test_what_ends_during_a_round_is_not_kept_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, router, crowd = alone()
+    clients = [crowd.client(router) for _ in range(5)]
+    for client in clients:
+        client.receiver("q", ReceiverPlan())
+    network.run(3.0)
+    sampler = router.router.sampler
+    monkeypatch.setattr(link_health, "BUDGET", 10_000)
+    begun = sampler.tick(router.world.now + 100)
+    monkeypatch.setattr(link_health, "BUDGET", 1)
+    due = sampler.tick(begun)
+    for client in clients[1:]:
+        client.close()
+    network.run(0.01)
+    assert len(router.router.core.connections) == 1
+    examined: list[Any] = []
+    monkeypatch.setattr(link_health, "presettled_on", lambda link: examined.append(link) or 0)
+    while due < begun + link_health.EVERY_S:
+        due = sampler.tick(due)
+    assert len(examined) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer, core_hub
+from waymesh_router.core import unsettled
 from waymesh_router.core.core import Core
 from waymesh_router.core.unsettled import (
     Unsettled,
@@ -81,8 +82,11 @@ def test_links_to_the_router_itself_are_no_traffic(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(("limit", "much"), [(0, True), (1000, False)])
-def test_a_count_that_would_take_long_is_known_before(hub: Hub, limit: int, much: bool) -> None:
+def test_a_count_that_would_take_long_is_known_before(
+    hub: Hub, limit: int, much: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsettled, "MUCH", limit)
     pair(hub, 10)
     core = hub.handler
     assert isinstance(core, Core)
-    assert much_to_count(core, limit) == much
+    assert much_to_count(core) == much

@@ -121,6 +121,7 @@ class Ending(Conn):
     def __init__(self, number: int, links: list[str]) -> None:
         super().__init__(number)
         self.lost_links = links
+        self.over = True
 
     def end_links(self, count: int) -> bool:
         if self.lost_links.pop() == "broken":
@@ -140,3 +141,13 @@ def test_a_link_whose_end_raises_costs_nothing_else() -> None:
     assert one.lost_links == other.lost_links == []
     assert host.where == [f"while links of host {number} were ended" for number in (2, 1)]
     assert core.connections == {1: one}
+
+
+def test_a_live_connection_is_dropped_when_the_end_of_a_link_of_it_raises() -> None:
+    host: Any = RecordingHost()
+    conn = Ending(1, ["fine", "broken"])
+    conn.over = False
+    core: Any = SimpleNamespace(ending=[conn], connections={1: conn})
+    end_links(core, host, 7.0)
+    assert host.dropped == [conn]
+    assert core.ending == [conn]

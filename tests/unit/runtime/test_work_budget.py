@@ -187,6 +187,23 @@ def test_transfers_are_not_held_up(buffer: ReceiveBuffer) -> None:
     client.close()
 
 
+def test_many_transfers_of_one_write_are_taken_in_portions(buffer: ReceiveBuffer) -> None:
+    client = Client(buffer, Recorder(grant=1500), window=2000)
+    client.send(frames.attach_sender("a", 0))
+    client.take(1)
+    client.io.flush()
+    client.send(b"".join(frames.transfer(number, b"", settled=True) for number in range(600)))
+    taken = [0]
+    while taken[-1] < 600:
+        if client.io.paused:
+            go_on_all(buffer)
+        else:
+            client.read()
+        taken.append(len(client.handler.named("transfer")))
+    assert max(later - earlier for earlier, later in pairwise(taken)) == 256
+    client.close()
+
+
 def test_what_a_peer_sent_before_it_went_is_taken_though_it_was_paused(buffer: ReceiveBuffer) -> None:
     client = Client(buffer, Recorder())
     client.send(attaches(40))
