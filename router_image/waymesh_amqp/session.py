@@ -64,6 +64,7 @@ class Session:
         self.unsettled_out = DeliveryRing(True)
         self.outcomes = OutcomeRanges()
         self.outcome_state = b""  # of the collected outcomes
+        self.keeps_outcomes = False  # they are not written at the next flush, see `keep_outcomes`
         self.checked_state = b""  # the last delivery state that was checked, and
         self.state_transactional = False  # whether it is a transactional one
         self.flow_links: list[Link] = []  # whose flow is written at the next flush
@@ -289,6 +290,19 @@ class Session:
                 write_disposition(self, True, first, last, True, self.outcome_state)
         outcomes.clear()
 
+    def keep_outcomes(self) -> None:
+        """Collect outcomes until `send_outcomes`. Some may be written before that, if another frame has to follow them.
+
+        A sender that waits for them before it goes on comes to rest.
+        """
+        self.keeps_outcomes = True
+
+    def send_outcomes(self) -> None:
+        """Write the outcomes that were kept at the next flush, and all further ones as usual."""
+        self.keeps_outcomes = False
+        if self.outcomes.pending:
+            self.list_for_flush()
+
     def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
         """One disposition at once, behind the outcomes that were collected before it."""
         if self.connection.over:
@@ -339,7 +353,8 @@ class Session:
         self.listed = False
         if self.state != MAPPED:
             return
-        self.put_outcomes()
+        if not self.keeps_outcomes:
+            self.put_outcomes()
         if self.window_due and self.holds:
             self.admit_few()
         link: Link
