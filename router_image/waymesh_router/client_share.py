@@ -18,14 +18,15 @@ from waymesh_router.core.unsettled import only_manages
 from waymesh_router.emptying import Emptying
 from waymesh_router.events import Log
 
-AT_ONCE = 3
-"""Connections that are emptied at the same time: a client that waits for another one's outcome may wait for one of
-these."""
-PATIENCE_S = 3.5
-"""A connection that is not at rest for so long stays, for now."""
+PER_TICK = 3
+"""Connections closed in one tick, of which there are four a second."""
+AT_ONCE = 8
+"""Connections that are emptied at the same time: messages of other clients may wait for one of them."""
 TRIES = 3
-"""A connection that was not at rest so many times stays."""
-EXTRA_S = 10.0
+"""A connection that did not come to rest so many times stays."""
+AGAIN_S = 10.0
+"""It is left in peace for so long in between."""
+EXTRA_S = 30.0
 """Connections are closed for as many seconds as there are too many, and so many more."""
 SETTLING_S = 10.0
 """Clients connect again within this time, and operators read the numbers of clients."""
@@ -49,7 +50,8 @@ class ClientShare:
         self._moved_at = -math.inf
         self._emptying: dict[int, Emptying] = {}
         self._tries: Counter[int] = Counter()
-        """By the ids of connections; the key of `_emptying`, too."""
+        self._again_at: dict[int, float] = {}
+        """By the ids of connections, as `_emptying` and `_tries`."""
 
     def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """The entity `router` has these attributes now; `changed`: what is new of them."""
@@ -59,6 +61,7 @@ class ClientShare:
         self.share = int(attrs["clientShare"])
         self._opened_before = now - float(attrs["clientShareSeconds"])
         self._tries.clear()
+        self._again_at.clear()
         surplus = self.count() - self.share
         self._ends = now + EXTRA_S + surplus if self.share and surplus > 0 else now
         if self.share and surplus > 0:
@@ -87,38 +90,45 @@ class ClientShare:
         if now >= self._ends and not self._emptying:
             return
         surplus = self.count() - self.share if now < self._ends else 0
+        closed = 0
         for id_, emptying in list(self._emptying.items()):
             if emptying.conn.over:
                 del self._emptying[id_]
-            elif surplus > 0 and emptying.at_rest(now):
-                del self._emptying[id_]
-                surplus -= 1
-                self.moved += 1
-                self._moved_at = now
-                emptying.close(REASON)
-            elif surplus <= 0 or now - emptying.since >= PATIENCE_S:
+            elif surplus <= closed:
                 self._give_up([id_], grant=True)
-        for conn in self._oldest(min(surplus, AT_ONCE) - len(self._emptying)):
+            elif emptying.at_rest(now):
+                if closed < PER_TICK:
+                    del self._emptying[id_]
+                    closed += 1
+                    emptying.close(REASON)
+            elif emptying.hopeless(now):
+                self._give_up([id_], grant=True)
+        if closed:
+            self.moved += closed
+            self._moved_at = now
+            surplus -= closed
+        left = self._oldest() if surplus > 0 else []
+        ready = [conn for conn in left if self._again_at.get(conn.id, now) <= now]
+        for conn in ready[: max(0, min(surplus, AT_ONCE) - len(self._emptying))]:
             self._tries[conn.id] += 1
             self._emptying[conn.id] = Emptying(conn, now)
             self._emptying[conn.id].at_rest(now)
-        if not self._emptying and (surplus > 0 or now >= self._moved_at + SETTLING_S):
-            self._ends = now  # all that may be closed had their turn, or no client has come back
+        if not (self._emptying or left) and (surplus > 0 or now >= self._moved_at + SETTLING_S):
+            self._ends = now  # all that may be closed had their turns, or no client has come back
 
     def _give_up(self, ids: Iterable[int], grant: bool) -> None:
         for id_ in ids:
             self._emptying.pop(id_).end(grant)
+            self._again_at[id_] = self._core.now + AGAIN_S
 
-    def _oldest(self, count: int) -> list[RouterConnection]:
-        """Connections that may be closed, oldest first; those that were not at rest come again when all had their turn."""
-        if count <= 0:
-            return []
+    def _oldest(self) -> list[RouterConnection]:
+        """Connections that may be closed, first those that had fewer turns, then the oldest."""
         found = [
             conn
             for conn in self._clients()
             if conn.opened_at < self._opened_before and conn.id not in self._emptying and self._tries[conn.id] < TRIES
         ]
-        return sorted(found, key=lambda conn: (self._tries[conn.id], conn.opened_at))[:count]
+        return sorted(found, key=lambda conn: (self._tries[conn.id], conn.opened_at))
 
     def _clients(self) -> Iterable[RouterConnection]:
         for conn in self._core.connections.values():

@@ -25,17 +25,23 @@ from waymesh_router.drain import CREDIT_S, grant_again
 
 SENDERS_S = 1.0
 """Receivers are paused after so long, even if something is under way on the senders."""
-REPLIES_S = 0.7
-"""After so long without new deliveries to its receivers the client gets the outcomes that were kept back."""
+REPLIES_S = 1.0
+"""After so long without progress a client whose senders are at rest gets the outcomes that were kept back."""
+PATIENCE_S = 10.0
+"""A connection that is not at rest for so long stays."""
+PROGRESS_S = 3.0
+"""So does one that for so long has settled nothing: messages wait for its receivers, which they would not otherwise."""
 
 
 class Emptying:
-    """One connection that is to come to rest, since the time `since`."""
+    """One connection that is to come to rest."""
 
     def __init__(self, conn: RouterConnection, now: float) -> None:
         self.conn = conn
-        self.since = now
+        self._since = now
         self._paused_at = math.inf
+        self._least = self._unsettled()
+        self._progress_at = now
         self._routed = any(link.kind == ROUTED for link in self._links())
         if not self._routed:
             for session in conn.sessions.values():
@@ -47,24 +53,31 @@ class Emptying:
         for link in senders:
             if link.accepting:  # for the first time, or because another consumer has come
                 link.withdraw()
-        if now - self.since < CREDIT_S and any(link.credit > 0 for link in senders):
+        if now - self._since < CREDIT_S and any(link.credit > 0 for link in senders):
             return False
         if at_rest(self.conn):
             return True
+        unsettled = self._unsettled()
+        if unsettled < self._least:
+            self._least, self._progress_at = unsettled, now
         if not self._routed:
             self._hold_back(now, all(nothing_under_way(link) for link in senders))
         return False
 
+    def hopeless(self, now: float) -> bool:
+        """Whether the connection does not come to rest."""
+        return now - self._since >= PATIENCE_S or now - max(self._progress_at, self._paused_at) >= PROGRESS_S
+
     def _hold_back(self, now: float, senders_rest: bool) -> None:
         """Pause the receivers when it is time, and write the outcomes when that does not help."""
         if self._paused_at == math.inf:
-            if not senders_rest and now - self.since < SENDERS_S:
+            if not senders_rest and now - self._since < SENDERS_S:
                 return
             self._paused_at = now
         for link in self._receivers():
             if not link.paused:
                 link.pause()
-        if now - self._paused_at >= REPLIES_S:
+        if senders_rest and now - max(self._progress_at, self._paused_at) >= REPLIES_S:
             self._send_outcomes()
 
     def close(self, reason: str) -> None:
@@ -80,6 +93,9 @@ class Emptying:
                 link.go_on()
         for link in self._senders() if grant else ():
             grant_again(link)
+
+    def _unsettled(self) -> int:
+        return sum(link.unsettled for link in self._links())
 
     def _send_outcomes(self) -> None:
         for session in self.conn.sessions.values():

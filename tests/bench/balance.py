@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 from tests.kit.crowd import Crowd, Traffic
@@ -42,8 +41,7 @@ def measure(up: Up, crowd: Crowd, sizes: list[int], seconds: float) -> None:
     balanced = 0.0
     while time.monotonic() < began + seconds:
         if time.monotonic() >= shown:
-            spread = sorted(Counter(list(crowd.places.values())).values(), reverse=True)
-            print(f"{shown - began:4.0f} s: {sum(crowd.moves.values())} moved, clients of the routers: {spread}")
+            print(f"{shown - began:4.0f} s: {sum(crowd.moves.values())} moved, clients of routers: {crowd.spread()}")
             shown += 5
         alike = len(crowd.places) == crowd.count and crowd.largest() <= ALIKE * crowd.count / AFTER
         if not balanced and alike:
@@ -55,7 +53,7 @@ def measure(up: Up, crowd: Crowd, sizes: list[int], seconds: float) -> None:
     twice = sum(times > 1 for times in crowd.received.values())
     print(f"no router with more than {ALIKE} times its share after {balanced:.1f} s" if balanced else "not balanced")
     print(f"{sum(crowd.moves.values())} moved, {sum(times > 1 for times in crowd.moves.values())} of them twice")
-    print(f"{len(crowd.accepted)} messages accepted, {len(lost)} of them lost, {twice} received twice")
+    print(f"{len(crowd.accepted)} messages accepted, {len(lost)} of them lost, {twice} received twice, {crowd.cut} cut off")
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import proton
-from proton.handlers import MessagingHandler
+from proton.handlers import IOHandler, MessagingHandler
 from proton.reactor import ApplicationEvent, Container, EventInjector
 
 from tests.kit.garbage import GARBAGE
@@ -45,6 +45,8 @@ class Crowd(MessagingHandler):  # type: ignore[misc]
         """Messages by client and number: how often they were accepted by their receiver."""
         self.accepted: set[tuple[int, int]] = set()
         """Messages whose senders know that."""
+        self.cut = 0
+        """Messages whose receiver lost its connection before it accepted them."""
         self.waiting: dict[int, set[int]] = {number: set() for number in range(count)}
         """Of each client, the messages that it has not seen accepted."""
         self._senders: dict[int, proton.Sender] = {}
@@ -53,7 +55,7 @@ class Crowd(MessagingHandler):  # type: ignore[misc]
         self._sending = False
         self._stopping = False
         self._wake = EventInjector()
-        self.container = Container(self)
+        self.container = Container(self, global_handler=_Transports())
         self.container.selectable(self._wake)
         GARBAGE.hold()
         self.thread = threading.Thread(target=self.container.run, name="crowd", daemon=True)
@@ -107,7 +109,9 @@ class Crowd(MessagingHandler):  # type: ignore[misc]
         self._after(self.traffic.work_s, lambda: self._accept(delivery, (number, message)))
 
     def _accept(self, delivery: proton.Delivery, message: tuple[int, int]) -> None:
-        if delivery.link.connection.transport is not None:
+        if delivery.link.connection.transport is None:
+            self.cut += not self._stopping
+        else:
             self.received[message] += 1
             self.accept(delivery)
 
@@ -154,9 +158,13 @@ class Crowd(MessagingHandler):  # type: ignore[misc]
         """Whether all messages that were sent are accepted; after `finish`."""
         return not self._sending and self._sent > 0 and not any(self.waiting.values())
 
+    def spread(self) -> list[int]:
+        """Clients of each router that has some, most first."""
+        return sorted(Counter(list(self.places.values())).values(), reverse=True)
+
     def largest(self) -> int:
         """Clients of the router that has the most."""
-        return max(Counter(list(self.places.values())).values(), default=0)
+        return max(self.spread(), default=0)
 
     def __enter__(self) -> Crowd:
         return self
@@ -168,6 +176,13 @@ class Crowd(MessagingHandler):  # type: ignore[misc]
         self.thread.join(STOP_S)
         assert not self.thread.is_alive()
         GARBAGE.let_go()
+
+
+class _Transports(IOHandler):  # type: ignore[misc]
+    def on_selectable_expired(self, event: Any) -> None:
+        """A heartbeat is due, on a connection whose end may have been seen at the same time."""
+        if event.selectable._transport is not None:
+            super().on_selectable_expired(event)
 
 
 class _Timer:
