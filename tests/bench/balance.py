@@ -53,7 +53,7 @@ def measure(up: Up, crowd: Crowd, sizes: list[int], seconds: float) -> None:
     twice = sum(times > 1 for times in crowd.received.values())
     print(f"no router with more than {ALIKE} times its share after {balanced:.1f} s" if balanced else "not balanced")
     print(f"{sum(crowd.moves.values())} moved, {sum(times > 1 for times in crowd.moves.values())} of them twice")
-    print(f"{len(crowd.accepted)} messages accepted, {len(lost)} of them lost, {twice} received twice, {crowd.cut} cut off")
+    print(f"{len(crowd.accepted)} messages accepted, {len(lost)} lost, {twice} received twice, {crowd.cut} cut off")
 
 
 def main() -> None:

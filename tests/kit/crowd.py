@@ -28,7 +28,7 @@ class Traffic:
     ring: bool = False
 
 
-class Crowd(MessagingHandler):  # type: ignore[misc]
+class Crowd(MessagingHandler):
     """Clients that connect anew, to one router after the other, when their connection ends.
 
     What was not accepted they send again: a client may have to move while its message is under way.
@@ -94,7 +94,7 @@ class Crowd(MessagingHandler):  # type: ignore[misc]
 
     # ---- messages
     def _send(self, number: int, message: int) -> None:
-        delivery = self._senders[number].send(proton.Message(body=[number, message]))
+        delivery: Any = self._senders[number].send(proton.Message(body=[number, message]))
         delivery.message = message
 
     def _send_new(self, number: int) -> None:
@@ -178,14 +178,14 @@ class Crowd(MessagingHandler):  # type: ignore[misc]
         GARBAGE.let_go()
 
 
-class _Transports(IOHandler):  # type: ignore[misc]
+class _Transports(IOHandler):
     def on_selectable_expired(self, event: Any) -> None:
         """A heartbeat is due, on a connection whose end may have been seen at the same time."""
         if event.selectable._transport is not None:
             super().on_selectable_expired(event)
 
 
-class _Timer:
+class _Timer(proton.Handler):
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action
 

@@ -58,8 +58,8 @@ def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
     """The routers with more than their share of the clients, that were not told so since the youngest one started.
 
     None of those that may be as young as the youngest: all their clients have connected since then. While clients move
-    the share stays as it was told: the numbers are read one after the other, and who moves in between counts twice or not
-    at all.
+    the share stays as it was told: the numbers are read one after the other, and who moves in between counts twice or
+    not at all.
     """
     youngest = min(load.age_s for load in loads.values())
     told_by = youngest + 2 * SKEW_S  # a share is told with an age of SKEW_S more than the youngest router's
