@@ -27,7 +27,7 @@ OLDER_S = 8.0
 """Clients are older than the added routers by so much at least, as ages are whole seconds."""
 
 
-def measure(up: Up, crowd: Crowd, sizes: list[int], seconds: float) -> None:
+def measure(up: Up, crowd: Crowd, seconds: float) -> None:
     """Add routers, and print each five seconds how the clients are spread."""
     wait_until(lambda: len(crowd.places) == crowd.count, DEADLINE_S, "all are connected")
     crowd.begin()
@@ -36,7 +36,6 @@ def measure(up: Up, crowd: Crowd, sizes: list[int], seconds: float) -> None:
     print(f"{len(crowd.accepted) / OLDER_S:.0f} messages a second")
     up.edit(f"size: {BEFORE}", f"size: {AFTER}")
     up.wait_for(f"mesh is ready: {AFTER} routers")
-    sizes.append(AFTER)
     began = shown = time.monotonic()
     balanced = 0.0
     while time.monotonic() < began + seconds:
@@ -66,10 +65,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     asked = parser.parse_args()
     traffic = Traffic(asked.under_way, asked.work, asked.gap, ring=not asked.alone)
-    sizes = [BEFORE]
     with tempfile.TemporaryDirectory() as folder, mesh_up(Path(folder), MANIFEST, "mesh is ready: 3 routers") as up:
-        with Crowd(asked.clients, lambda: [up.url(f"mesh-{k}") for k in range(sizes[-1])], traffic) as crowd:
-            measure(up, crowd, sizes, asked.seconds)
+        with Crowd(asked.clients, lambda: up.urls("mesh", AFTER), traffic) as crowd:
+            measure(up, crowd, asked.seconds)
 
 
 if __name__ == "__main__":

@@ -27,10 +27,9 @@ spec:
 
 
 def test_busy_clients_move_to_added_routers_and_none_twice(tmp_path: Path) -> None:
-    size = 3
     with (
         mesh_up(tmp_path, TEXT, "mesh is ready: 3 routers") as up,
-        Crowd(CLIENTS, lambda: [up.url(f"mesh-{k}") for k in range(size)], TRAFFIC) as crowd,
+        Crowd(CLIENTS, lambda: up.urls("mesh", 5), TRAFFIC) as crowd,
     ):
         wait_until(lambda: len(crowd.places) == CLIENTS, DEADLINE_S, "all are connected")
         assert crowd.largest() == CLIENTS // 3
@@ -39,7 +38,6 @@ def test_busy_clients_move_to_added_routers_and_none_twice(tmp_path: Path) -> No
         wait_until(lambda: time.monotonic() > connected + OLDER_S, what="clients that are older than the added routers")
         up.edit("size: 3", "size: 5")
         up.wait_for("mesh is ready: 5 routers")
-        size = 5
 
         def balanced() -> bool:
             return len(crowd.places) == CLIENTS and crowd.largest() <= 1.3 * CLIENTS / 5

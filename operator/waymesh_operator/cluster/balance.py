@@ -23,6 +23,9 @@ FEW = 2
 SKEW_S = 3
 """Two ages of the same event, read one after the other, differ by less: whole seconds, up to two seconds old."""
 
+JOINED_S = 5
+"""Clients find a router that has run for so long. Before that they would move to the old ones, and not move again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -62,6 +65,8 @@ def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
     not at all.
     """
     youngest = min(load.age_s for load in loads.values())
+    if youngest < JOINED_S:
+        return []
     told_by = youngest + 2 * SKEW_S  # a share is told with an age of SKEW_S more than the youngest router's
     average = max(1, math.ceil(sum(load.clients for load in loads.values()) / len(loads)))
     share = max((load.share for load in loads.values() if load.moving and load.share_age_s <= told_by), default=average)
