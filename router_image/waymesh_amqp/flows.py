@@ -115,6 +115,8 @@ def read_link_flow(
             base: cython.uint = count if count >= 0 else 0
             unseen: cython.int = serial_gap(link.delivery_count, base)
             link.credit = credit - unseen if unseen > 0 else credit
+            if link.paused:
+                link.pause()
         link.drain = drain
         session.handler.on_credit(link)
     elif count >= 0:

@@ -22,6 +22,8 @@ cdef class Link:
     cdef public unsigned long long oversized
     cdef public unsigned int delivery_count
     cdef public long long credit
+    cdef readonly bint paused
+    cdef long long aside
     cdef public bint drain
     cdef public bint accepting
     cdef public long long capacity
@@ -60,5 +62,7 @@ cdef class Link:
     cpdef withdraw(self)
     cpdef int give_back(self) except -1
     cpdef flow_soon(self)
+    cpdef pause(self)
+    cpdef go_on(self)
     cpdef finish_drain(self)
     cpdef bint ready(self) except -1

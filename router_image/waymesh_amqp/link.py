@@ -67,6 +67,8 @@ class Link:
         self.oversized = 0
         self.delivery_count = 0
         self.credit = 0  # granted by the receiver and not used by the sender
+        self.paused = False  # outgoing: as if there were no credit, which is `aside`
+        self.aside = 0
         self.drain = False
         self.passing = False  # a routed link: frames are passed on to another peer, which alone decides on credit
         self.closed = False  # the peer's detach closed the link for good. Spec: 2.6.5
@@ -231,6 +233,19 @@ class Link:
             self.session.list_for_flush()
 
     # ---- outgoing link
+    def pause(self) -> None:
+        """Begin no delivery until `go_on`: the credit that the receiver has granted is set aside."""
+        self.paused = True
+        self.aside = self.credit
+        self.credit = 0
+
+    def go_on(self) -> None:
+        """End a pause: what waits for the link is sent."""
+        self.paused = False
+        self.credit = self.aside
+        if self.attached:
+            self.session.handler.on_credit(self)
+
     def finish_drain(self) -> None:
         """Nothing waits to be sent: if the receiver drains, use up the credit and answer with a flow. Spec: 2.6.7."""
         if self.drain and self.attached and self.ready():

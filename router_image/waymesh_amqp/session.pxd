@@ -30,6 +30,7 @@ cdef class Session:
     cdef public DeliveryRing unsettled_out
     cdef OutcomeRanges outcomes
     cdef bytes outcome_state
+    cdef public bint keeps_outcomes
     cdef bytes checked_state
     cdef bint state_transactional
     cdef public list flow_links
@@ -62,6 +63,7 @@ cdef class Session:
     cpdef settle(self, unsigned int did, bytes state)
     cdef list_for_flush(self)
     cdef put_outcomes(self)
+    cpdef send_outcomes(self)
     cpdef report(self, bint receiver, unsigned int did, bint settled, bytes state)
     cpdef window_soon(self)
     cpdef hold(self, Link link)

@@ -65,6 +65,9 @@ class Session:
         self.unsettled_out = DeliveryRing(True)
         self.outcomes = OutcomeRanges()
         self.outcome_state = b""  # of the collected outcomes
+        # Outcomes wait for `send_outcomes`, so that a sender that goes on only when it has them comes to rest. Some may
+        # be written before, if another frame has to follow them.
+        self.keeps_outcomes = False
         self.checked_state = b""  # the last delivery state that was checked, and
         self.state_transactional = False  # whether it is a transactional one
         self.flow_links: list[Link] = []  # whose flow is written at the next flush
@@ -294,6 +297,12 @@ class Session:
                 write_disposition(self, True, first, last, True, self.outcome_state)
         outcomes.clear()
 
+    def send_outcomes(self) -> None:
+        """Keep outcomes no longer: they are written at the next flush."""
+        self.keeps_outcomes = False
+        if self.outcomes.pending:
+            self.list_for_flush()
+
     def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
         """One disposition at once, behind the outcomes that were collected before it."""
         if self.connection.over:
@@ -344,7 +353,8 @@ class Session:
         self.listed = False
         if self.state != MAPPED:
             return
-        self.put_outcomes()
+        if not self.keeps_outcomes:
+            self.put_outcomes()
         if self.window_due and self.holds:
             self.admit_few()
         link: Link

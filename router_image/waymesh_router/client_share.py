@@ -2,26 +2,34 @@
 
 The operator sets the share when a router has been added to the mesh, or has come back (`clientShare` of the entity
 `router`). Only connections are closed that were open before (`clientShareSeconds`), so no client moves twice; only when
-nothing is under way on them, so nothing is lost; the oldest first, and slowly. Source: docs/balance.md.
+nothing is under way on them (emptying.py), so nothing is lost; the oldest first, and slowly. Source: docs/balance.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from waymesh_router.core.core import Core
-from waymesh_router.core.hang_up import hang_up
-from waymesh_router.core.model import RouterConnection, RouterLink
-from waymesh_router.core.unsettled import at_rest, client_senders, only_manages
-from waymesh_router.drain import CREDIT_S, grant_again
+from waymesh_router.core.model import RouterConnection
+from waymesh_router.core.unsettled import only_manages
+from waymesh_router.emptying import Emptying
 from waymesh_router.events import Log
 
 PER_TICK = 3
 """Connections closed in one tick, of which there are four a second."""
-PATIENCE_S = 10.0
-"""A connection that is not at rest for so long stays."""
+AT_ONCE = 8
+"""Connections that are emptied at the same time: messages of other clients may wait for one of them."""
+TRIES = 3
+"""A connection that did not come to rest so many times stays."""
+AGAIN_S = 10.0
+"""It is left in peace for so long in between."""
+EXTRA_S = 30.0
+"""Connections are closed for as many seconds as there are too many, and so many more."""
+SETTLING_S = 10.0
+"""Clients connect again within this time, and operators read the numbers of clients."""
 MANAGER_LINKS = 8
 """A connection with more links is a client's: its links are not looked at, as there may be thousands."""
 REASON = "moved to another router, which has fewer clients"
@@ -39,9 +47,11 @@ class ClientShare:
         """Connections closed so far."""
         self._opened_before = -math.inf
         self._ends = -math.inf
-        # Connections whose senders have no credit any more, by id: since when. Those that were not at rest stay.
-        self._emptied: dict[int, float] = {}
-        self._staying: set[int] = set()
+        self._moved_at = -math.inf
+        self._emptying: dict[int, Emptying] = {}
+        self._tries: Counter[int] = Counter()
+        self._again_at: dict[int, float] = {}
+        """By the ids of connections, as `_emptying` and `_tries`."""
 
     def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """The entity `router` has these attributes now; `changed`: what is new of them."""
@@ -50,9 +60,10 @@ class ClientShare:
         now = self._core.now
         self.share = int(attrs["clientShare"])
         self._opened_before = now - float(attrs["clientShareSeconds"])
-        self._staying.clear()
+        self._tries.clear()
+        self._again_at.clear()
         surplus = self.count() - self.share
-        self._ends = now + PATIENCE_S + surplus if self.share and surplus > 0 else now
+        self._ends = now + EXTRA_S + surplus if self.share and surplus > 0 else now
         if self.share and surplus > 0:
             text = f"{surplus} clients above the share of this router, {self.share}: moving them to other routers"
             self._log("ROUTER", "notice", text)
@@ -66,52 +77,58 @@ class ClientShare:
         """Connections of clients, without those for management alone."""
         return sum(1 for _ in self._clients())
 
+    @property
+    def moving(self) -> bool:
+        """Whether clients are being moved, or have been a moment ago: some have not connected again yet."""
+        return self._core.now < max(self._ends, self._moved_at + SETTLING_S)
+
     def tick(self, now: float) -> None:
         """Close some connections; to be called several times a second."""
         if self._core.context.drain_from:  # the drain ends all connections, or gives all credit back
             self._ends = now
-            self._emptied.clear()
-        if now >= self._ends and not self._emptied:
+            self._give_up(list(self._emptying), grant=False)
+        if now >= self._ends and not self._emptying:
             return
         surplus = self.count() - self.share if now < self._ends else 0
-        for id_, since in list(self._emptied.items()):
-            surplus -= self._look(id_, since, now, surplus)
-        left = min(surplus - len(self._emptied), PER_TICK - len(self._emptied))
-        for conn in self._oldest(left):
-            self._emptied[conn.id] = now
-            for link in self._senders(conn):
-                link.withdraw()
+        closed = 0
+        for id_, emptying in list(self._emptying.items()):
+            if emptying.conn.over:
+                del self._emptying[id_]
+            elif surplus <= closed:
+                self._give_up([id_], grant=True)
+            elif emptying.at_rest(now):
+                if closed < PER_TICK:
+                    del self._emptying[id_]
+                    closed += 1
+                    emptying.close(REASON)
+            elif emptying.hopeless(now):
+                self._give_up([id_], grant=True)
+        if closed:
+            self.moved += closed
+            self._moved_at = now
+            surplus -= closed
+        left = self._oldest() if surplus > 0 else []
+        ready = [conn for conn in left if self._again_at.get(conn.id, now) <= now]
+        for conn in ready[: max(0, min(surplus, AT_ONCE) - len(self._emptying))]:
+            self._tries[conn.id] += 1
+            self._emptying[conn.id] = Emptying(conn, now)
+            self._emptying[conn.id].at_rest(now)
+        if not (self._emptying or left) and (surplus > 0 or now >= self._moved_at + SETTLING_S):
+            self._ends = now  # all that may be closed had their turns, or no client has come back
 
-    def _look(self, id_: int, since: float, now: float, surplus: int) -> int:
-        """Close one of the emptied connections if it is at rest. Returns how many were closed."""
-        conn = self._core.connections.get(id_)
-        if conn is None or conn.over:
-            del self._emptied[id_]
-            return 0
-        senders = self._senders(conn)
-        waits = now - since < CREDIT_S and any(link.credit for link in senders)
-        if surplus > 0 and not waits and at_rest(conn):
-            del self._emptied[id_]
-            self.moved += 1
-            hang_up(conn, REASON)
-            return 1
-        if surplus <= 0 or now - since >= PATIENCE_S:
-            del self._emptied[id_]
-            self._staying.add(id_)
-            for link in senders:
-                grant_again(link)
-        return 0
+    def _give_up(self, ids: Iterable[int], grant: bool) -> None:
+        for id_ in ids:
+            self._emptying.pop(id_).end(grant)
+            self._again_at[id_] = self._core.now + AGAIN_S
 
-    def _oldest(self, count: int) -> list[RouterConnection]:
-        """Connections that may be closed, oldest first."""
-        if count <= 0:
-            return []
+    def _oldest(self) -> list[RouterConnection]:
+        """Connections that may be closed, first those that had fewer turns, then the oldest."""
         found = [
             conn
             for conn in self._clients()
-            if conn.opened_at < self._opened_before and conn.id not in self._emptied and conn.id not in self._staying
+            if conn.opened_at < self._opened_before and conn.id not in self._emptying and self._tries[conn.id] < TRIES
         ]
-        return sorted(found, key=lambda conn: conn.opened_at)[:count]
+        return sorted(found, key=lambda conn: (self._tries[conn.id], conn.opened_at))
 
     def _clients(self) -> Iterable[RouterConnection]:
         for conn in self._core.connections.values():
@@ -120,7 +137,3 @@ class ClientShare:
             few = sum(len(session.links) for session in conn.sessions.values()) <= MANAGER_LINKS
             if not (few and only_manages(conn)):
                 yield conn
-
-    def _senders(self, conn: RouterConnection) -> list[RouterLink]:
-        links = (link for session in conn.sessions.values() for link in session.links if link is not None)
-        return client_senders(links)  # type: ignore[arg-type]

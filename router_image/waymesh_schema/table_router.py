@@ -181,8 +181,8 @@ ROUTER = configuration(
         "clientShare",
         INTEGER,
         "Connections of clients to keep: of those that were open clientShareSeconds before, the router closes the "
-        "oldest above this number when nothing is under way on them, about twelve a second. It tries once for each "
-        "change; 0: it closes none. The operator sets it (docs/balance.md).",
+        "oldest above this number when nothing is under way on them, at most twelve a second. It does so once for "
+        "each change; 0: it closes none. The operator sets it (docs/balance.md).",
         default=0,
         minimum=0,
         update=True,
@@ -197,6 +197,11 @@ ROUTER = configuration(
     ),
     count("clientConnections", "Open connections of clients, without those for management alone."),
     count("clientConnectionsMoved", "Connections of clients that were closed because of clientShare."),
+    reported(
+        "clientsMoving",
+        BOOLEAN,
+        "Connections of clients are being closed because of clientShare, or were in the last 10 s.",
+    ),
     count("clientShareAge", "Seconds since the time before which connections were open that clientShare may close."),
     reported(
         "drainStatus", ("none", "draining", "drained"), "drained: the router has no clients and routes nothing."

@@ -80,6 +80,12 @@ class Up:
         """Where clients of a router connect."""
         return self._url(router, "listener/amqp")
 
+    def urls(self, mesh: str, size: int) -> list[str]:
+        """Where clients connect to the routers of a mesh that have been created, of so many at most."""
+        (path,) = self.state.glob("*/state.json")
+        ports = json.loads(path.read_text())["ports"]
+        return [self.url(f"{mesh}-{k}") for k in range(size) if f"{mesh}-{k}" in ports]
+
     def _url(self, router: str, purpose: str) -> str:
         for path in self.state.glob("*/state.json"):
             ports = json.loads(path.read_text())["ports"]

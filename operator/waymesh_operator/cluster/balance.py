@@ -23,16 +23,20 @@ FEW = 2
 SKEW_S = 3
 """Two ages of the same event, read one after the other, differ by less: whole seconds, up to two seconds old."""
 
+JOINED_S = 5
+"""Clients find a router that has run for so long. Before that they would move to the old ones, and not move again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """What one router reports: clients, the share that was set last and how long ago the youngest router was started
-    then, and its own age in seconds."""
+    then, its own age in seconds, and whether it is moving clients."""
 
     clients: int
     share: int
     share_age_s: int
     age_s: int
+    moving: bool
 
 
 def moves(mesh: DesiredMesh, observed: Any) -> Iterable[MoveClients]:
@@ -56,11 +60,16 @@ def moves(mesh: DesiredMesh, observed: Any) -> Iterable[MoveClients]:
 def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
     """The routers with more than their share of the clients, that were not told so since the youngest one started.
 
-    None of those that may be as young as the youngest: all their clients have connected since then.
+    None of those that may be as young as the youngest: all their clients have connected since then. While clients move
+    the share stays as it was told: the numbers are read one after the other, and who moves in between counts twice or
+    not at all.
     """
-    share = max(1, math.ceil(sum(load.clients for load in loads.values()) / len(loads)))
     youngest = min(load.age_s for load in loads.values())
+    if youngest < JOINED_S:
+        return []
     told_by = youngest + 2 * SKEW_S  # a share is told with an age of SKEW_S more than the youngest router's
+    average = max(1, math.ceil(sum(load.clients for load in loads.values()) / len(loads)))
+    share = max((load.share for load in loads.values() if load.moving and load.share_age_s <= told_by), default=average)
     found = []
     for name, load in sorted(loads.items()):
         over = load.clients > share * TOLERANCE and load.clients > share + FEW
@@ -73,6 +82,8 @@ def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
 def _load(entities: Iterable[Any]) -> Load | None:
     """None for a router that does not say it, or has not been asked yet."""
     own: Mapping[str, Any] = next((entity.attributes for entity in entities if entity.type == ROUTER), {})
-    names = ("clientConnections", "clientShare", "clientShareAge", "uptimeSeconds")
-    values = [own.get(name) for name in names]
-    return None if None in values else Load(*(int(value) for value in values if value is not None))
+    names = ("clientConnections", "clientShare", "clientShareAge", "uptimeSeconds", "clientsMoving")
+    if any(own.get(name) is None for name in names):
+        return None
+    clients, share, share_age, age, moving = (int(own[name]) for name in names)
+    return Load(clients, share, share_age, age, bool(moving))

@@ -50,6 +50,7 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "deliveriesRedirectedToFallback": core.counters.redirected,
         "clientConnections": view.client_share.count(),
         "clientConnectionsMoved": view.client_share.moved,
+        "clientsMoving": view.client_share.moving,
         "clientShareAge": int(min(view.client_share.age_s, now - core.started_at)),
         "draining": view.drain_status != "none",
         "drainStatus": view.drain_status,

@@ -110,6 +110,10 @@ class ClientShareView(Protocol):
     def age_s(self) -> float:
         """`clientShareAge` of the entity `router`."""
 
+    @property
+    def moving(self) -> bool:
+        """`clientsMoving` of the entity `router`."""
+
     def count(self) -> int:
         """Connections of clients."""
 

@@ -20,8 +20,8 @@ from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, Rout
 pytestmark = pytest.mark.engine_independent
 
 
-def load(clients: int, age: int = 100, share: int = 0, share_age: int = 10**6) -> Load:
-    return Load(clients, share, share_age, age)
+def load(clients: int, age: int = 100, share: int = 0, share_age: int = 10**6, moving: bool = False) -> Load:
+    return Load(clients, share, share_age, age, moving)
 
 
 def test_after_two_routers_were_added_the_others_move_what_is_above_their_share() -> None:
@@ -33,13 +33,30 @@ def test_a_router_is_told_once_until_another_one_starts_or_the_share_changes() -
     told = load(100, 1000, share=60, share_age=12)
     loads = {"a": told, "b": load(80, 1000, 60, 12), "c": load(0, 9)}
     assert surplus(loads) == []
-    assert surplus(loads | {"c": load(0, 3)}) == [MoveClients(name, 60, 3 + SKEW_S) for name in "ab"]
+    assert surplus(loads | {"c": load(0, 5)}) == [MoveClients(name, 60, 5 + SKEW_S) for name in "ab"]
+    assert surplus(loads | {"c": load(0, 4)}) == [], "clients may not find it yet"
     assert surplus({"a": replace(told, clients=200), "c": load(0, 9)}) == [MoveClients("a", 100, 9 + SKEW_S)]
+
+
+def test_while_clients_move_the_share_stays() -> None:
+    """The numbers are read one after the other: who moves in between counts twice or not at all."""
+    first = {"a": load(75, 1000, 60, 12, True), "b": load(70, 1000, 60, 12, True), "c": load(90, 1000)}
+    for clients in (0, 200):
+        loads = first | {"d": load(clients, 9), "e": load(clients, 9)}
+        assert surplus(loads) == [MoveClients("c", 60, 9 + SKEW_S)], "nor does one that was not told get another one"
+    twice = {f"mesh-{k}": load(70, 1000, 60, 12) for k in range(3)} | {"new": load(0, 9), "newer": load(0, 9)}
+    assert surplus(twice) == [MoveClients(f"mesh-{k}", 42, 9 + SKEW_S) for k in range(3)], "they have moved"
+
+
+def test_a_router_that_starts_while_clients_move_begins_anew() -> None:
+    loads = {f"mesh-{k}": load(80, 1000, 60, 100, True) for k in range(2)} | {"new": load(50, 9)}
+    assert surplus(loads) == []
+    assert surplus(loads | {"new": load(5, 9)}) == [MoveClients(f"mesh-{k}", 55, 9 + SKEW_S) for k in range(2)]
 
 
 def test_routers_that_started_together_keep_their_clients() -> None:
     """While many clients connect, the number of one router was read later than those of the others."""
-    assert surplus({"a": load(60, 2 + SKEW_S), "b": load(20, 2), "c": load(22, 3)}) == []
+    assert surplus({"a": load(60, 5 + SKEW_S), "b": load(20, 5), "c": load(22, 6)}) == []
 
 
 @pytest.mark.parametrize("counts", [(10, 10, 10), (11, 10, 9), (3, 0, 0), (0, 0), (1, 0), (23, 20, 20), (2, 0, 1)])
@@ -58,7 +75,7 @@ def test_only_those_above_the_share_move_and_none_below_it(drawn: list[tuple[int
 
 
 # ---- of a mesh
-OWN = {"clientConnections": 0, "clientShare": 0, "clientShareAge": 9, "uptimeSeconds": 9}
+OWN = {"clientConnections": 0, "clientShare": 0, "clientShareAge": 9, "uptimeSeconds": 9, "clientsMoving": False}
 
 
 def mesh(size: int = 2, balance: bool = True) -> DesiredMesh:

@@ -1,0 +1,118 @@
+"""How the connection of a client comes to rest, so that it can be closed without ending a delivery.
+
+1. Its senders lose their credit, and the outcomes of what they have sent are kept back: a sender that always has some
+   messages under way waits for them. They are written before the connection is closed.
+2. When nothing is under way on its senders, or too late, its receivers get no new deliveries: other consumers get them,
+   or they wait at their address. What the receivers have got, they settle.
+3. A client may need the outcome of a message that it sends before it settles one that it has received: if it is not at
+   rest soon, the outcomes are written after all.
+
+Receivers of multicast addresses and of replies get what comes, and connections with routed links come to rest by
+themselves or not at all. Source: docs/balance.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from waymesh_router.core.addresses.keys import MOBILE
+from waymesh_router.core.hang_up import hang_up
+from waymesh_router.core.kinds import ENDPOINT, MULTICAST, ROUTED
+from waymesh_router.core.model import RouterConnection, RouterLink
+from waymesh_router.core.unsettled import at_rest, client_senders, nothing_under_way
+from waymesh_router.drain import CREDIT_S, grant_again
+
+SENDERS_S = 1.0
+"""Receivers are paused after so long, even if something is under way on the senders."""
+REPLIES_S = 1.0
+"""After so long without progress a client whose senders are at rest gets the outcomes that were kept back."""
+PATIENCE_S = 10.0
+"""A connection that is not at rest for so long stays."""
+PROGRESS_S = 3.0
+"""So does one that for so long has settled nothing: messages wait for its receivers, which they would not otherwise."""
+
+
+class Emptying:
+    """One connection that is to come to rest."""
+
+    def __init__(self, conn: RouterConnection, now: float) -> None:
+        self.conn = conn
+        self._since = now
+        self._paused_at = math.inf
+        self._least = self._unsettled()
+        self._progress_at = now
+        self._routed = any(link.kind == ROUTED for link in self._links())
+        if not self._routed:
+            for session in conn.sessions.values():
+                session.keeps_outcomes = True
+
+    def at_rest(self, now: float) -> bool:
+        """Take the next step. Whether the connection can end now; to be called several times a second."""
+        senders = self._senders()
+        for link in senders:
+            if link.accepting:  # for the first time, or because another consumer has come
+                link.withdraw()
+        if now - self._since < CREDIT_S and any(link.credit > 0 for link in senders):
+            return False
+        if at_rest(self.conn):
+            return True
+        unsettled = self._unsettled()
+        if unsettled < self._least:
+            self._least, self._progress_at = unsettled, now
+        if not self._routed:
+            self._hold_back(now, all(nothing_under_way(link) for link in senders))
+        return False
+
+    def hopeless(self, now: float) -> bool:
+        """Whether the connection does not come to rest."""
+        return now - self._since >= PATIENCE_S or now - max(self._progress_at, self._paused_at) >= PROGRESS_S
+
+    def _hold_back(self, now: float, senders_rest: bool) -> None:
+        """Pause the receivers when it is time, and write the outcomes when that does not help."""
+        if self._paused_at == math.inf:
+            if not senders_rest and now - self._since < SENDERS_S:
+                return
+            self._paused_at = now
+        for link in self._receivers():
+            if not link.paused:
+                link.pause()
+        if senders_rest and now - max(self._progress_at, self._paused_at) >= REPLIES_S:
+            self._send_outcomes()
+
+    def close(self, reason: str) -> None:
+        """End the connection, which is at rest."""
+        self._send_outcomes()
+        hang_up(self.conn, reason)
+
+    def end(self, grant: bool) -> None:
+        """Let the connection go on. `grant`: its senders get their credit back."""
+        self._send_outcomes()
+        for link in self._receivers():
+            if link.paused:
+                link.go_on()
+        for link in self._senders() if grant else ():
+            grant_again(link)
+
+    def _unsettled(self) -> int:
+        return sum(link.unsettled for link in self._links())
+
+    def _send_outcomes(self) -> None:
+        for session in self.conn.sessions.values():
+            session.send_outcomes()
+
+    def _links(self) -> Iterable[RouterLink]:
+        links = (link for session in self.conn.sessions.values() for link in list(session.links))
+        return (link for link in links if link is not None and link.attached)  # type: ignore[misc]
+
+    def _senders(self) -> list[RouterLink]:
+        return client_senders(self._links())
+
+    def _receivers(self) -> list[RouterLink]:
+        """Receivers whose messages others can get, or that can wait."""
+        return [link for link in self._links() if link.is_sender and link.kind == ENDPOINT and _can_wait(link)]
+
+
+def _can_wait(link: RouterLink) -> bool:
+    address = link.address
+    return address is not None and address.key.startswith(MOBILE) and address.treatment > MULTICAST
