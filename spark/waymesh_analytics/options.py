@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 
+STORE = "store"
+"""The folder of the store in the output folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How many days data is kept; 0: for ever."""

@@ -72,12 +72,12 @@ def test_the_last_hours_exclude_a_begin_and_an_end(capsys: pytest.CaptureFixture
 def test_the_findings_in_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from waymesh_analytics import pipeline
+    from waymesh_analytics import launch
     from waymesh_analytics.report.findings import Finding
 
     stuck = FINDING_KINDS["ConsumersStuck"]
     report = SimpleNamespace(findings=[Finding(stuck, ("c at router B: 1 delivery", "d at router B: 2 deliveries"))])
-    monkeypatch.setattr(pipeline, "run", lambda *arguments: report)
+    monkeypatch.setattr(launch, "run", lambda *arguments: report)
     file = tmp_path / "termination-log"
     assert main(["none", "--out", "out", "--quiet", "--findings-file", str(file)]) == 0
     (found,) = parse_findings(file.read_text()) or ()
@@ -89,7 +89,7 @@ def test_the_findings_in_a_file(
 
 @pytest.mark.spark
 def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from waymesh_analytics import pipeline
+    from waymesh_analytics import launch
 
     def run(*arguments: object) -> None:
         raise AnalyticsError("no such folder: none")
@@ -97,10 +97,10 @@ def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkey
     def busy(*arguments: object) -> None:
         raise StoreBusy("out/store: another run is writing it")
 
-    monkeypatch.setattr(pipeline, "run", run)
+    monkeypatch.setattr(launch, "run", run)
     assert main(["none", "--out", "out"]) == 1
     assert main(["none", "--out", "out", "--conf", "spark.ui"]) == 1
-    monkeypatch.setattr(pipeline, "run", busy)
+    monkeypatch.setattr(launch, "run", busy)
     assert main(["none", "--out", "out"]) == 4
     *said, last = capsys.readouterr().err.splitlines()
     assert last == "waymesh analyze: out/store: another run is writing it"
