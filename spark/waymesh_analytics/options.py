@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-
 STORE = "store"
 """The folder of the store in the output folder."""
 
