@@ -10,21 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import AnalyticsError
+from .launch import run
 from .options import Options
 
 if TYPE_CHECKING:
     from waymesh_analytics.report.report import Report
 
-    from .pipeline import run
-
 __all__ = ["AnalyticsError", "Options", "Report", "run"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "run":
-        from .pipeline import run
-
-        return run
     if name == "Report":
         from waymesh_analytics.report.report import Report
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+STORE = "store"
+"""The folder of the store in the output folder."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:

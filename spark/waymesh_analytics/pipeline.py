@@ -1,8 +1,7 @@
-"""The whole job: find the exported files, bring the store up to date, apply the retention, write the report."""
+"""The work of the job: find the exported files, bring the store up to date, apply the retention, write the report."""
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from functools import partial
 
@@ -13,10 +12,6 @@ from waymesh_analytics.report.report import Report, build_report
 from waymesh_analytics.rollups.compaction import compact
 from waymesh_analytics.rollups.reader import Rollups
 from waymesh_analytics.rollups.streaming import stream
-from waymesh_analytics.spark.failures import translate_errors
-from waymesh_analytics.spark.java_options import java_options
-from waymesh_analytics.spark.session import S3A, open_session, require_s3a_jars
-from waymesh_analytics.store.catalog import FOLDER
 from waymesh_analytics.store.local_storage import address_of
 from waymesh_analytics.store.raw_files import find_files
 from waymesh_analytics.store.retention import retain
@@ -26,9 +21,7 @@ from waymesh_analytics.store.store import Store
 from .errors import AnalyticsError
 from .hours import window
 from .log import Log
-from .options import Options
-
-STORE = "store"
+from .options import STORE, Options
 
 
 def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
@@ -54,23 +47,6 @@ def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
 def _remove(spark: SparkSession, path: str) -> None:
     folder, _, name = path.rpartition("/")
     open_storage(spark, folder).delete(name)
-
-
-def run(options: Options, log: Log = lambda text: None) -> Report:
-    """Analyze in a Spark session of its own. Raises AnalyticsError, StoreBusy."""
-    started = time.monotonic()
-    if any(path.startswith(S3A) for path in (options.source, options.out)) and "spark.jars" not in options.conf:
-        require_s3a_jars()
-    commits = f"{options.out}/{STORE}/{FOLDER}"
-    spark = open_session(options.master, options.conf, java_options(options.source, commits))
-    log(f"Spark {spark.version} on {options.master} started after {time.monotonic() - started:.1f} s")
-    try:
-        with translate_errors():
-            report = analyze(spark, options, log)
-        log(f"written to {options.out} after {time.monotonic() - started:.1f} s")
-        return report
-    finally:
-        spark.stop()
 
 
 def _address(path: str) -> str:

@@ -43,7 +43,7 @@ def analyze(
     spark: Any, server: S3Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
     """`waymesh analyze` on the Spark that is there; returns its exit code and what it said."""
-    from waymesh_analytics import pipeline
+    from waymesh_analytics.spark import session
 
     def opened(master: str, settings: dict[str, str], java_options: str) -> Any:
         jvm, conf = spark.sparkContext._jvm, spark.sparkContext._jsc.hadoopConfiguration()
@@ -57,8 +57,8 @@ def analyze(
         code = main([source, "--out", out, "--endpoint", server.url, *more])
         return code, capsys.readouterr().err
 
-    monkeypatch.setattr(pipeline, "open_session", opened)
-    monkeypatch.setattr(pipeline, "require_s3a_jars", lambda: None)  # not where `make analytics-bucket` puts them
+    monkeypatch.setattr(session, "open_session", opened)
+    monkeypatch.setattr(session, "require_s3a_jars", lambda: None)  # not where `make analytics-bucket` puts them
     monkeypatch.setattr(type(spark), "stop", lambda session: None)
     return run
 

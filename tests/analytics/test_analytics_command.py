@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from waymesh_analytics import AnalyticsError
+from waymesh_analytics import AnalyticsError, Options, launch
 from waymesh_analytics.cli.main import limits, main, parser
 from waymesh_analytics.errors import StoreBusy
 from waymesh_analytics.hours import Window, hours_between, parse_time, window
@@ -72,12 +72,11 @@ def test_the_last_hours_exclude_a_begin_and_an_end(capsys: pytest.CaptureFixture
 def test_the_findings_in_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from waymesh_analytics import pipeline
     from waymesh_analytics.report.findings import Finding
 
     stuck = FINDING_KINDS["ConsumersStuck"]
     report = SimpleNamespace(findings=[Finding(stuck, ("c at router B: 1 delivery", "d at router B: 2 deliveries"))])
-    monkeypatch.setattr(pipeline, "run", lambda *arguments: report)
+    monkeypatch.setattr(launch, "run", lambda *arguments: report)
     file = tmp_path / "termination-log"
     assert main(["none", "--out", "out", "--quiet", "--findings-file", str(file)]) == 0
     (found,) = parse_findings(file.read_text()) or ()
@@ -89,7 +88,6 @@ def test_the_findings_in_a_file(
 
 @pytest.mark.spark
 def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from waymesh_analytics import pipeline
 
     def run(*arguments: object) -> None:
         raise AnalyticsError("no such folder: none")
@@ -97,11 +95,54 @@ def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkey
     def busy(*arguments: object) -> None:
         raise StoreBusy("out/store: another run is writing it")
 
-    monkeypatch.setattr(pipeline, "run", run)
+    monkeypatch.setattr(launch, "run", run)
     assert main(["none", "--out", "out"]) == 1
     assert main(["none", "--out", "out", "--conf", "spark.ui"]) == 1
-    monkeypatch.setattr(pipeline, "run", busy)
+    monkeypatch.setattr(launch, "run", busy)
     assert main(["none", "--out", "out"]) == 4
     *said, last = capsys.readouterr().err.splitlines()
     assert last == "waymesh analyze: out/store: another run is writing it"
     assert said == ["waymesh analyze: no such folder: none", "waymesh analyze: --conf spark.ui: expected NAME=VALUE"]
+
+
+def test_a_missing_package_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*arguments: object) -> None:
+        raise ModuleNotFoundError("No module named 'matplotlib'")
+
+    monkeypatch.setattr(launch, "run", run)
+    assert main(["none", "--out", "out"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("waymesh analyze: No module named 'matplotlib'\n")
+    assert "make analytics" in said
+
+
+@pytest.mark.spark
+def test_the_job_says_that_it_begins_before_spark_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    from waymesh_analytics.spark import session
+
+    said: list[str] = []
+
+    def opened(*arguments: object) -> None:
+        assert said == ["starting Spark on local[*]"]
+        raise AnalyticsError("no Java")
+
+    monkeypatch.setattr(session, "open_session", opened)
+    with pytest.raises(AnalyticsError, match="no Java"):
+        launch.run(Options("none", "out"), said.append)
+
+
+@pytest.mark.spark
+def test_spark_ends_when_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from waymesh_analytics.spark import session
+
+    stopped: list[bool] = []
+    spark = SimpleNamespace(version="4", stop=lambda: stopped.append(True))
+
+    def load() -> None:
+        raise ModuleNotFoundError("No module named 'matplotlib'")
+
+    monkeypatch.setattr(session, "open_session", lambda *arguments: spark)
+    monkeypatch.setattr(launch, "_load", load)
+    with pytest.raises(ModuleNotFoundError):
+        launch.run(Options("none", "out"))
+    assert stopped == [True]

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,10 +43,18 @@ class Cost:
 
 def measure(words: list[str]) -> Cost:
     """Run a command and watch it and its descendants. Raises CalledProcessError."""
-    began, cpu, peaks = time.monotonic(), dict[int, float](), dict[int, int]()
     process = subprocess.Popen(words)
-    while process.poll() is None:
-        for pid in _family(process.pid):
+    cost = watch(lambda: process.poll() is None, lambda: family(process.pid))
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words)
+    return cost
+
+
+def watch(running: Callable[[], bool], processes: Callable[[], Iterable[int]]) -> Cost:
+    """What processes cost, which may begin and end, as long as something is running."""
+    began, cpu, peaks = time.monotonic(), dict[int, float](), dict[int, int]()
+    while running():
+        for pid in processes():
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 status = Path(f"/proc/{pid}/status").read_text()
@@ -56,12 +64,11 @@ def measure(words: list[str]) -> Cost:
             high = [line for line in status.splitlines() if line.startswith("VmHWM:")]
             peaks[pid] = int(high[0].split()[1]) << 10 if high else peaks.get(pid, 0)
         time.sleep(POLL_S)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, words)
     return Cost(sum(cpu.values()), time.monotonic() - began, sum(peaks.values()))
 
 
-def _family(root: int) -> list[int]:
+def family(root: int) -> list[int]:
+    """A process and its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:

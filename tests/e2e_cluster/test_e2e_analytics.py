@@ -7,34 +7,21 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.cluster import binaries, images
-from tests.cluster.api import Object
-from tests.cluster.command import run
-from tests.cluster.install import CHART
+from tests.cluster import images
 from tests.cluster.lifecycle import Cluster
-from tests.cluster.namespace import Namespace, condition_status
+from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.scene import Mesh, Traffic, waymesh
+from tests.e2e_cluster.spark_job import RUN_S, claim, complete, executors, install
 from tests.kit.waiting import wait_until
 from tests.s3 import ENVIRONMENT, running
 
 ADDRESS, COUNT, RATE = "orders", 1000, 500
-RUN_S, SEEN_S = 400.0, 180.0
+SEEN_S = 180.0
 EXPORT = {"target": "Claim", "claimRef": {"name": "files"}, "intervalSeconds": 30, "rotateSeconds": 5}
 EVERY = {"sampleOneIn": 1, "samplesPerSecond": 10 * COUNT}
-IMAGE = {"repository": images.ANALYTICS.rpartition(":")[0], "tag": images.VERSION, "pullPolicy": "Never"}
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For runs so short that optimizing code costs more than it saves."""
-SMALL = {
-    "arguments": [f"--conf=spark.{part}.extraJavaOptions={QUICK}" for part in ("driver", "executor")],
-    "driverMemory": "1g",
-    "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
-    "executor": {"memory": "512m", "cores": 1, "cpu": "100m"},
-}
 
 
 @pytest.fixture
@@ -49,34 +36,9 @@ def files(namespace: Namespace, tmp_path: Path) -> Iterator[Path]:
     """A folder of the node that pods have as the claim `files`."""
     folder = tmp_path / "files"
     folder.mkdir()
-    folder.chmod(0o777)
-    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    volume = {"capacity": {"storage": "1Gi"}, "hostPath": {"path": str(folder)}, **common}
-    name = namespace.name
-    namespace.apply(
-        [
-            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume},
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {"name": "files"},
-                "spec": {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
-            },
-        ]
-    )
+    volume = claim(namespace, folder)
     yield folder
-    namespace.api.delete("PersistentVolume", name)
-
-
-def install(namespace: Namespace, out: str, **values: Any) -> str:
-    """What the chart has for the job, into the namespace; the name of the Job."""
-    place = {"input": {"claim": "files"}, "output": {"claim": "files", "path": out}}
-    told = {"analytics": {"job": True, "image": IMAGE, **place, **SMALL, **values}}
-    file = namespace.cluster.folder / "analytics.yaml"
-    file.write_text(yaml.safe_dump(told))
-    words = ["--namespace", namespace.name, "--values", str(file), "--show-only", "templates/analytics.yaml"]
-    namespace.apply(run(binaries.helm(), "template", out, CHART, *words))
-    return f"{out}-waymesh-analytics-1"
+    namespace.api.delete("PersistentVolume", volume)
 
 
 def exported(files: Iterable[bytes]) -> Counter[tuple[str, str, str]]:
@@ -95,29 +57,12 @@ def published(files: Path) -> Iterator[bytes]:
     return (path.read_bytes() for path in files.glob("v1/kind=delivery/dt=*/hr=*/[!.]*.gz"))
 
 
-def complete(namespace: Namespace, job: str) -> None:
-    """Until the Job is Complete; with its log in the message where it fails."""
-
-    def ended(found: Object) -> bool:
-        return "True" in (condition_status(found, "Complete"), condition_status(found, "Failed"))
-
-    found = namespace.wait("Job", job, ended, RUN_S, "ended")
-    said = namespace.kubectl("logs", f"job/{job}")
-    assert condition_status(found, "Complete") == "True", said
-
-
 def traffic(files: Path, out: str) -> dict[tuple[str, str, str], float]:
     """The report's deliveries by address, router of entry, router of exit."""
     rows = json.loads((files / out / "tables" / "traffic.json").read_text())
     return {
         (row["address"], row["ingress"], row["egress"]): row["deliveries"] for row in rows if row["address"] == ADDRESS
     }
-
-
-def executors(namespace: Namespace) -> set[str]:
-    """Executor pods that were there."""
-    names = {event["involvedObject"]["name"] for event in namespace.all("Event")}
-    return {name for name in names if "-exec-" in name}
 
 
 def kill_an_executor(namespace: Namespace, job: str) -> str:

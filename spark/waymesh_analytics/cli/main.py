@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from waymesh_analytics import launch
 from waymesh_analytics.errors import AnalyticsError, StoreBusy
 from waymesh_analytics.hours import parse_time
 from waymesh_analytics.options import Options, Retention, s3a_settings
@@ -62,20 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(arguments)
     try:
-        from waymesh_analytics.pipeline import run
-    except ModuleNotFoundError as error:
-        print(f"waymesh analyze: {error}\n{INSTALL}", file=sys.stderr)
-        return 1
-    try:
         server = s3a_settings(options.endpoint) if options.endpoint else {}
         conf = server | dict(setting(text) for text in options.conf)
         begin, end = limits(options, datetime.now(UTC))
         retention = Retention(options.keep_raw, options.keep_curated, options.keep_rollups)
         job = Options(options.path, options.out, begin, end, options.master, options.streaming, retention, conf)
-        report = run(job, _discard if options.quiet else _print)
+        report = launch.run(job, _discard if options.quiet else _print)
         if options.findings_file is not None:
             found = [FoundKind(each.kind, len(each.cases), each.text) for each in report.findings]
             _write(options.findings_file, findings_message(found))
+    except ModuleNotFoundError as error:
+        print(f"waymesh analyze: {error}\n{INSTALL}", file=sys.stderr)
+        return 1
     except AnalyticsError as error:
         print(f"waymesh analyze: {error}", file=sys.stderr)
         return 4 if isinstance(error, StoreBusy) else 1

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waymesh_analytics.errors import AnalyticsError
+from waymesh_analytics.options import STORE
 from waymesh_analytics.spark.failures import translate_errors
 from waymesh_analytics.spark.java_options import java_options
 from waymesh_analytics.spark.session import S3A, open_session, require_s3a_jars
@@ -29,7 +30,6 @@ from waymesh_analytics.store.store import Store
 from .tables import QueryTable, query_tables
 from .versions import manifest_as_of
 
-STORE = "store"
 SMALL_RECORDS = 4_000_000
 """Up to this many records, compiling a query costs more than it saves."""
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"

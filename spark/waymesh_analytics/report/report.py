@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from waymesh_analytics.rollups.reader import Rollups
@@ -19,12 +18,8 @@ from .tables.history import Series
 from .tables.table import Table
 
 PARALLEL_QUERIES = 3
-SHARED: tuple[Callable[[Rollups], Any], ...] = (
-    history.read_series,
-    hours.read_measured,
-    *(attrgetter(name) for name in ("flows", "audit", "events", "edges")),
-)
-"""Queries whose rows several tables need; they run first."""
+SHARED = (("links", "sent", "flows", "audit", "events", "edges"), ("routers", "addresses"))
+"""Queries whose rows several tables need; they run first, those that need the rows of `audit` after it."""
 TABLES: tuple[Callable[[Rollups], Table[Any]], ...] = (
     mesh.mesh_links,
     deliveries.traffic,
@@ -73,8 +68,12 @@ class Report:
 
 def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Report:
     """Compute all tables of the window, then the findings."""
-    series, measured, *_ = run_parallel(lambda read: read(rollups), SHARED, PARALLEL_QUERIES)
-    tables = {table.name: table for table in run_parallel(lambda make: make(rollups), TABLES, PARALLEL_QUERIES)}
+    for names in SHARED:
+        run_parallel(lambda name: getattr(rollups, name), names, PARALLEL_QUERIES)
+    read: tuple[Callable[[Rollups], Any], ...] = (hours.read_measured, *TABLES)
+    measured, *made = run_parallel(lambda make: make(rollups), read, PARALLEL_QUERIES)
+    tables = {table.name: table for table in made}
+    series = history.read_series(rollups)
     first: list[Table[Any]] = [hours.hours(measured), hours.last_week(measured)]
     derived: list[Table[Any]] = [
         deliveries.balance(tables["talkers"], tables["traffic"]),

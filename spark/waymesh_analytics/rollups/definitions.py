@@ -22,6 +22,7 @@ from .buckets import FIRST_OCTAVE, LINEAR, SUBBUCKETS
 from .grouping import COUNT, Measure, equal, grouped, number, plain
 
 OUTCOMES = ("accepted", "rejected", "released", "modified", "presettled", "dropped", "settled", "lost")
+FAILED = ("rejected", "released", "modified", "dropped")
 _WITHOUT_SETTLEMENT = ("presettled", "dropped", "lost")
 """Outcomes that no receiver sent: their time is not a settlement time."""
 LINK_COUNTERS = (

@@ -6,7 +6,7 @@ needed, the rest is computed in Python, and rows that several tables need are re
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,10 +19,25 @@ from waymesh_analytics.hours import FIRST, LAST, Window, add_hours, hour_start
 from waymesh_analytics.store.schemas import HOUR, curated_schema
 from waymesh_analytics.store.store import Store
 
-from .definitions import EDGE_KEYS, EVENT_KEYS, FLOW_PATH_KEYS, OUTCOMES, ROLLUPS
+from .definitions import (
+    ADDRESS_COUNTERS,
+    EDGE_KEYS,
+    EVENT_KEYS,
+    FAILED,
+    FLOW_PATH_KEYS,
+    LINK_COUNTERS,
+    LINK_TEXTS,
+    OUTCOMES,
+    ROLLUPS,
+    ROUTER_COUNTERS,
+    ROUTER_GAUGES,
+)
 
 LOOK_BACK_HOURS = 24
 """How far before the window the last value of a counter is looked up."""
+WEEK_HOURS = 7 * 24
+STARVED_S = 10
+"""A link that has no credit for this long while deliveries wait is starved."""
 SMALL_RECORDS = 4_000_000
 """Up to this many records, compiling a query on their rollup costs more than it saves."""
 
@@ -61,11 +76,8 @@ class Rollups:
         table = self._load(name, self.window if hours is None else hours)
         return [] if table is None else _grouped(table if where is None else table.where(where), keys, measures)
 
-    def totals(
-        self, name: str, counters: Sequence[str], fresh: Column, *others: Column, where: Column | None = None
-    ) -> list[Row]:
-        """The growth of counters in the window for each set of keys, and `others` (aggregates), of rows that match
-        `where`.
+    def _totals(self, name: str, counters: Sequence[str], fresh: Column, *others: Column) -> list[Row]:
+        """The growth of counters in the window for each set of keys, and `others` (aggregates).
 
         A counter starts at its last value before the window. Without one it starts at 0 if `fresh` (an aggregate) says
         that it began in the window, else at its smallest value.
@@ -73,8 +85,7 @@ class Rollups:
         table = self._load(name, self._with_look_back())
         if table is None:
             return []
-        table = table if where is None else table.where(where)
-        inside = self.inside
+        inside = self._inside
         spans = []
         for counter in counters:
             low, high = F.col(f"{counter}_lo"), F.col(f"{counter}_hi")
@@ -89,9 +100,32 @@ class Rollups:
         return [row for row in found if row["seen"]]
 
     @property
-    def inside(self) -> Column:
-        """Whether a row that `totals` reads is in the window, not in the time before it."""
+    def _inside(self) -> Column:
+        """Whether a row that `_totals` reads is in the window, not in the time before it."""
         return F.col(HOUR) >= self.window.first
+
+    def _most(self, names: Iterable[str]) -> list[Column]:
+        return [F.max(F.when(self._inside, F.col(name))).alias(name) for name in names]
+
+    @cached_property
+    def recent(self) -> list[str]:
+        """The hours of the window, at most a week."""
+        return self.hours[-WEEK_HOURS:]
+
+    @cached_property
+    def week_ago(self) -> frozenset[str]:
+        """The hours with records a week before those of `recent`."""
+        return frozenset(add_hours(hour, -WEEK_HOURS) for hour in self.recent) & frozenset(self.stored)
+
+    @cached_property
+    def sent(self) -> list[Row]:
+        """What clients sent: a row for each hour of the window and of the week before `recent`, and each address."""
+        sums = [F.sum(name).alias(name) for name in ("deliveries", "settles", "settle_us")]
+        failed = F.sum(F.when(F.col("outcome").isin(*FAILED), F.col("deliveries")).otherwise(0.0)).alias("failed")
+        hours = self.week_ago | frozenset(self.hours)
+        return self.rows(
+            "flow", (HOUR, "address", "phase"), *sums, failed, where=F.col("half") == "in", hours=hours
+        )
 
     @cached_property
     def flows(self) -> list[Row]:
@@ -110,6 +144,43 @@ class Rollups:
         """The events of the window: equal ones counted, topology events one by one with their times."""
         first, last = F.min("first_ts").alias("first"), F.max("last_ts").alias("last")
         return self.rows("events", EVENT_KEYS, F.sum("count").alias("count"), first, last)
+
+    @cached_property
+    def links(self) -> list[Row]:
+        """The links of the window. `idle`: the hours in which a receiver gave no credit for STARVED_S or more."""
+        idle = self._inside & (F.col("dir") == "out") & (F.col("zero_credit_s") >= STARVED_S)
+        place = F.struct(HOUR, "address", "phase", (F.col("undelivered") > 0).alias("waited"))
+        return self._totals(
+            "links",
+            LINK_COUNTERS,
+            F.max(self._inside & F.col("fresh")),
+            *[F.max(name).alias(name) for name in LINK_TEXTS],
+            *self._most(("zero_credit_s", "undelivered", "unsettled", "stuck")),
+            F.collect_set(F.when(idle, place)).alias("idle"),
+        )
+
+    @cached_property
+    def routers(self) -> list[Row]:
+        """The boots of routers in the window, with the `records` and `dropped` of their last report there."""
+        order = F.when(self._inside, F.col("last_seq"))
+        last = [F.max_by(name, order).alias(name) for name in ("records", "dropped")]
+        maxima = self._most(("uptime_s", *ROUTER_GAUGES))
+        return self._totals(
+            "routers", ROUTER_COUNTERS, self._started_inside, F.max("version").alias("version"), *maxima, *last
+        )
+
+    @cached_property
+    def addresses(self) -> list[Row]:
+        """The addresses of each boot of a router. `waited`: the hours in which deliveries waited."""
+        waits = self._inside & (F.col("pending") > 0)
+        return self._totals(
+            "addresses",
+            ADDRESS_COUNTERS,
+            self._started_inside,
+            F.max("distribution").alias("distribution"),
+            *self._most(("subscribers", "producers", "pending")),
+            F.collect_set(F.when(waits, F.col(HOUR))).alias("waited"),
+        )
 
     @cached_property
     def edges(self) -> list[Row]:
@@ -139,7 +210,7 @@ class Rollups:
         }
 
     @property
-    def started_inside(self) -> Column:
+    def _started_inside(self) -> Column:
         """For rollups with `router` and `boot`: whether that boot is in the window."""
         starts = [f"{boot} {router}" for router, boot in sorted(self.started)]
         return F.max(F.concat_ws(" ", "boot", "router").isin(starts))

@@ -7,8 +7,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pyspark.sql import functions as F
-
 from waymesh_analytics.report.statistics import lost_between
 from waymesh_analytics.rollups.reader import Rollups
 from waymesh_analytics.store.manifest import Manifest
@@ -116,8 +114,7 @@ def records(rollups: Rollups) -> Table[KindRecords]:
 
 
 def _last_reports(rollups: Rollups) -> list[_LastReport]:
-    latest = [F.max_by(name, "last_seq").alias(name) for name in ("records", "dropped")]
-    rows = sort_rows(rollups.rows("routers", ("router", "boot"), *latest), (), ("router", "boot"))
+    rows = sort_rows(rollups.routers, (), ("router", "boot"))
     return [
         _LastReport(row["router"], row["boot"], json.loads(row["records"] or "{}"), json.loads(row["dropped"] or "{}"))
         for row in rows

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from waymesh_analytics.report.statistics import cheapest_hops, jain
 from waymesh_analytics.rollups.buckets import percentiles
-from waymesh_analytics.rollups.definitions import OUTCOMES
+from waymesh_analytics.rollups.definitions import FAILED, OUTCOMES
 from waymesh_analytics.rollups.reader import Rollups, Row
 
 from .rows import convert, merge, sort_rows
@@ -17,7 +17,6 @@ from .table import Count, Number, Share, Table, Text, make_table
 
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
 ADDRESS = ("address", "phase")
-FAILED = ("rejected", "released", "modified", "dropped")
 Address = tuple[str, int]
 
 

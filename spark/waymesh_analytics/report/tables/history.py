@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import median
 
-from pyspark.sql import functions as F
-
 from waymesh_analytics.hours import hour_start
 from waymesh_analytics.report.statistics import robust_scores, theil_sen
 from waymesh_analytics.rollups.reader import Rollups
@@ -67,8 +65,7 @@ class Series:
 def read_series(rollups: Rollups) -> Series:
     """The series of all addresses."""
     found = Series(rollups.hours[1:-1])
-    sums = [F.sum(name).alias(name) for name in ("deliveries", "settles", "settle_us")]
-    for row in rollups.rows("flow", ("address", "phase", HOUR), *sums, where=F.col("half") == "in"):
+    for row in (row for row in rollups.sent if row[HOUR] in rollups.window):
         key, hour = (row["address"], row["phase"]), row[HOUR]
         found.deliveries[key][hour] = row["deliveries"]
         if row["settles"]:

@@ -11,13 +11,11 @@ from pyspark.sql import functions as F
 
 from waymesh_analytics.hours import add_hours, hour_start
 from waymesh_analytics.rollups.buckets import percentiles
-from waymesh_analytics.rollups.reader import Rollups, Row
+from waymesh_analytics.rollups.reader import WEEK_HOURS, Rollups, Row
 from waymesh_analytics.store.schemas import HOUR
 
-from .deliveries import FAILED
 from .table import Count, Number, Share, Table, Text, Time, make_table
 
-WEEK_HOURS = 7 * 24
 SHARES = (0.5, 0.99)
 NOTE = "failed: rejected, released, modified or dropped."
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -92,14 +90,11 @@ class Measured:
 
 def read_measured(rollups: Rollups) -> Measured:
     """Read the hours that the tables below need."""
-    recent = rollups.hours[-WEEK_HOURS:]
-    before = frozenset(add_hours(hour, -WEEK_HOURS) for hour in recent) & frozenset(rollups.stored)
+    recent, before = rollups.recent, rollups.week_ago
     wanted = before | frozenset(recent)
-    failed = F.sum(F.when(F.col("outcome").isin(*FAILED), F.col("deliveries")).otherwise(0.0)).alias("failed")
     deliveries = F.sum("deliveries").alias("deliveries")
     sent: dict[str, dict[Key, Sent]] = defaultdict(dict)
-    entered = F.col("half") == "in"
-    for row in rollups.rows("flow", (HOUR, "address", "phase"), deliveries, failed, where=entered, hours=wanted):
+    for row in (row for row in rollups.sent if row[HOUR] in wanted):
         sent[row[HOUR]][row["address"], row["phase"]] = Sent(row["deliveries"], row["failed"])
     times = _times(rollups.rows("latency", (HOUR, "bucket"), deliveries, hours=wanted), lambda row: row[HOUR])
     # The first and the last hour of a store are not complete.

@@ -7,8 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import functions as F
-
 from waymesh_analytics.rollups.reader import Rollups, Row
 from waymesh_schema.telemetry import ORDERLY_STOP
 
@@ -54,9 +52,7 @@ class MeshLink:
 
 def mesh_links(rollups: Rollups) -> Table[MeshLink]:
     """Each pair of linked routers."""
-    peer, direction = F.max("container").alias("container"), F.max("dir").alias("dir")
-    fresh = F.max(rollups.inside & F.col("fresh"))
-    carried = rollups.totals("links", COUNTERS, fresh, peer, direction, where=F.col("type") == INTER_ROUTER)
+    carried = [row for row in rollups.links if row["type"] == INTER_ROUTER]
     return make_table(
         "mesh_links",
         "Links between routers",

@@ -9,20 +9,14 @@ from pyspark.sql import functions as F
 from waymesh_analytics.rollups.definitions import (
     ADDRESS_COUNTERS,
     CONNECTION_KEYS,
-    LINK_COUNTERS,
     LINK_KEYS,
-    LINK_TEXTS,
-    ROUTER_COUNTERS,
-    ROUTER_GAUGES,
 )
-from waymesh_analytics.rollups.reader import Rollups
+from waymesh_analytics.rollups.reader import STARVED_S, Rollups
 from waymesh_analytics.store.schemas import HOUR
 
 from .rows import convert, merge, sort_rows
 from .table import Count, Table, Text, Time, make_table
 
-STARVED_S = 10
-"""A link that has no credit for this long while deliveries wait is starved."""
 FLAPS = 3
 """An autolink that was lost this often is flapping."""
 
@@ -156,20 +150,8 @@ class LinkRoute:
 
 def links(rollups: Rollups) -> Table[Link]:
     """Every link of a client: counters, and whether it is stuck or starved."""
-    inside = rollups.inside
-    maxima = ("zero_credit_s", "undelivered", "unsettled", "stuck")
-    idle = inside & (F.col("dir") == "out") & (F.col("zero_credit_s") >= STARVED_S)
-    place = F.struct(HOUR, "address", "phase", (F.col("undelivered") > 0).alias("waited"))
-    rows = rollups.totals(
-        "links",
-        LINK_COUNTERS,
-        F.max(inside & F.col("fresh")),
-        *[F.max(name).alias(name) for name in LINK_TEXTS],
-        *[F.max(F.when(inside, F.col(name))).alias(name) for name in maxima],
-        F.collect_set(F.when(idle, place)).alias("idle"),
-    )
     waiting = _waiting(rollups)
-    found = [row for row in rows if row["type"] == "endpoint"]
+    found = [row for row in rollups.links if row["type"] == "endpoint"]
     for row in found:
         starved = any(
             hour["waited"] or (hour[HOUR], hour["address"], hour["phase"]) in waiting for hour in row["idle"]
@@ -188,36 +170,24 @@ def links(rollups: Rollups) -> Table[Link]:
 
 def _waiting(rollups: Rollups) -> set[tuple[str, str, int]]:
     """The hours, addresses and phases in which deliveries waited at any router."""
-    place = (HOUR, "address", "phase")
-    found = rollups.rows("addresses", place, F.max("pending").alias("pending"), where=F.col("pending") > 0)
-    return {(row[HOUR], row["address"], row["phase"]) for row in found}
+    return {(hour, row["address"], row["phase"]) for row in rollups.addresses for hour in row["waited"]}
 
 
 def routers(rollups: Rollups) -> Table[Router]:
     """Counters and resource use of each boot of a router."""
-    maxima = [F.max(F.when(rollups.inside, F.col(name))).alias(name) for name in ("uptime_s", *ROUTER_GAUGES)]
-    version = F.max("version").alias("version")
-    rows = rollups.totals("routers", ROUTER_COUNTERS, rollups.started_inside, version, *maxima)
     return make_table(
         "routers",
         "Routers",
         "Counters in this time, one row for each boot of a router; the other columns are maxima.",
         Router,
-        convert(Router, sort_rows(rows, (), ("router", "boot"))),
+        convert(Router, sort_rows(rollups.routers, (), ("router", "boot"))),
     )
 
 
 def addresses(rollups: Rollups) -> Table[Address]:
     """The counters of each address at all routers, which are not sampled."""
     maxima = ("subscribers", "producers", "pending")
-    by_router = rollups.totals(
-        "addresses",
-        ADDRESS_COUNTERS,
-        rollups.started_inside,
-        F.max("distribution").alias("distribution"),
-        *[F.max(F.when(rollups.inside, F.col(name))).alias(name) for name in maxima],
-    )
-    rows = merge(by_router, ("address", "phase"), ADDRESS_COUNTERS, ("distribution", *maxima))
+    rows = merge(rollups.addresses, ("address", "phase"), ADDRESS_COUNTERS, ("distribution", *maxima))
     return make_table(
         "addresses",
         "Addresses",

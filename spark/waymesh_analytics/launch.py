@@ -1,0 +1,54 @@
+"""Runs the whole job in a Spark session of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from .log import Log
+from .options import STORE, Options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from .report.report import Report
+
+
+def run(options: Options, log: Log = lambda text: None) -> Report:
+    """Analyze. Raises AnalyticsError, StoreBusy; ModuleNotFoundError for a missing package."""
+    started = time.monotonic()
+    log(f"starting Spark on {options.master}")  # before what takes seconds, so that one sees the job begin
+    from .spark.failures import translate_errors
+
+    # Python needs a second to import what the work needs, Java two to start: both at once.
+    with ThreadPoolExecutor(1) as background:
+        loading = background.submit(_load)
+        spark = _open(options)
+    try:
+        log(f"Spark {spark.version} started after {time.monotonic() - started:.1f} s")
+        with translate_errors():
+            report = loading.result()(spark, options, log)
+        log(f"written to {options.out} after {time.monotonic() - started:.1f} s")
+        return report
+    finally:
+        spark.stop()
+
+
+def _load() -> Callable[[SparkSession, Options, Log], Report]:
+    import waymesh_analytics.report.terminal  # noqa: F401  the command shows the report by it
+    from waymesh_analytics.pipeline import analyze
+
+    return analyze
+
+
+def _open(options: Options) -> SparkSession:
+    from .spark import session
+    from .spark.java_options import java_options
+    from .store.catalog import FOLDER
+
+    if any(path.startswith(session.S3A) for path in (options.source, options.out)) and "spark.jars" not in options.conf:
+        session.require_s3a_jars()
+    commits = f"{options.out}/{STORE}/{FOLDER}"
+    return session.open_session(options.master, options.conf, java_options(options.source, commits))
