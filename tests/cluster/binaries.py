@@ -15,7 +15,7 @@ from tests.cluster.paths import HERE, cache, digest, locked, say
 from tests.cluster.system import program
 
 SOURCES = HERE / "one"
-INPUTS = ("main.go", "go.mod", "go.sum")
+INPUTS = ("main.go", "firewall.go", "go.mod", "go.sum")
 COMPONENTS = (
     "etcd",
     "kube-apiserver",
@@ -23,6 +23,7 @@ COMPONENTS = (
     "kube-scheduler",
     "kubelet",
     "kube-proxy",
+    "kube-router",
     "coredns",
     "kubectl",
 )

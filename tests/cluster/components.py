@@ -139,11 +139,19 @@ def node_components(place: Place) -> list[dict[str, Any]]:
         "--root-dir=/var/lib/kubelet",
     ]
     proxy = [f"{binaries}/kube-proxy", f"--config={folder}/kube-proxy.yaml", f"--hostname-override={place.name}"]
+    # It enforces NetworkPolicies; what the cluster's other components do is not for it to do again.
+    firewall = [
+        f"{binaries}/kube-router",
+        f"--kubeconfig={place.pki}/admin.kubeconfig",
+        f"--hostname-override={place.name}",
+        f"--service-cluster-ip-range={place.network.services}",
+    ]
     api = f"https://{place.network.node(1)}:{API_PORT}/readyz"
     return [
         component("containerd", ["containerd", f"--config={folder}/containerd.toml"]),
         component("kubelet", kubelet, [CONTAINERD_SOCKET, api]),
         component("kube-proxy", proxy, [api]),
+        component("kube-router", firewall, [api]),
     ]
 
 

@@ -18,7 +18,7 @@ SOURCES = HERE / "one"
 STAGED = re.compile(r"^\s*(k8s\.io/[a-z-]+) => \./staging/", re.MULTILINE)
 
 
-def regenerate(kubernetes: str, etcd: str, coredns: str) -> None:
+def regenerate(kubernetes: str, etcd: str, coredns: str, kube_router: str) -> None:
     """New go.mod and go.sum. Versions without `v`, e.g. 1.34.4; etcd is the one that this Kubernetes is tested with."""
     say(f"resolving the modules of Kubernetes {kubernetes}")
     for name in ("go.mod", "go.sum"):
@@ -30,6 +30,7 @@ def regenerate(kubernetes: str, etcd: str, coredns: str) -> None:
     edits = [f"-replace={module}={module}@{parts}" for module in staged]
     go("mod", "edit", f"-require=k8s.io/kubernetes@v{kubernetes}", *edits)
     go("get", f"github.com/coredns/coredns@v{coredns}", f"go.etcd.io/etcd/server/v3@v{etcd}")
+    go("get", f"github.com/cloudnativelabs/kube-router/v2@v{kube_router}")
     go("mod", "tidy")
 
 

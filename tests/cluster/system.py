@@ -15,6 +15,8 @@ PROGRAMS = {
     "runc": "runc",
     "ip": "iproute2",
     "nft": "nftables",
+    "iptables": "iptables",
+    "ipset": "ipset",
     "unshare": "util-linux",
     "nsenter": "util-linux",
     "mount": "mount",

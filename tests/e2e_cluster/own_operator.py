@@ -16,7 +16,7 @@ from typing import Any
 from tests.cluster.namespace import Namespace
 from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
-from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.context import MANAGEMENT_PORT, OperatorSettings
 from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.cluster.operator import Operator, Options
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
@@ -33,6 +33,18 @@ QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, missing_s=1
 def own_settings(image: str) -> OperatorSettings:
     """Those of the chart: the operator that it installed may look after the same mesh."""
     return OperatorSettings(image, "IfNotPresent")
+
+
+def let_in(space: Namespace) -> None:
+    """Lets operators of this process manage the routers of a namespace: policies of Routers allow one in a pod only."""
+    machine = {"ipBlock": {"cidr": f"{space.cluster.network.gateway(1)}/32"}}
+    spec = {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "waymesh-router"}},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [machine], "ports": [{"port": MANAGEMENT_PORT, "protocol": "TCP"}]}],
+    }
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "operator"}}
+    space.apply(policy | {"spec": spec})
 
 
 # --- a whole operator in a thread ---
@@ -110,6 +122,7 @@ class OwnOperator:
 @contextmanager
 def own_operator(space: Namespace, image: str, pace: Pace = QUICK) -> Iterator[OwnOperator]:
     """An operator for as long as the context lasts."""
+    let_in(space)
     operator = OwnOperator(space, image, pace).start()
     try:
         yield operator

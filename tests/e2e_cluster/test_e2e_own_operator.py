@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
-from tests.e2e_cluster.own_operator import Bomb, life, own_operator
+from tests.e2e_cluster.own_operator import Bomb, let_in, life, own_operator
 from tests.e2e_cluster.scene import Mesh, resource
 from tests.kit.waiting import wait_until
 
@@ -82,6 +82,7 @@ def test_killed_at_each_request_the_next_operator_goes_on(namespace: Namespace, 
             hits.append(hit)
         raise AssertionError(f"not done after {hits}")
 
+    let_in(namespace)
     mesh.apply(3)
     lives(3, 1)
     before = mesh.lives()

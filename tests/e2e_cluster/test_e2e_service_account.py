@@ -1,7 +1,4 @@
-"""Pods log in with the token of their ServiceAccount: no password anywhere, and each is held to its addresses.
-
-The network of the test cluster does not enforce NetworkPolicies: only the object that the operator makes is checked.
-"""
+"""Pods log in with the token of their ServiceAccount: no password anywhere, and each is held to its addresses."""
 
 from __future__ import annotations
 

@@ -54,6 +54,9 @@ var components = map[string]func(){
 	"kubelet": func() {
 		server(kubelet.NewKubeletCommand(context.Background()))
 	},
+	"kube-router": func() {
+		server(firewall())
+	},
 	"kube-proxy": func() {
 		dropFlags(dnsFlags)
 		server(proxy.NewProxyCommand())
