@@ -9,7 +9,7 @@ JOBS ?= 2
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
 
-.PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel clean
+.PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,11 @@ constraints: ## resolve pyproject.toml anew into constraints.txt
 wheel: venv ## a wheel with the compiled engine, in dist/
 	@rm -rf build/lib* build/bdist*
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+plugin: venv ## the kubectl plugin for krew, in dist/; PLUGIN_URL says where the archive will be
+	@rm -rf build/lib* build/bdist* build/plugin
+	@WAYMESH_ENGINE=interpreted $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/plugin .
+	@$(BIN)/python tools/krew_plugin.py build/plugin/waymesh-*.whl $(if $(PLUGIN_URL),--url $(PLUGIN_URL))
 
 clean: ## remove .venv, what was built and what tools left behind
 	@[ ! -x $(BIN)/python ] || $(BIN)/python tools/build_engine.py --clean
