@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -47,6 +49,9 @@ class Pinger:
     def __init__(self, port: int) -> None:
         command = [sys.executable, "-m", "tests.bench.pinger", str(port)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # It waits for the router alone, and not for a core that the flooding client has at the moment.
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(self._process.pid, os.SCHED_FIFO, os.sched_param(1))
 
     def __enter__(self) -> Self:
         assert self._process.stdout is not None
