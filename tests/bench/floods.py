@@ -43,15 +43,20 @@ Span = tuple[float, float]
 """Monotonic times of begin and end."""
 
 
+def prefer(pid: int) -> None:
+    """Let this process run as soon as it can, if we may: it is to wait for a router and not for a core that another
+    process has at the moment."""
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
+
+
 class Pinger:
     """A ping-pong client in a process of its own."""
 
     def __init__(self, port: int) -> None:
         command = [sys.executable, "-m", "tests.bench.pinger", str(port)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        # It waits for the router alone, and not for a core that the flooding client has at the moment.
-        with contextlib.suppress(PermissionError):
-            os.sched_setscheduler(self._process.pid, os.SCHED_FIFO, os.sched_param(1))
+        prefer(self._process.pid)
 
     def __enter__(self) -> Self:
         assert self._process.stdout is not None
@@ -262,6 +267,7 @@ def _run_addresses(bench: Bench, part: int) -> Mapping[str, float]:
             watch.wait()
         finally:
             watch.close()
+        prefer(routers[0].pid)  # the neighbour and the flooding client want both cores
         with Pinger(routers[0].port) as pinger:
             idle = _idle()
             span = _addresses(routers[0].port, routers[1].port, part)
