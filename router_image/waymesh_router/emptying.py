@@ -30,7 +30,7 @@ REPLIES_S = 1.0
 PATIENCE_S = 10.0
 """A connection that is not at rest for so long stays."""
 PROGRESS_S = 3.0
-"""So does one that for so long has settled nothing: messages wait for its receivers, which they would not otherwise."""
+"""So does one on which nothing was settled for so long: messages wait because its receivers are paused."""
 
 
 class Emptying:
@@ -88,7 +88,7 @@ class Emptying:
     def end(self, grant: bool) -> None:
         """Let the connection go on. `grant`: its senders get their credit back."""
         self._send_outcomes()
-        for link in self._receivers():
+        for link in self._links():  # not `_receivers`: an address may be multicast by now
             if link.paused:
                 link.go_on()
         for link in self._senders() if grant else ():

@@ -12,6 +12,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Peer, core_hub, core_of
 from waymesh_amqp.performatives import Disposition, Flow, Terminus, Transfer
 from waymesh_router.client_share import AGAIN_S, AT_ONCE, ClientShare
+from waymesh_router.core.kinds import MULTICAST
 from waymesh_router.emptying import PATIENCE_S, PROGRESS_S
 
 TICK_S = 0.25
@@ -99,6 +100,18 @@ def test_messages_wait_for_the_only_consumer_and_go_to_it_if_it_stays(moving: Mo
     assert count(consumer) == 1
     assert consumer.session().links[0].credit == 49, "the credit that it gave meanwhile"
     assert not consumer.conn.over
+
+
+def test_a_pause_ends_also_if_the_address_has_become_multicast(moving: Moving) -> None:
+    consumer, sender = moving.consumer(), moving.producer()
+    sender.send(frames.transfer(0))
+    moving.keep(1)
+    moving.tick()
+    (link,) = consumer.session().links
+    assert link.paused
+    link.address.treatment = MULTICAST
+    moving.until_given_up()
+    assert (link.paused, link.credit) == (False, 99)
 
 
 def test_a_receiver_that_drains_is_answered_after_the_pause(moving: Moving) -> None:
