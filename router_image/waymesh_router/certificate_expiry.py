@@ -1,4 +1,4 @@
-"""When certificates expire, and when that is told beforehand. Pure; times are seconds since 1970."""
+"""When certificates expire, and when to warn of it. Pure; times are seconds since 1970."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 DAY_S = 86400.0
 BEFORE_S = (7 * DAY_S, DAY_S)
 LAST_SHARE = 5
-"""What lives shortly is told of in the last fifth of its time: one that is renewed daily is no reason to warn daily."""
+"""No warning comes before the last fifth of the lifetime: a certificate renewed daily causes no daily warnings."""
 
 
 class Validity(NamedTuple):
@@ -25,7 +25,7 @@ class Validity(NamedTuple):
         return datetime.fromtimestamp(self.end, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def told_at(self) -> list[float]:
-        """When its end is told, earliest first."""
+        """Times of the warnings, earliest first."""
         share = (self.end - self.begin) / LAST_SHARE
         return sorted({self.end - min(before, share) for before in BEFORE_S})
 
@@ -40,14 +40,13 @@ class PeerCertificate:
 
 
 class ExpiryNews:
-    """What is to be told of certificates: each end at most once for each of its times."""
+    """Which warnings are due: each at most once."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, Validity], int] = {}
 
     def due(self, certificate: str, validity: Validity, now: float) -> bool:
-        """Whether its end is to be told now, after which it counts as told. `certificate`: what tells it from others.
-        """
+        """Whether to warn now; after that the warning counts as given. `certificate`: a name unique among them."""
         if now >= validity.end:
             return False
         passed = sum(now >= at for at in validity.told_at())
@@ -59,5 +58,5 @@ class ExpiryNews:
 
 
 def next_time(validity: Validity, now: float) -> float:
-    """The next time at which there is something to tell or to do about a certificate; math.inf after its end."""
+    """The time of the next warning or of the end; math.inf after the end."""
     return min((at for at in (*validity.told_at(), validity.end) if at > now), default=math.inf)

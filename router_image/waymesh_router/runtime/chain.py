@@ -6,9 +6,8 @@ import ssl
 from collections.abc import Container, Iterable
 from typing import Any, NamedTuple
 
-from waymesh_router.runtime.der import element, skip
+from waymesh_router.runtime.der import issuer_at, skip
 
-_VERSION = 0xA0
 _ENCODING_DER = 2
 
 
@@ -42,18 +41,11 @@ def covered(chain: Iterable[bytes], trusted: Container[Authority]) -> bool:
 
 def subject_of(certificate: bytes) -> Authority:
     """Name and key of the subject of a certificate. Source: RFC 5280, 4.1."""
-    at = skip(certificate, skip(certificate, _issuer_at(certificate)))  # after the validity
+    at = skip(certificate, skip(certificate, issuer_at(certificate)))  # after the validity
     key = skip(certificate, at)
     return Authority(certificate[at:key], certificate[key : skip(certificate, key)])
 
 
 def _issuer(certificate: bytes) -> bytes:
-    at = _issuer_at(certificate)
+    at = issuer_at(certificate)
     return certificate[at : skip(certificate, at)]
-
-
-def _issuer_at(certificate: bytes) -> int:
-    at = element(certificate, element(certificate, 0)[1])[1]
-    if certificate[at] == _VERSION:
-        at = skip(certificate, at)
-    return skip(certificate, skip(certificate, at))  # number and algorithm

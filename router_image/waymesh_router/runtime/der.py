@@ -5,6 +5,8 @@ A library for all of X.509 would add start-up time and memory.
 
 from __future__ import annotations
 
+_VERSION = 0xA0
+
 
 def element(der: bytes, at: int) -> tuple[int, int, int]:
     """Tag, start and end of the content of the element at `at`. Raises IndexError past the end."""
@@ -18,3 +20,11 @@ def element(der: bytes, at: int) -> tuple[int, int, int]:
 def skip(der: bytes, at: int) -> int:
     """Where the element after the one at `at` begins."""
     return element(der, at)[2]
+
+
+def issuer_at(certificate: bytes) -> int:
+    """Where the issuer of a certificate begins; validity, subject and key follow. Source: RFC 5280, 4.1."""
+    at = element(certificate, element(certificate, 0)[1])[1]
+    if certificate[at] == _VERSION:
+        at = skip(certificate, at)
+    return skip(certificate, skip(certificate, at))  # serial number and signature

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from waymesh_router.certificate_expiry import Validity
-from waymesh_router.runtime.der import element, skip
+from waymesh_router.runtime.der import element, issuer_at, skip
 
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-VERSION = 0xA0
 """Tag of the optional first field of TBSCertificate. Source: RFC 5280, 4.1."""
 FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime. Source: RFC 5280, 4.1.2.5."""
@@ -35,13 +34,7 @@ def validity_of(pem: str) -> Validity | None:
 
 
 def _validity(der: bytes) -> Validity:
-    _, certificate, _ = element(der, 0)
-    _, at, _ = element(der, certificate)
-    if der[at] == VERSION:
-        at = skip(der, at)
-    for _ in ("serialNumber", "signature", "issuer"):
-        at = skip(der, at)
-    _, begin, _ = element(der, at)
+    _, begin, _ = element(der, skip(der, issuer_at(der)))
     return Validity(_time(der, begin), _time(der, skip(der, begin)))
 
 
