@@ -1,4 +1,5 @@
-"""Two meshes, joined by a token, a listener for routers and a RouterLink; and edge routers that join one of them."""
+"""Meshes, joined by tokens, a listener for routers and RouterLinks: two in the cluster, a third outside of it in local
+mode, and edge routers that join one of them."""
 
 from __future__ import annotations
 
@@ -9,18 +10,31 @@ from tests.cluster.api import Object
 from tests.cluster.namespace import Namespace, condition_status
 from tests.e2e_cluster.scene import Mesh, certificate, resource, waymesh
 from tests.kit.clients import exchange
+from tests.kit.local_mode import mesh_up
 
 LINK_S = 240.0
-DOORS = {"door": ("inter-router", 5671), "edges": ("edge", 5670)}
+HOME = """apiVersion: waymesh.io/v1alpha1
+kind: Router
+metadata: {name: home}
+spec: {size: 1, listeners: [{name: amqp, port: 5672}]}
+---
+apiVersion: waymesh.io/v1alpha1
+kind: RouterLink
+metadata: {name: north}
+spec: {routerRef: {name: home}, tokenSecretRef: {name: home-north}, verifyHostname: false}
+---
+"""
+"""A mesh outside of the cluster. It connects to nodes, whose addresses the certificate of the door does not have."""
+DOORS = {"door": ("inter-router", 5671, "NodePort"), "edges": ("edge", 5670, "ClusterIP")}
 
 
 def doors(space: Namespace) -> list[dict[str, Any]]:
     """The listeners for other routers; clients connect to the first listener."""
     made: list[dict[str, Any]] = [{"name": "amqp", "port": 5672, "tls": False, "auth": "none"}]
-    for name, (role, port) in DOORS.items():
+    for name, (role, port, exposed) in DOORS.items():
         authorities = {"secretRef": {"name": f"{name}-links"}, "revocation": True}
         secure = {"tls": True, "auth": "mtls", "certificate": {"secretRef": {"name": "door"}}}
-        secure |= {"clientAuthorities": authorities, "expose": {"type": "ClusterIP"}}
+        secure |= {"clientAuthorities": authorities, "expose": {"type": exposed}}
         made.append({"name": name, "port": port, "role": role, **secure})
     return made
 
@@ -30,13 +44,13 @@ def prepared(space: Namespace) -> None:
     space.apply(certificate("door", [f"north-out-{name}.{space.name}.svc" for name in DOORS]))
 
 
-def token(space: Namespace, folder: Path, name: str, door: str) -> None:
-    """Issue a token, and apply it: the Secret NAME-north."""
+def token(space: Namespace, folder: Path, name: str, door: str, *options: str) -> str:
+    """The manifest of a new token: the Secret NAME-north."""
     file = folder / f"{name}.yaml"
-    words = ("north", "--name", name, "--listener", door, "-n", space.name)
+    words = ("north", "--name", name, "--listener", door, "-n", space.name, *options)
     waymesh(space, "link", "create-token", *words, "--output", str(file))
     assert file.stat().st_mode & 0o077 == 0
-    space.kubectl("apply", "-f", "-", stdin=file.read_text(encoding="utf-8"))
+    return file.read_text(encoding="utf-8")
 
 
 def link(name: str, role: str, **spec: Any) -> Object:
@@ -65,8 +79,9 @@ def test_a_token_joins_two_meshes_until_it_is_revoked(
         return sum(bool(row.get("addresses")) for row in rows) == len(DOORS)
 
     namespace.wait("Router", "north", addresses, LINK_S, "the addresses of the doors")
-    token(namespace, tmp_path, "south", "door")
-    token(namespace, tmp_path, "leaf", "edges")
+    inside = f"north-out-door.{namespace.name}.svc:5671"
+    for name, door, options in (("south", "door", ("--address", inside)), ("leaf", "edges", ())):
+        namespace.kubectl("apply", "-f", "-", stdin=token(namespace, tmp_path, name, door, *options))
     Mesh(namespace, "north").converged(1)
     Mesh(namespace, "south").converged(2)
     namespace.apply(link("south", "inter-router", cost=3))
@@ -77,6 +92,11 @@ def test_a_token_joins_two_meshes_until_it_is_revoked(
     Mesh(namespace, "leaf").converged(1)
     across(namespace, "north-0", "south-1", "from-the-north")
     across(namespace, "leaf-0", "south-0", "from-the-edge")
+    south = namespace.get("Pod", "south-1")
+    assert south is not None
+    manifests = HOME + token(namespace, tmp_path, "home", "door")
+    with mesh_up(tmp_path, manifests, "RouterLink/north is active on 1/1") as home:
+        exchange(home.url("home-0"), f"amqp://{south['status']['podIP']}:5672", "from-outside-of-the-cluster")
     told = waymesh(namespace, "link", "list", "north", "--listener", "door", "-n", namespace.name)
     assert "south" in told
     assert "valid" in told
