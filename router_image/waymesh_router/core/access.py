@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
+from waymesh_router.core.attaching import Refusal
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -33,6 +36,38 @@ class Access(Protocol):
 
     def only_would_deny(self, what: str) -> bool:
         """Whether a request that the client may not make is carried out nevertheless; it is counted and logged then."""
+
+
+class ClosedAccess:
+    """Of a closed client connection: what it asked for and still waits is not allowed any more.
+
+    It takes the place of the `Access` that has a reference to the connection: no cycle is left that only the collector
+    frees.
+    """
+
+    def attach(self, lk: RouterLink, attach: Attach) -> None:
+        raise Refusal(UNAUTHORIZED_ACCESS, "the connection is closed")
+
+    def closed(self) -> None:
+        pass
+
+    def may_update_admin_status(self) -> bool:
+        return False
+
+    def in_group(self) -> bool:
+        return True
+
+    def limits_management(self) -> bool:
+        return False
+
+    def may_create_link_routes(self) -> bool:
+        return False
+
+    def only_would_deny(self, what: str) -> bool:
+        return False
+
+
+CLOSED: Final = ClosedAccess()
 
 
 class Permit(Protocol):

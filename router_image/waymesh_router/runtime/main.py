@@ -38,10 +38,12 @@ VERSION = "0.1.0"
 """The distribution's version (verified by a test): looking it up would take a tenth of the start time."""
 WATCH_S = 3.0
 """Interval at which files of certificates and users are checked for changes."""
-GC_THRESHOLDS = (500, 2_000, 50)
-"""The objects of the byte path are freed by reference counting; only ended connections form cycles.
-The default thresholds would examine all live links again and again for nothing. A collection of the youngest generation
-takes about a tenth of a millisecond; the older ones are collected as seldom as a million new objects."""
+GC_THRESHOLDS = (500, 4, 1 << 30)
+"""Objects are freed by reference counting, those of ended connections too: a test keeps it so. A collection of the two
+younger generations looks at a few thousand objects, in less than a millisecond. One of all objects would stop the
+router for tens of milliseconds while it has many thousands of links, so no client can cause one."""
+COLLECT_S = 3600.0
+"""Interval at which all objects are looked at nevertheless, for cycles that nobody knows of."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -133,6 +135,7 @@ class Running:
             self.log.write("SERVER", "warning", hint)
         self.loop.call_later(WATCH_S, self._watch)
         self._look_at_memory()
+        self.loop.call_later(COLLECT_S, self._collect)
 
     def watch_signals(self) -> None:
         """SIGTERM and SIGINT stop the router gracefully, the second one at once; SIGHUP reloads TLS, user and policy
@@ -165,6 +168,10 @@ class Running:
         self.host.tokens.look()
         self.policy_files.look()
         self.log.look()
+
+    def _collect(self) -> None:
+        gc.collect()
+        self.loop.call_later(COLLECT_S, self._collect)
 
     def _look_at_memory(self) -> None:
         self._trimmer.look(self.router.core.budget.kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from waymesh_router.core.access import CLOSED
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
@@ -90,6 +91,7 @@ class Connections:
         conn.waiting.clear()
         if conn.access is not None:
             conn.access.closed()
+            conn.access = CLOSED
         if error is not None and conn.remote is None and not conn.settings.client:
             self._refusals.report("connection", conn.peer.host, error.condition, error.description or "", conn)
         self._context.telemetry.connection_closed(conn, error)
