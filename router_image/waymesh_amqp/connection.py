@@ -16,7 +16,7 @@ from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.link import Link
-from waymesh_amqp.lost_links import end_some, lose_connection
+from waymesh_amqp.lost_links import SESSIONS_A_LINK, end_some, lose_links
 from waymesh_amqp.performatives import Close, ErrorInfo, Open, encode_frame
 from waymesh_amqp.session import Session
 from waymesh_amqp.states import CONNECTION, Event, advance, may
@@ -35,12 +35,21 @@ if cython.compiled:
         start_client,
         take_preamble,
     )
-    from cython.cimports.waymesh_amqp.states import CLOSE_RCVD, CLOSE_SENT, END, HDR_EXCH, OPEN_RCVD, OPENED, START
+    from cython.cimports.waymesh_amqp.states import (
+        CLOSE_RCVD,
+        CLOSE_SENT,
+        END,
+        ENDED,
+        HDR_EXCH,
+        OPEN_RCVD,
+        OPENED,
+        START,
+    )
     from cython.cimports.waymesh_amqp.wire import Octets
 else:
     from waymesh_amqp.frame_reader import take_frames
     from waymesh_amqp.preamble import DEAD, FRAMES, HEADER, SASL, WAITING, end_sasl_step, start_client, take_preamble
-    from waymesh_amqp.states import CLOSE_RCVD, CLOSE_SENT, END, HDR_EXCH, OPEN_RCVD, OPENED, START
+    from waymesh_amqp.states import CLOSE_RCVD, CLOSE_SENT, END, ENDED, HDR_EXCH, OPEN_RCVD, OPENED, START
     from waymesh_amqp.wire import Octets
 
 if TYPE_CHECKING:
@@ -306,11 +315,17 @@ class Connection(OutputBuffer):
         self.over = True
         session: Session
         ending = list(self.sessions.values())
+        at_once = self.settings.links_at_once
+        many: cython.bint = self.links > at_once or len(ending) > at_once * SESSIONS_A_LINK or bool(self.lost_links)
         for e in ending:
             session = e
             session.remote_window = 0  # a message that a link gives back as it ends must not go out on the next one
-        if self.links > self.settings.links_at_once or self.lost_links:
-            lose_connection(self)
+            if many:
+                session.state = ENDED
+                session.error = self.error if session.error is None else session.error
+        if many:
+            self.flush_sessions.clear()
+            lose_links(self, [session for session in ending if session.handles.used])
             return
         for e in ending:
             session = e

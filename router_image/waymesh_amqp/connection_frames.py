@@ -56,7 +56,7 @@ def take_close(connection: Connection, performative: Close) -> None:
     connection.step(Event.CLOSE_IN)
     connection.times.deadline = math.inf  # who delays the answer also gives it
     connection.over_now()
-    if connection.owing == 0 and not connection.lost_links:
+    if connection.owing == 0 and not connection.sessions:
         connection.answer_close()
 
 

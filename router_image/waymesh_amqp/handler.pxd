@@ -6,7 +6,7 @@ from waymesh_amqp.transfer cimport IncomingTransfer
 
 cdef class Handler:
     cdef public list dirty
-    cdef public list ending
+    cdef public dict ending
     cpdef on_open(self, Connection connection, performative)
     cpdef on_close(self, Connection connection, error)
     cpdef on_begin(self, Session session)

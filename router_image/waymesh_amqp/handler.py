@@ -26,8 +26,8 @@ class Handler:
     def __init__(self) -> None:
         self.dirty: list[Connection] = []  # those with something to flush
         # Connections that are over, or have sessions that are, with more links than their `links_at_once`: the owner
-        # calls `end_links` of each until it returns True, and only then removes it.
-        self.ending: list[Connection] = []
+        # calls `end_links` of each until it returns True, and only then removes it. A dict as a set with an order.
+        self.ending: dict[Connection, None] = {}
 
     # -- cold events
     def on_open(self, connection: Connection, performative: Open) -> None:

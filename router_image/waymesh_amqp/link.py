@@ -188,7 +188,7 @@ class Link:
                 self.closed = self.closed or closed
                 self.answer_detach(error)
         elif conn.state == CLOSE_RCVD:
-            if conn.owing == 0 and not (conn.done or conn.lost_links):
+            if conn.owing == 0 and not (conn.done or conn.sessions):
                 conn.answer_close()
         elif session.state == END_RCVD and session.owing == 0 and not conn.over:
             session.answer_end()

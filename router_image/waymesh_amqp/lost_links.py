@@ -1,4 +1,4 @@
-"""Many links that end with their connection or session: all stop at once, and the handler hears of them in portions.
+"""Many links or sessions that end together: all stop at once, and the handler hears of them in portions.
 
 The peer's close or end is answered behind the last one.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.states import CLOSE_RCVD, END_RCVD, ENDED
+from waymesh_amqp.states import CLOSE_RCVD, END_RCVD
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.link import Link
     from waymesh_amqp.session import Session
+
+SESSIONS_A_LINK = 16
+"""Sessions without links that end in the time of one link."""
 
 
 def lose_session(session: Session) -> None:
@@ -23,15 +26,6 @@ def lose_session(session: Session) -> None:
     lose_links(session.connection, [session])
 
 
-def lose_connection(connection: Connection) -> None:
-    """A connection is over. Some of its sessions may have been before."""
-    sessions = list(connection.sessions.values())
-    for session in sessions:
-        session.state = ENDED
-        session.error = connection.error if session.error is None else session.error
-    lose_links(connection, sessions)
-
-
 def lose_links(connection: Connection, sessions: Sequence[Session]) -> None:
     """Stop all links of these sessions at once; `end_some` tells the handler of them later."""
     lost: list[Link] = []
@@ -39,14 +33,14 @@ def lose_links(connection: Connection, sessions: Sequence[Session]) -> None:
         lost.extend(session.stop())
     lost.reverse()
     connection.lost_links = lost + connection.lost_links
-    if connection not in connection.handler.ending:
-        connection.handler.ending.append(connection)
+    connection.handler.ending[connection] = None
 
 
 def end_some(connection: Connection, count: int) -> bool:
-    """Tell the handler of the end of up to `count` links; behind the last one, of the connection if it is over.
+    """Tell the handler of the end of up to `count` links; behind the last one give up the sessions of a connection that
+    is over, SESSIONS_A_LINK for a link, and tell the handler of its end.
 
-    True when there is nothing left to tell.
+    True when there is nothing left to do.
     """
     while connection.lost_links and count > 0:
         count -= 1
@@ -56,6 +50,12 @@ def end_some(connection: Connection, count: int) -> bool:
         return False
     ended, connection.losing = connection.losing, []
     if connection.over:
+        for _ in range(min(max(count, 1) * SESSIONS_A_LINK, len(connection.sessions))):
+            connection.sessions.popitem()
+            if connection.remote_sessions:
+                connection.remote_sessions.popitem()
+        if connection.sessions:
+            return False
         connection.gone()
         if connection.state == CLOSE_RCVD and connection.owing == 0 and not connection.done:
             connection.answer_close()

@@ -77,7 +77,7 @@ class Ticks:
 def end_links(core: Core, host: Host, now: float) -> float:
     """End some links of one of the connections that are closed, or have closed sessions. Returns the time of the next
     call."""
-    conn: Any = core.ending[0]
+    conn: Any = next(iter(core.ending))
     try:
         finished = conn.end_links(LINKS_A_TURN)
     except Exception as error:  # noqa: BLE001 - the edge of timers
@@ -87,7 +87,7 @@ def end_links(core: Core, host: Host, now: float) -> float:
         finished = not conn.lost_links
         if finished:
             core.connections.pop(conn.id, None)
-    core.ending.remove(conn)
+    del core.ending[conn]
     if not finished:
-        core.ending.append(conn)
+        core.ending[conn] = None
     return now

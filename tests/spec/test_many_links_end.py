@@ -7,6 +7,7 @@ import pytest
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer
 from tests.kit.recorder import Recorder
+from waymesh_amqp.lost_links import SESSIONS_A_LINK
 from waymesh_amqp.performatives import Attach, Close, End
 from waymesh_amqp.settings import ConnectionSettings
 
@@ -37,7 +38,7 @@ def portions(peer: Peer) -> list[int]:
 
 def test_close_is_answered_behind_the_last_link(peer: Peer) -> None:
     assert peer.send(frames.close()) == []
-    assert peer.handler.ending == [peer.conn]
+    assert list(peer.handler.ending) == [peer.conn]
     assert ended(peer) == 0
     assert not any(link.attached for link in peer.handler.links)
     assert not peer.conn.end_links(24)
@@ -85,7 +86,22 @@ def test_few_links_end_at_once() -> None:
         peer.send(frames.attach_receiver(f"r{n}", n))
     assert [type(answer) for answer in peer.send(frames.close())] == [Close]
     assert ended(peer) == 10
-    assert peer.handler.ending == []
+    assert list(peer.handler.ending) == []
+
+
+def test_many_sessions_without_links_are_given_up_in_portions() -> None:
+    peer = Hub(Recorder()).peer(ConnectionSettings("engine", links_at_once=2)).open()
+    for channel in range(2 * SESSIONS_A_LINK + 1):
+        peer.begin(channel)
+    assert peer.send(frames.close()) == []
+    assert not peer.conn.end_links(1)
+    assert len(peer.conn.sessions) == SESSIONS_A_LINK + 1
+    assert not peer.conn.end_links(1)
+    assert (len(peer.conn.sessions), peer.handler.named("close"), peer.send()) == (1, [], [])
+    assert peer.conn.end_links(1)
+    assert [type(answer) for answer in peer.send()] == [Close]
+    assert len(peer.handler.named("close")) == 1
+    assert peer.conn.done
 
 
 # ---- sessions
@@ -93,7 +109,7 @@ def test_few_links_end_at_once() -> None:
 
 def test_the_end_of_a_session_is_answered_behind_its_last_link(peer: Peer) -> None:
     assert peer.send(frames.end(0)) == []
-    assert peer.handler.ending == [peer.conn]
+    assert list(peer.handler.ending) == [peer.conn]
     assert [link.attached for link in peer.handler.links] == [n % 2 == 1 for n in range(LINKS)]
     assert not peer.conn.end_links(12)
     assert (ended(peer), peer.send()) == (12, [])

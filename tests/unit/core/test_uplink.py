@@ -306,7 +306,7 @@ def test_nothing_uses_an_uplink_whose_many_links_end_in_portions(hub: Hub) -> No
     assert attached(answers)
     assert attached(more)
     assert second.links() == []
-    assert core.ending == [first.conn]
+    assert list(core.ending) == [first.conn]
     assert first.conn.end_links(1000)
     hub.turn()
     added = [("sender", "new"), ("receiver", "newer")]
