@@ -19,7 +19,7 @@ final class Scene implements AutoCloseable {
 
     /** Another way to the same broker: another router, where there is one. */
     final String elsewhere;
-    private final String here;
+    final String here;
     private final String prefix;
     private final String check;
     private final List<Connection> connections = new ArrayList<>();

@@ -162,10 +162,12 @@ final class TopicChecks {
         return seen.toString();
     }
 
-    /** Two consumers share the messages, on two connections, or on one where the subscription belongs to a client. */
+    /** Two consumers share the messages, on two connections, or on one where the subscription belongs to a client.
+     * With a large prefetch, the first one could get nearly all before the broker has credit of the second one. */
     private static String shared(Scene scene, boolean durable, String client) throws JMSException {
-        Connection one = client == null ? scene.connect() : scene.connectAs(client);
-        Connection two = client == null ? scene.connect(scene.elsewhere, null, "") : one;
+        String few = "&jms.prefetchPolicy.all=5";
+        Connection one = scene.connect(scene.here, client, few);
+        Connection two = client == null ? scene.connect(scene.elsewhere, null, few) : one;
         String name = client == null ? scene.own(NEWS).replace('.', '-') : NEWS;
         Session[] sessions = {one.createSession(), two.createSession()};
         MessageConsumer[] consumers = new MessageConsumer[2];
