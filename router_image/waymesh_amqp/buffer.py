@@ -6,9 +6,9 @@ from __future__ import annotations
 import cython
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import WritableOctets, read_u32
+    from cython.cimports.waymesh_amqp.wire import WritableOctets, copy, octets, read_u32
 else:
-    from waymesh_amqp.wire import WritableOctets, read_u32
+    from waymesh_amqp.wire import WritableOctets, copy, octets, read_u32
 
 IDLE_BYTES = 512
 """Size of the buffer of an idle connection."""
@@ -68,7 +68,7 @@ class OutputBuffer:
         """Append whole frames."""
         n: cython.Py_ssize_t = len(data)
         self.reserve(n)
-        self.mem[self.end : self.end + n] = data
+        copy(self.out, self.end, octets(data), 0, n)
         self.end += n
 
     def pending(self) -> memoryview:

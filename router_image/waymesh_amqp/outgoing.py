@@ -66,7 +66,7 @@ def send_first(
     if head or ann:
         copy(conn.out, p, b, s0, head)
         if ann:
-            conn.mem[p + head : p + head + ann] = annotations
+            copy(conn.out, p + head, octets(annotations), 0, ann)
         p += head + ann
     copy(conn.out, p, b, s1, e1 - s1)
     conn.end = p + e1 - s1

@@ -112,18 +112,18 @@ def run_all(arguments: argparse.Namespace, console: Console) -> Results:
         results.notes.append(warning)
     wanted = chosen(arguments.only)
     floor_done = False
-    with console.status("building the tools") as status:
+    with output.progress(console) as tell:
         for bench in benches(arguments):
             if not starts(results, bench):
                 continue
             for scenario in wanted:
                 if scenario.name in nats_peer.SCENARIOS and NATS not in results.figures:
-                    status.update("nats-server")
+                    tell("nats-server")
                     measure(results, NATS, "1 → 1", nats_peer.measure, bench)
                 if scenario.floor and not floor_done:
-                    status.update(f"floor: {scenario.name}")
+                    tell(f"floor: {scenario.name}")
                     measure(results, FLOOR, scenario.name, scenario.floor, bench)
-                status.update(f"{bench.engine}: {scenario.name}")
+                tell(f"{bench.engine}: {scenario.name}")
                 measure(results, bench.engine, scenario.name, scenario.run, bench)
             floor_done = True
     return results
@@ -134,8 +134,8 @@ def run_turns(arguments: argparse.Namespace, console: Console) -> int:
     machine.raise_file_limit()
     failed = False
     for bench in benches(arguments):
-        with console.status("") as status:
-            found = turns.measure(bench, arguments.versus, chosen(arguments.only), status)
+        with output.progress(console) as tell:
+            found = turns.measure(bench, arguments.versus, chosen(arguments.only), tell)
         turns.show(found, arguments.versus, console)
         failed = failed or bool(found.failures)
     if (warning := machine.busy()) is not None:

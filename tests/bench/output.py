@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +26,21 @@ _COLUMNS: Final = (
     *("scenario", "", "× nats", "× floor", "× baseline", "target"),
     *("min", "median", "max", "unit", "C router"),
 )
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """Gives a function that tells what runs now: one line that changes, or on a file lines with the time, at once."""
+    if console.is_terminal:
+        with console.status("building the tools") as status:
+            yield status.update
+        return
+    began = time.monotonic()
+
+    def tell(what: str) -> None:
+        print(f"{time.monotonic() - began:5.0f} s  {what}", file=sys.stderr, flush=True)
+
+    yield tell
 
 
 def show(results: Results, baseline: Results, console: Console) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 
 from tests.bench.errors import BenchError, UnsupportedError
@@ -39,7 +38,7 @@ def router_of(checkout: Path) -> str:
     return f"{shlex.quote(str(program))} -c {{config}}"
 
 
-def measure(bench: Bench, checkout: Path, wanted: Sequence[Scenario], status: Status) -> Turns:
+def measure(bench: Bench, checkout: Path, wanted: Sequence[Scenario], tell: Callable[[str], None]) -> Turns:
     """Each scenario with our router and with the one of the other checkout, in turns."""
     turns = Turns(bench.engine)
     ours = replace(bench, once=True)
@@ -47,7 +46,7 @@ def measure(bench: Bench, checkout: Path, wanted: Sequence[Scenario], status: St
     rounds = QUICK_ROUNDS if bench.quick else ROUNDS
     for scenario in wanted:
         for number in range(rounds):
-            status.update(f"{bench.engine}: {scenario.name}, turn {number + 1} of {rounds}")
+            tell(f"{bench.engine}: {scenario.name}, turn {number + 1} of {rounds}")
             try:
                 for own, others in zip(scenario.run(ours), scenario.run(other), strict=True):
                     for name, value in own.items():

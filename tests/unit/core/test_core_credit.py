@@ -109,3 +109,27 @@ def test_a_connection_whose_backlog_shrank_goes_on(hub: Hub) -> None:
             break
     assert taken == number
     assert core_of(hub).budget.kept == 0
+
+
+def test_waiting_deliveries_are_shared_if_several_consumers_become_ready_at_once(hub: Hub) -> None:
+    peer = hub.peer().open().begin(incoming_window=0)
+    peer.send(frames.attach_receiver("a", 0), frames.attach_receiver("b", 1))
+    peer.send(frames.credit(10, 0, incoming_window=0), frames.credit(10, 1, incoming_window=0))
+    producer(hub).send(*(frames.transfer(n) for n in range(8)))
+    peer.end.feed(frames.flow(incoming_window=100))
+    handles = [p.handle for p in sent(peer) if isinstance(p, Transfer)]
+    assert (handles.count(0), handles.count(1)) == (4, 4)
+
+
+def test_the_consumer_that_has_become_ready_gets_what_waits_in_order(hub: Hub) -> None:
+    peers = [hub.peer().open().begin() for _ in range(3)]
+    for peer in peers:
+        peer.send(frames.attach_receiver())
+    producer(hub).send(*(frames.transfer(n, frames.message(b"%d" % n)) for n in range(5)))
+    bodies: list[bytes] = []
+    for peer, amount, gets in ((peers[1], 2, 2), (peers[0], 1, 1), (peers[2], 9, 2)):
+        peer.end.feed(frames.credit(amount))
+        found = [f for f in peer.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
+        assert len(found) == gets
+        bodies += [f.payload for f in found]
+    assert bodies == [frames.message(b"%d" % n) for n in range(5)]

@@ -53,6 +53,26 @@ class ConsumerChoice:
         finally:
             self.barred = None
 
+    def only_ready(self, address: Address, out: RouterLink) -> cython.bint:
+        """Whether `out` is a ready consumer and nothing else is ready, so that each `pick` selects it while it is."""
+        if address.targets or address.prioritized or not out.ready():
+            return False
+        links: list[Any] = address.consumers
+        n: cython.Py_ssize_t = len(links)
+        i: cython.Py_ssize_t
+        found: cython.Py_ssize_t = -1
+        other: RouterLink
+        for i in range(n):
+            other = links[i]
+            if other is out:
+                found = i
+            elif other.credit > 0 and other.ready():
+                return False
+        if found < 0:
+            return False
+        address.turn = found
+        return True
+
     def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """Round-robin among the nearest: local consumers, else the remote routers of least cost."""
         links: list[Any] = address.consumers

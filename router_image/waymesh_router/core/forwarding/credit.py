@@ -43,7 +43,7 @@ class CreditEvents:
                     if address.pending is None:
                         conn.waiting.pop(address, None)
         elif out.address is not None and out.address.pending is not None:
-            self.pending.drain(out.address)
+            self.pending.drain_to(out.address, out)
         out.finish_drain()
 
     def on_writable(self, connection: Connection) -> None:

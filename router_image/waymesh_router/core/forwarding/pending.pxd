@@ -21,6 +21,7 @@ cdef class PendingDeliveries:
     cdef wait(self, Address address, Queued q)
     cpdef await_credit(self, Address address)
     cpdef drain(self, Address address)
+    cdef drain_to(self, Address address, RouterLink out)
     cpdef bint edge_waits(self, Address address) except -1
     cdef pass_by(self, Address address)
     cdef redirect(self, Queued q, Address fallback)

@@ -125,6 +125,26 @@ class PendingDeliveries:
             else:
                 self.release(q)
 
+    def drain_to(self, address: Address, out: RouterLink) -> None:
+        """Like `drain`, when `out` may have become ready.
+
+        As a rule it is the only one, because deliveries wait: they go to it without a look at all the others each time.
+        """
+        if not self.choice.only_ready(address, out):
+            self.drain(address)
+            return
+        q: Queued
+        while address.pending is not None and out.ready():
+            q = address.pending.first()
+            if q.link is not None and q.link.edge:  # perhaps it may not go to this consumer
+                self.drain(address)
+                return
+            self.choice.priority = q.priority
+            self.choice.picked = None
+            if address.pending.drop_first() == 0:
+                address.pending = None
+            self.sender.send(q, out, None)
+
     def edge_waits(self, address: Address) -> cython.bint:
         """Whether the first delivery in the queue came from an edge router: others may pass it by."""
         if address.pending is None:
