@@ -36,7 +36,7 @@ def regenerate(kubernetes: str, etcd: str, coredns: str, kube_router: str, metri
     go("mod", "edit", f"-require=k8s.io/kubernetes@v{kubernetes}", *edits)
     go("get", f"github.com/coredns/coredns@v{coredns}", f"go.etcd.io/etcd/server/v3@v{etcd}")
     go("get", f"github.com/cloudnativelabs/kube-router/v2@v{kube_router}")
-    # What Kubernetes is compiled with stays as its release has it: metrics-server asks for newer ones that it can do without.
+    # What Kubernetes is compiled with stays as its release has it; metrics-server can do without the newer ones.
     released = [go("list", "-m", "-f", "{{.Path}}={{.Path}}@{{.Version}}", module).strip() for module in HELD]
     go("mod", "edit", *(f"-replace={module}" for module in released), f"-exclude={SPLIT}")
     go("get", f"sigs.k8s.io/metrics-server@v{metrics_server}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,13 +12,15 @@ from tests.cluster.api import Object
 from tests.cluster.metrics import serve_metrics
 from tests.cluster.namespace import Namespace
 from tests.cluster.paths import REPO, say
-from tests.e2e_cluster.scene import Mesh, Traffic
+from tests.e2e_cluster.scene import Mesh
 from tests.kit.waiting import wait_until
 
 EXAMPLE = REPO / "examples/autoscaling"
+CLIENTS = Path(__file__).with_name("connecting.py")
 SCALE_S = 180.0
-REQUEST = "60m"
-"""Of CPU time: an idle router uses some ten, one with the test's load well over a hundred."""
+REQUEST = "50m"
+VISITS = "150"
+"""Connections a second: they take far more than what is requested, an idle router far less."""
 
 
 def example(name: str) -> dict[str, Any]:
@@ -30,19 +33,19 @@ def test_the_autoscaler_follows_the_load(operator: Namespace, namespace: Namespa
     serve_metrics(namespace.cluster)
     router, autoscaler = example("router.yaml"), example("hpa.yaml")
     router["spec"]["pod"]["resources"]["requests"]["cpu"] = REQUEST
-    autoscaler["spec"] |= {"minReplicas": 1, "maxReplicas": 2, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}
+    at_once = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    autoscaler["spec"] |= {"minReplicas": 1, "maxReplicas": 2, "behavior": at_once}
     namespace.apply([router, autoscaler])
     mesh = Mesh(namespace, "shops")
     mesh.converged(1)
-    traffic = Traffic(namespace, operator_image, host="shops")
-    traffic.receive("receiver")
     began = time.monotonic()
-    traffic.send(rate=2000)
+    namespace.run_pod("clients", operator_image, ["python", "-c", CLIENTS.read_text(), "shops", "5672", VISITS])
     wait_until(lambda: len(mesh.pods()) == 2, SCALE_S, lambda: f"a router for the load\n{seen(namespace)}")
     added = time.monotonic()
     mesh.converged(2)
     say(f"load → router added in {added - began:.1f} s, ready in {time.monotonic() - began:.1f} s: {seen(namespace)}")
-    traffic.end().check(at_least=500)
+    assert "visits" in namespace.logs("clients")
+    namespace.delete("Pod", "clients")
     ended = time.monotonic()
     wait_until(lambda: set(mesh.pods()) == {"shops-0"}, SCALE_S, lambda: f"one router again\n{seen(namespace)}")
     say(f"end of the load → one router in {time.monotonic() - ended:.1f} s")
