@@ -29,13 +29,19 @@ def example(name: str) -> dict[str, Any]:
     return found
 
 
+def small_router() -> dict[str, Any]:
+    """That of the example; three with its CPU time would hardly fit on a node of two processors."""
+    found = example("router.yaml")
+    found["spec"]["pod"]["resources"]["requests"]["cpu"] = REQUEST
+    return found
+
+
 def test_the_autoscaler_follows_the_load(operator: Namespace, namespace: Namespace, operator_image: str) -> None:
     serve_metrics(namespace.cluster)
-    router, autoscaler = example("router.yaml"), example("hpa.yaml")
-    router["spec"]["pod"]["resources"]["requests"]["cpu"] = REQUEST
+    autoscaler = example("hpa.yaml")
     at_once = {"scaleDown": {"stabilizationWindowSeconds": 0}}
     autoscaler["spec"] |= {"minReplicas": 1, "maxReplicas": 2, "behavior": at_once}
-    namespace.apply([router, autoscaler])
+    namespace.apply([small_router(), autoscaler])
     mesh = Mesh(namespace, "shops")
     mesh.converged(1)
     began = time.monotonic()
@@ -57,7 +63,7 @@ def seen(namespace: Namespace) -> str:
 
 
 def test_edge_routers_scale_like_interior_ones(operator: Namespace, namespace: Namespace) -> None:
-    namespace.apply(example("router.yaml"))
+    namespace.apply(small_router())
     mesh = Mesh(namespace, "shops")
     mesh.converged(1)
     before = mesh.lives()
