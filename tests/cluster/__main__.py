@@ -71,7 +71,7 @@ def prepare(_: argparse.Namespace) -> None:
 
 def resolve_modules(options: argparse.Namespace) -> None:
     """go.mod and go.sum for other versions."""
-    modules.regenerate(options.kubernetes, options.etcd, options.coredns, options.kube_router)
+    modules.regenerate(options.kubernetes, options.etcd, options.coredns, options.kube_router, options.metrics_server)
 
 
 def main() -> int:
@@ -88,7 +88,7 @@ def main() -> int:
         if function is remove_node:
             command.add_argument("node")
         if function is resolve_modules:
-            for part in ("kubernetes", "etcd", "coredns", "kube_router"):
+            for part in ("kubernetes", "etcd", "coredns", "kube_router", "metrics_server"):
                 command.add_argument(part, help=f"version of {part}, without v")
     options = parser.parse_args()
     try:

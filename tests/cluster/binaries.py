@@ -24,6 +24,7 @@ COMPONENTS = (
     "kubelet",
     "kube-proxy",
     "kube-router",
+    "metrics-server",
     "coredns",
     "kubectl",
 )

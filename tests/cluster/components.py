@@ -14,6 +14,11 @@ from tests.cluster.system import Unsuitable, cni_folder
 
 PAUSE_IMAGE = "localhost/pause:1"
 API_PORT = 6443
+METRICS_PORT = 4443
+METRICS_SERVICE = "metrics-server.kube-system.svc"
+FRONT_PROXY = "front-proxy"
+"""The name under which the API server hands requests to metrics-server."""
+
 CLUSTER_DOMAIN = "cluster.local"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 AUDITED = "system:serviceaccounts:waymesh-system"
@@ -176,6 +181,7 @@ def control_components(place: Place) -> list[dict[str, Any]]:
         component("kube-controller-manager", _controller_manager(place), [api]),
         component("kube-scheduler", [f"{binaries}/kube-scheduler", *_client_flags(pki, "scheduler")], [api]),
         component("coredns", dns, [api]),
+        component("metrics-server", _metrics_server(place), [api]),
     ]
 
 
@@ -201,6 +207,13 @@ def _api_server(place: Place) -> list[str]:
         f"--kubelet-client-key={pki}/kubelet-client.key",
         f"--kubelet-certificate-authority={pki}/ca.crt",
         "--kubelet-preferred-address-types=InternalIP",
+        f"--requestheader-client-ca-file={pki}/ca.crt",
+        f"--requestheader-allowed-names={FRONT_PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki}/{FRONT_PROXY}.crt",
+        f"--proxy-client-key-file={pki}/{FRONT_PROXY}.key",
         f"--service-account-issuer=https://kubernetes.default.svc.{CLUSTER_DOMAIN}",
         f"--service-account-key-file={pki}/sa.pub",
         f"--service-account-signing-key-file={pki}/sa.key",
@@ -227,6 +240,23 @@ def _controller_manager(place: Place) -> list[str]:
         # A lost node is noticed in seconds, as tests need it.
         "--node-monitor-period=2s",
         "--node-monitor-grace-period=16s",
+        "--horizontal-pod-autoscaler-sync-period=5s",
+    ]
+
+
+def _metrics_server(place: Place) -> list[str]:
+    pki = place.pki
+    return [
+        f"{place.binaries}/metrics-server",
+        *(f"--{use}kubeconfig={pki}/admin.kubeconfig" for use in ("", "authentication-", "authorization-")),
+        "--bind-address=127.0.0.1",
+        f"--secure-port={METRICS_PORT}",
+        f"--tls-cert-file={pki}/metrics-server.crt",
+        f"--tls-private-key-file={pki}/metrics-server.key",
+        "--kubelet-preferred-address-types=InternalIP",
+        # The least that it takes; a request may last nine tenths of it.
+        "--metric-resolution=10s",
+        "--kubelet-request-timeout=9s",
     ]
 
 

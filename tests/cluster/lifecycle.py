@@ -190,6 +190,8 @@ class Cluster:
         addresses = [place.address, place.network.api_service]
         authority.write("apiserver", authority.issue("kube-apiserver", names=[*names, *addresses]))
         authority.write("kubelet-client", authority.issue("apiserver-kubelet-client", "system:masters"))
+        authority.write(components.FRONT_PROXY, authority.issue(components.FRONT_PROXY))
+        authority.write("metrics-server", authority.issue("metrics-server", names=[components.METRICS_SERVICE]))
         users = {"admin": ("admin", "system:masters"), "controllers": ("system:kube-controller-manager", "")}
         users |= {"scheduler": ("system:kube-scheduler", ""), "proxy": ("system:kube-proxy", "")}
         for file, (common_name, organization) in users.items():

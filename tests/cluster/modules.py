@@ -17,8 +17,13 @@ from tests.cluster.paths import HERE, say
 SOURCES = HERE / "one"
 STAGED = re.compile(r"^\s*(k8s\.io/[a-z-]+) => \./staging/", re.MULTILINE)
 
+OTLP = "go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+HELD = ("github.com/go-openapi/jsonreference", OTLP, f"{OTLP}/otlptracegrpc")
+SPLIT = "cloud.google.com/go@v0.26.0"
+"""Packages of it are modules of their own by now, and would be found twice."""
 
-def regenerate(kubernetes: str, etcd: str, coredns: str, kube_router: str) -> None:
+
+def regenerate(kubernetes: str, etcd: str, coredns: str, kube_router: str, metrics_server: str) -> None:
     """New go.mod and go.sum. Versions without `v`, e.g. 1.34.4; etcd is the one that this Kubernetes is tested with."""
     say(f"resolving the modules of Kubernetes {kubernetes}")
     for name in ("go.mod", "go.sum"):
@@ -31,6 +36,10 @@ def regenerate(kubernetes: str, etcd: str, coredns: str, kube_router: str) -> No
     go("mod", "edit", f"-require=k8s.io/kubernetes@v{kubernetes}", *edits)
     go("get", f"github.com/coredns/coredns@v{coredns}", f"go.etcd.io/etcd/server/v3@v{etcd}")
     go("get", f"github.com/cloudnativelabs/kube-router/v2@v{kube_router}")
+    # What Kubernetes is compiled with stays as its release has it; metrics-server can do without the newer ones.
+    released = [go("list", "-m", "-f", "{{.Path}}={{.Path}}@{{.Version}}", module).strip() for module in HELD]
+    go("mod", "edit", *(f"-replace={module}" for module in released), f"-exclude={SPLIT}")
+    go("get", f"sigs.k8s.io/metrics-server@v{metrics_server}")
     go("mod", "tidy")
 
 

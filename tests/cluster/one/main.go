@@ -20,6 +20,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/ready"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
+	signals "k8s.io/apiserver/pkg/server"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
@@ -32,6 +33,7 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+	metrics "sigs.k8s.io/metrics-server/cmd/metrics-server/app"
 )
 
 // What CoreDNS adds to the flags that all of a program share. kube-proxy adopts
@@ -56,6 +58,9 @@ var components = map[string]func(){
 	},
 	"kube-router": func() {
 		server(firewall())
+	},
+	"metrics-server": func() {
+		server(metrics.NewMetricsServerCommand(signals.SetupSignalHandler()))
 	},
 	"kube-proxy": func() {
 		dropFlags(dnsFlags)
