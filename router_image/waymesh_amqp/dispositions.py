@@ -15,6 +15,7 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         WritableOctets,
+        frame_start,
         list_body,
         list_count,
         octets,
@@ -29,6 +30,7 @@ else:
     from waymesh_amqp.wire import (
         Octets,
         WritableOctets,
+        frame_start,
         list_body,
         list_count,
         octets,
@@ -158,7 +160,7 @@ def write_disposition(
     conn.reserve(32 + size)
     o: WritableOctets = conn.out
     p: cython.Py_ssize_t = conn.end
-    session.frame_start(o, p, 32 + size, 0x15)
+    frame_start(o, p, 32 + size, session.channel, 0x15)
     o[p + 11] = 0xD0
     write_u32(o, p + 12, 16 + size)
     write_u32(o, p + 16, 5)

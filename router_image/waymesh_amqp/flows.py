@@ -17,6 +17,7 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         WritableOctets,
+        frame_start,
         list_body,
         list_count,
         read_uint,
@@ -30,6 +31,7 @@ else:
     from waymesh_amqp.wire import (
         Octets,
         WritableOctets,
+        frame_start,
         list_body,
         list_count,
         read_uint,
@@ -171,7 +173,7 @@ def write_flow(session: Session, link: Link | None) -> None:
     o: WritableOctets = conn.out
     p: cython.Py_ssize_t = conn.end
     size: cython.int = 34 if link is None else 52
-    session.frame_start(o, p, size, 0x13)
+    frame_start(o, p, size, session.channel, 0x13)
     o[p + 11] = 0xC0
     o[p + 12] = size - 13
     o[p + 13] = 4 if link is None else 10

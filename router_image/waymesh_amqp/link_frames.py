@@ -1,4 +1,4 @@
-"""Attach and detach frames of the peer. Spec: 2.6.3 to 2.6.5, 2.7.3, 2.7.7."""
+"""Attaching links of our own; attach and detach frames of the peer. Spec: 2.6.3 to 2.6.5, 2.7.3, 2.7.7."""
 
 from __future__ import annotations
 
@@ -26,6 +26,30 @@ if TYPE_CHECKING:
     from waymesh_amqp.link import Link
     from waymesh_amqp.performatives import Attach, Detach
     from waymesh_amqp.session import Session
+
+
+def open_link(session: Session, link: Link, attach: Attach) -> None:
+    """Attach a link of ours: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3.
+
+    Raises AmqpError where the peer takes no further link, or no attach of this length.
+    """
+    link.name = attach.name
+    link.is_sender = not attach.role
+    session.new_handle(link)
+    if link.handle > session.remote_handle_max:
+        session.free_handle(link)
+        raise AmqpError(NOT_ALLOWED, f"the peer allows {session.remote_handle_max + 1} links a session", session)
+    attach.handle = link.handle
+    if link.is_sender:
+        attach.initial_delivery_count = 0
+    link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
+    link.rcv_settle_mode = attach.rcv_settle_mode or 0
+    session.connection.names[(link.name, link.is_sender)] = link
+    try:
+        link.send_attach(attach)
+    except AmqpError:
+        session.forget(link)
+        raise
 
 
 def take_attach(session: Session, attach: Attach) -> None:

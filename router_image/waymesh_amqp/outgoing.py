@@ -16,9 +16,17 @@ import cython
 from waymesh_amqp.link import Link
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, WritableOctets, copy, octets, serial_add, write_u32
+    from cython.cimports.waymesh_amqp.wire import (
+        Octets,
+        WritableOctets,
+        copy,
+        frame_start,
+        octets,
+        serial_add,
+        write_u32,
+    )
 else:
-    from waymesh_amqp.wire import Octets, WritableOctets, copy, octets, serial_add, write_u32
+    from waymesh_amqp.wire import Octets, WritableOctets, copy, frame_start, octets, serial_add, write_u32
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -200,7 +208,7 @@ def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cyt
     o: WritableOctets = conn.out
     p: cython.Py_ssize_t = conn.end
     size: cython.Py_ssize_t = MORE_HEADER + payload + (4 if aborted else 0)
-    session.frame_start(o, p, size, 0x14)
+    frame_start(o, p, size, session.channel, 0x14)
     o[p + 11] = 0xC0
     o[p + 12] = 15 if aborted else 11
     o[p + 13] = 10 if aborted else 6

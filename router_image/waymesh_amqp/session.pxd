@@ -5,7 +5,6 @@ from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.outcome_ranges cimport OutcomeRanges
-from waymesh_amqp.wire cimport WritableOctets
 
 @cython.final
 cdef class Session:
@@ -53,7 +52,6 @@ cdef class Session:
     cpdef send_frame(self, performative)
     cdef new_handle(self, Link link)
     cdef free_handle(self, Link link)
-    cpdef open_link(self, Link link, attach)
     cdef link_over(self, Link link, error)
     cdef forget_name(self, Link link)
     cdef forget(self, Link link, answer=*)
@@ -72,4 +70,3 @@ cdef class Session:
     cdef flush(self)
     cdef Link link_of_window(self)
     cdef admit_few(self)
-    cdef frame_start(self, WritableOctets o, Py_ssize_t p, Py_ssize_t size, int code)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.delivery import DeliveryRing
-from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, AmqpError
+from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, AmqpError
 from waymesh_amqp.fitting import fitting_frame
 from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.limits import HANDLE_MAX, OUTGOING_WINDOW
 from waymesh_amqp.link import Link
 from waymesh_amqp.lost_links import lose_session
 from waymesh_amqp.outcome_ranges import OutcomeRanges
-from waymesh_amqp.performatives import Attach, Begin, Detach, End, ErrorInfo
+from waymesh_amqp.performatives import Begin, Detach, End, ErrorInfo
 from waymesh_amqp.states import SESSION, Event, advance, may
 
 if cython.compiled:
@@ -25,13 +25,13 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.flows import write_flow
     from cython.cimports.waymesh_amqp.outgoing import flush_backlog
     from cython.cimports.waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
-    from cython.cimports.waymesh_amqp.wire import WritableOctets, serial_add, write_u32
+    from cython.cimports.waymesh_amqp.wire import serial_add
 else:
     from waymesh_amqp.dispositions import write_disposition
     from waymesh_amqp.flows import write_flow
     from waymesh_amqp.outgoing import flush_backlog
     from waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
-    from waymesh_amqp.wire import WritableOctets, serial_add, write_u32
+    from waymesh_amqp.wire import serial_add
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -188,29 +188,6 @@ class Session:
             self.connection.links -= 1
             if self.handles.used == 0:
                 self.links.clear()
-
-    def open_link(self, link: Link, attach: Attach) -> None:
-        """Attach a link of ours: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3.
-
-        Raises AmqpError where the peer takes no further link, or no attach of this length.
-        """
-        link.name = attach.name
-        link.is_sender = not attach.role
-        self.new_handle(link)
-        if link.handle > self.remote_handle_max:
-            self.free_handle(link)
-            raise AmqpError(NOT_ALLOWED, f"the peer allows {self.remote_handle_max + 1} links a session", self)
-        attach.handle = link.handle
-        if link.is_sender:
-            attach.initial_delivery_count = 0
-        link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
-        link.rcv_settle_mode = attach.rcv_settle_mode or 0
-        self.connection.names[(link.name, link.is_sender)] = link
-        try:
-            link.send_attach(attach)
-        except AmqpError:
-            self.forget(link)
-            raise
 
     def link_over(self, link: Link, error: ErrorInfo | None) -> None:
         """Tell the handler, once, that the link is gone."""
@@ -385,16 +362,3 @@ class Session:
             self.window_end = serial_add(self.next_incoming_id, min(self.window, FEW_FRAMES))
         else:
             self.window_due = False
-
-    def frame_start(
-        self, o: WritableOctets, p: cython.Py_ssize_t, size: cython.Py_ssize_t, code: cython.int
-    ) -> None:
-        """Frame header and descriptor of a performative, 11 octets. Spec: 2.3.1."""
-        write_u32(o, p, size)
-        o[p + 4] = 2
-        o[p + 5] = 0
-        o[p + 6] = self.channel >> 8
-        o[p + 7] = self.channel & 255
-        o[p + 8] = 0
-        o[p + 9] = 0x53
-        o[p + 10] = code

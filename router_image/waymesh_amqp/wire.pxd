@@ -20,6 +20,13 @@ cdef inline void write_u32(WritableOctets b, Py_ssize_t p, unsigned int v) noexc
     at[2] = v >> 8 & 255
     at[3] = v & 255
 
+cdef inline void frame_start(WritableOctets o, Py_ssize_t p, Py_ssize_t size, int channel, int code) noexcept:
+    write_u32(o, p, <unsigned int>size)
+    write_u32(o, p + 4, 0x02000000 | <unsigned int>channel)
+    o[p + 8] = 0
+    o[p + 9] = 0x53
+    o[p + 10] = code
+
 cdef inline int serial_gap(unsigned int a, unsigned int b) noexcept:
     return <int>(a - b)
 

@@ -48,6 +48,14 @@ if not cython.compiled:  # compiled, wire.pxd has these as inline functions
         """Write v as four octets at p; the caller has made room."""
         _pack_u32(b, p, v)
 
+    def frame_start(o: memoryview, p: int, size: int, channel: int, code: int) -> None:
+        """Frame header and descriptor of a performative, 11 octets; the caller has made room. Spec: 2.3.1."""
+        _pack_u32(o, p, size)
+        _pack_u32(o, p + 4, 0x02000000 | channel)
+        o[p + 8] = 0
+        o[p + 9] = 0x53
+        o[p + 10] = code
+
     def serial_gap(a: int, b: int) -> int:
         """How far serial number a is ahead of b, negative if it is behind. Spec: 2.8.10 (RFC 1982)."""
         return ((a - b + 0x80000000) & 0xFFFFFFFF) - 0x80000000

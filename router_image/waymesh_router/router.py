@@ -19,7 +19,6 @@ from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_manage
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
-from waymesh_router.core.delivery_sampling import SamplePace
 from waymesh_router.core.kinds import TREATMENTS
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.offers import pass_on
@@ -43,7 +42,8 @@ from waymesh_router.peers import check_connector, check_listener, check_unused, 
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
-from waymesh_router.telemetry.collector import Collector, Pace
+from waymesh_router.telemetry.collector import Collector
+from waymesh_router.telemetry_export import TelemetryExport
 from waymesh_router.ticks import Part, Ticks, end_links
 from waymesh_router.transports import new_connection, settings_of
 from waymesh_schema.config import ConfigEntry
@@ -98,8 +98,7 @@ class Router:
         self.admission = Admission(self.core, host, self.listeners, self.policy)
         self.sampler = LinkHealth(self.core)
         self._sampling = Part("sampling", self.sampler.tick, host)
-        self.collector: Collector | None = None
-        self._last_collector: Collector | None = None
+        self._telemetry = TelemetryExport(self, self.core, host, self._events)
         self._mesh_part = None if self.mesh is None else Part("the mesh", self.mesh.tick, host)
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
         self._readiness, self._started = Readiness(now), False
@@ -184,7 +183,7 @@ class Router:
             "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._part_at_rest(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
             "edge routers": self.core.edges.tick, "relays": lambda _: self.core.relays.tick(),
-            "telemetry": self._tick_telemetry,
+            "telemetry": self._telemetry.tick,
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
     def tick(self, now: float) -> float:
@@ -337,33 +336,20 @@ class Router:
     def configure_telemetry(self, attrs: Mapping[str, Any]) -> None:
         if attrs["path"] and self._started:  # at the start, failing telemetry must not stop the router
             self.host.check_telemetry(attrs)
-        exporter = self.host.exporter(attrs, self.core.router_id) if attrs["path"] else None
-        self.end_telemetry()
-        if exporter is None:
-            return
-        pace = Pace(float(attrs["intervalSeconds"]), float(attrs["rotateSeconds"]))
-        self.collector = self._last_collector = Collector(self, exporter, pace, self._last_collector)
-        self._events.records = self.collector
-        if attrs["sampleOneIn"]:
-            often = SamplePace(attrs["sampleOneIn"], float(attrs["samplesPerSecond"]))
-            self.core.sampling.start(often, exporter.clock_ns, self.collector.delivery)
+        self._telemetry.configure(attrs)
+
+    @property
+    def collector(self) -> Collector | None:
+        """The collector of records, None while telemetry is off."""
+        return self._telemetry.collector
 
     def ending(self) -> None:
         """The router is being stopped: its connections will be closed."""
-        if self.collector is not None:
-            self.collector.ending = True
+        self._telemetry.router_ending()
 
     def end_telemetry(self) -> None:
         """Publish the records so far and create no more."""
-        if self.collector is not None:
-            self.collector.finish()
-        self.collector, self._events.records = None, TelemetryHooks()
-        self.core.sampling.stop()
-
-    def _tick_telemetry(self, now: float) -> None:
-        if self.collector is not None:
-            self.collector.tick(now)
-            self.core.sampling.tick(now)
+        self._telemetry.end()
 
     def logged(self, module: str, level: str, text: str) -> None:
         """A line of level warning or worse was logged."""

@@ -10,6 +10,7 @@ from tests.kit import frames
 from tests.kit.frames import RECEIVER
 from tests.kit.pump import Hub, Peer
 from waymesh_amqp.link import Link
+from waymesh_amqp.link_frames import open_link
 from waymesh_amqp.outcomes import ACCEPTED
 from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, ErrorInfo, Flow, Terminus
 from waymesh_amqp.states import DETACH_SENT, GONE
@@ -100,7 +101,7 @@ def test_2_6_4_attach_pipelined_with_detach(mapped: Peer) -> None:
 
 def test_2_6_3_our_attach_is_completed_by_the_peers(mapped: Peer) -> None:
     link = Link(mapped.session())
-    mapped.session().open_link(link, Attach("ours", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
+    open_link(mapped.session(), link, Attach("ours", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
     (ours,) = mapped.take()
     assert ours.name == "ours"
     mapped.send(frames.attach_sender("ours", 5, initial_delivery_count=3))
@@ -111,7 +112,7 @@ def test_2_6_3_our_attach_is_completed_by_the_peers(mapped: Peer) -> None:
 
 def test_2_6_3_our_attach_is_matched_by_name_and_role(mapped: Peer) -> None:
     link = Link(mapped.session())
-    mapped.session().open_link(link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
+    open_link(mapped.session(), link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
     mapped.send(frames.attach_receiver("n", 2))
     assert not link.attached
     mapped.send(frames.attach_sender("n", 3))
@@ -120,7 +121,7 @@ def test_2_6_3_our_attach_is_matched_by_name_and_role(mapped: Peer) -> None:
 
 def test_2_6_4_our_detach_before_the_peers_attach(mapped: Peer) -> None:
     link = Link(mapped.session())
-    mapped.session().open_link(link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
+    open_link(mapped.session(), link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
     link.detach()
     assert [type(p) for p in mapped.take()] == [Attach, Detach]
     assert mapped.send(frames.attach_sender("n", 3)) == []
@@ -133,7 +134,7 @@ def test_2_6_4_our_detach_before_the_peers_attach(mapped: Peer) -> None:
 
 def test_2_6_3_peer_refuses_our_attach(mapped: Peer) -> None:
     link = Link(mapped.session())
-    mapped.session().open_link(link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
+    open_link(mapped.session(), link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
     mapped.take()
     answers = mapped.send(
         frames.attach_sender("n", 3, source=None, target=None), frames.detach(3, error=ErrorInfo("amqp:not-found"))
@@ -156,9 +157,9 @@ def test_2_7_2_handle_max_itself_is_allowed(mapped: Peer) -> None:
 def test_2_7_2_we_open_no_link_over_the_peers_handle_max(opened: Peer) -> None:
     opened.begin(handle_max=0)
     session = opened.session()
-    session.open_link(Link(session), Attach("a", 0, RECEIVER))
+    open_link(session, Link(session), Attach("a", 0, RECEIVER))
     with pytest.raises(Exception, match="allows 1 links"):
-        session.open_link(Link(session), Attach("b", 0, RECEIVER))
+        open_link(session, Link(session), Attach("b", 0, RECEIVER))
 
 
 def test_2_7_2_answering_over_the_peers_handle_max_ends_the_session(opened: Peer) -> None:
@@ -253,7 +254,7 @@ def test_2_7_3_a_sender_without_a_delivery_count_begins_at_0(mapped: Peer) -> No
 
 def test_2_7_3_an_answer_without_a_delivery_count_begins_at_0(mapped: Peer) -> None:
     link = Link(mapped.session())
-    mapped.session().open_link(link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
+    open_link(mapped.session(), link, Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target")))
     mapped.take()
     assert mapped.send(frames.attach_sender("n", 3, initial_delivery_count=None)) == []
     assert (link.attached, link.delivery_count) == (True, 0)

@@ -19,6 +19,7 @@ from tests.kit.pump import Hub, Peer
 from tests.kit.recorder import Recorder
 from waymesh_amqp.errors import ILLEGAL_STATE
 from waymesh_amqp.link import Link
+from waymesh_amqp.link_frames import open_link
 from waymesh_amqp.performatives import Attach, Close, End, Terminus
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import (
@@ -214,7 +215,7 @@ def test_session_event_on_the_wire(state: int, event: str) -> None:
 def our_link(peer: Peer) -> Peer:
     link = Link(peer.session())
     attach = Attach("n", 0, RECEIVER, source=Terminus("source"), target=Terminus("target"))
-    peer.session().open_link(link, attach)
+    open_link(peer.session(), link, attach)
     peer.handler.links.append(link)
     peer.take()
     return peer
@@ -310,7 +311,7 @@ def test_walks_of_sessions_and_links_stay_within_the_tables(events: list[str]) -
             )
         elif event == "attach>" and usable:
             link = Link(session)
-            session.open_link(link, Attach(f"o{number}", 0, RECEIVER, source=Terminus("source")))
+            open_link(session, link, Attach(f"o{number}", 0, RECEIVER, source=Terminus("source")))
             peer.handler.links.append(link)
         elif event == "detach>" and usable and peer.handler.links:
             peer.handler.links[-1].detach()

@@ -17,6 +17,7 @@ from waymesh_router.host import Peer
 from waymesh_router.runtime.auth_services import AuthServices
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all, go_on_all
 from waymesh_router.runtime.connector import Connector
+from waymesh_router.runtime.connectors import Connectors
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
 from waymesh_router.runtime.host_names import HostNames, numeric_addresses
@@ -66,7 +67,6 @@ class SocketHost:
         self.errors = 0  # internal errors; each one is logged with its traceback
         loop.on_error = self.internal_error
         self._log = log
-        self._rng = rng
         self._router: Router
         self._profiles = Profiles(self._server_log)
         self.certificates = self._profiles.validities
@@ -74,8 +74,10 @@ class SocketHost:
         self.users = UserFiles(partial(log.write, "ROUTER"))
         self.auth_services = AuthServices(loop, self._profiles, partial(log.write, "AUTHSERVICE"), self._resume)
         self._listeners: dict[str, Listener] = {}
-        self._connectors: dict[str, Connector] = {}
         self._connections: dict[Connection, ConnectionIO] = {}
+        self._connectors = Connectors(loop, self._profiles, rng, self, self._close_all)
+        self.connect, self.disconnect = self._connectors.connect, self._connectors.disconnect
+        self.retry, self.set_failover = self._connectors.retry, self._connectors.set_failover
         self._peer_check = PeerCheck(self._profiles, self._listeners, self._connections, self._close)
         self._http = HttpServer(self)
         self._buffer = ReceiveBuffer()
@@ -97,7 +99,7 @@ class SocketHost:
     def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Change an `sslProfile` for all that use it. Raises HostError if it is unusable for one; then nothing changes.
         """
-        endpoints: list[Endpoint] = [*self._listeners.values(), *self._connectors.values()]
+        endpoints: list[Endpoint] = [*self._listeners.values(), *self._connectors.all()]
         users = [*(endpoint.tls for endpoint in endpoints if endpoint.tls), *self.auth_services.tls()]
         self._profiles.update(attrs, [user.check for user in users if user.uses(attrs["name"])])
         self.loop.call_later(0, self._peer_check.look)  # not now: the request came on one of the connections
@@ -124,21 +126,6 @@ class SocketHost:
         if name in self._listeners:
             self._listeners.pop(name).close()
 
-    def connect(self, attrs: Mapping[str, Any]) -> None:
-        """Keep a connection up. Raises HostError (an OSError) for invalid attributes."""
-        connector = Connector(self.loop, attrs, self._profiles.of_connector(attrs), self, self._rng)
-        self._connectors[connector.name] = connector
-        # In the next turn: the router may still be handling the request that created this connector.
-        self.loop.call_later(0, lambda: self._start(connector))
-
-    def disconnect(self, name: str) -> None:
-        """Stop a connector and close its connection."""
-        connector = self._connectors.pop(name, None)
-        if connector is not None:
-            connector.close()
-            # In the next turn: one of its connections may carry the response to this request.
-            self.loop.call_later(0, lambda: self._close_all(connector, f"connector {name} was deleted"))
-
     def opened(self, conn: Connection) -> None:
         """The open of a peer at a listener has arrived: the connection no longer counts as opening."""
         io = self._connections.get(conn)
@@ -149,19 +136,6 @@ class SocketHost:
         """TCP data segments received from the peer so far, including out-of-order ones; 0 if unknown."""
         io = self._connections.get(conn)
         return 0 if io is None else data_segments_in(io.sock)
-
-    def retry(self) -> None:
-        """Waiting connectors retry in the next turn, because the caller may still be handling input of another one."""
-        self.loop.call_later(0, self._retry)
-
-    def _retry(self) -> None:
-        for connector in self._connectors.values():
-            connector.retry()
-
-    def set_failover(self, name: str, targets: list[tuple[str, int]]) -> None:
-        """Set the alternative targets of a connector, from the peer's `failover-server-list`."""
-        if name in self._connectors:
-            self._connectors[name].set_failover(targets)
 
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
         """Run `work` in a thread, then let `conn` continue with its result; False if too many are waiting."""
@@ -292,8 +266,7 @@ class SocketHost:
         self._stopping = True
         for listener in self._listeners.values():
             listener.close()
-        for connector in self._connectors.values():
-            connector.close()
+        self._connectors.close()
         self._http.close()
         for io in list(self._connections.values()):
             self._close(io, reason)
@@ -309,10 +282,6 @@ class SocketHost:
             self.failed(io, answer)
         else:
             io.resume(answer)
-
-    def _start(self, connector: Connector) -> None:
-        if self._connectors.get(connector.name) is connector and not self._stopping:
-            connector.start()
 
     def _adopt(self, endpoint: Endpoint, sock: socket.socket, peer: Peer, open_: Opener, make: MakeIO) -> None:
         """Create the connection of a transport. An internal error here affects this transport only."""

@@ -14,6 +14,7 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.delivery import Delivery
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.link import Link
+from waymesh_amqp.link_frames import open_link
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outgoing import send_first
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
@@ -247,7 +248,7 @@ class Client:
         for kind, *details in self._later:
             link = kind(self, *details)
             self.links.append(link)
-            self.session.open_link(link, link.terms())
+            open_link(self.session, link, link.terms())
         self._later.clear()
         self.crowd.wake()
 

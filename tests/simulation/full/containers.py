@@ -16,6 +16,7 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.delivery import Delivery
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.link import Link
+from waymesh_amqp.link_frames import open_link
 from waymesh_amqp.outgoing import send_first
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_amqp.sasl import SaslClient, SaslServer
@@ -118,7 +119,7 @@ class Party(Station, Handler):
         party = PartyLink(link)
         self.links.append(party)
         self._by_link[link] = party
-        session.open_link(link, attach)
+        open_link(session, link, attach)
         self.wake()
         return party
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import AmqpError
+from waymesh_amqp.link_frames import open_link
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.model import RouterConnection, RouterLink
 
@@ -35,7 +36,7 @@ class LinkRegistry:
         """Attach a link of the router itself. Raises AmqpError if the peer accepts no more links."""
         link = self.new_link(session)
         try:
-            session.open_link(link, attach)
+            open_link(session, link, attach)
         except AmqpError:
             del self.by_id[link.id]
             raise
