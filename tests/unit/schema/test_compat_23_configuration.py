@@ -98,7 +98,7 @@ def test_compat_23_deprecated_names_are_a_warning(kind: EntityType, old: str, ne
 
 
 @pytest.mark.parametrize("name", ["tcpListener", "tcpConnector", "httpListener", "http-connector"])
-def test_compat_23_the_adaptors_of_dispatch_are_named_as_not_supported(name: str) -> None:
+def test_the_adaptors_of_dispatch_are_named_as_not_supported(name: str) -> None:
     with pytest.raises(ConfigError, match=f"c:1: {name}: is not supported: a mesh carries AMQP, not TCP or HTTP"):
         parse_conf(f"{name} {{\n port: 1\n}}\n", "c")
 
