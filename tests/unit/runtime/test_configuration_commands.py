@@ -138,12 +138,13 @@ def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: 
     ]
 
 
-def test_an_unnamed_listener_that_stays_closed_is_called_by_its_port(
+def test_check_fails_for_a_listener_that_would_stay_closed_and_calls_it_by_its_port(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = section("router", id="A") + section("sslProfile", name="p", caCertFile="/nowhere/ca")
     text += section("listener", host="127.0.0.1", port="5671", sslProfile="p")
-    _, _, lines = check(capsys, tmp_path, text)
+    code, out, lines = check(capsys, tmp_path, text)
+    assert (code, out) == (1, "")
     assert lines[1:] == [
         "waymesh-router: listener listener/127.0.0.1:5671: stays closed, because sslProfile p cannot be used"
     ]
