@@ -10,6 +10,11 @@ class WaymeshError(Exception):
     """What a command reports to its user in one line, without a trace."""
 
 
+def no_cluster(error: Exception) -> WaymeshError:
+    """What to report of a kubeconfig that cannot be used, in one line: parsers write several."""
+    return WaymeshError(f"cannot find a cluster: {' '.join(str(error).split())}")
+
+
 class LocalError(WaymeshError):
     """Local mode cannot do what is asked: a lock is held, a program is missing, a port cannot be had."""
 

@@ -129,14 +129,15 @@ class ManagementClient:
             raise BadReply("the list of management nodes is not a list")
         return [str(node) for node in reply]
 
-    def node_operation(self, operation: str, **properties: Any) -> Any:
+    def node_operation(self, operation: str, /, **properties: Any) -> Any:
         """Call an operation of the management node itself (GET-TYPES, GET-LOG …); returns the body of the reply."""
-        return self.operation(operation, **_NODE, **properties)
+        return self.operation(operation, **{**_NODE, **properties})
 
-    def operation(self, operation: str, body: Any = None, **properties: Any) -> Any:
-        """Call any operation with application properties; None properties are left out. Returns the reply's body."""
+    def operation(self, operation: str, body: Any = None, /, **properties: Any) -> Any:
+        """Call any operation with application properties, whatever their names; None properties are left out. Returns
+        the reply's body."""
         sent = {name: value for name, value in properties.items() if value is not None}
-        message = proton.Message(properties={"operation": operation, **sent}, body={} if body is None else body)
+        message = proton.Message(properties={**sent, "operation": operation}, body={} if body is None else body)
         return _body(self._channel.call(self._address, message))
 
     def _page(

@@ -40,6 +40,23 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
             log("AGENT", "warning", f"{entry.filename}:{entry.line}: {warning}")
     if problems:
         raise ConfigError(*problems)
+    for warning in _without_effect(config):
+        log("POLICY", "warning", warning)
+
+
+def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
+    """What users should know of vhosts that do not act, as in Qpid Dispatch; those of an operator are its affair."""
+    policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
+    vhosts = [entry.attributes for entry in config if entry.type.name == "vhost"]
+    names = [str(attributes["hostname"]) for attributes in vhosts if not of_operator(attributes)]
+    if policy is None or of_operator(policy) or not names:
+        return []
+    if not policy["enableVhostPolicy"]:
+        return [f"policy: enableVhostPolicy is no: not enforced are the vhosts {', '.join(names)}"]
+    if policy["enableVhostNamePatterns"]:
+        return []
+    patterns = [name for name in names if "*" in name or "#" in name]
+    return [f"vhost {name}: is not a pattern without enableVhostNamePatterns of policy" for name in patterns]
 
 
 def _indispensable(name: str, entry: ConfigEntry) -> bool:

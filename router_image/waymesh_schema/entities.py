@@ -45,6 +45,8 @@ _REMOVED = {
     "waypoint": "address with waypoint: yes, and an autoLink for each direction",
 }
 """Types that Qpid Dispatch 1.0 removed, and what does the same. Configuration files may hold some: former_types."""
+_ADAPTORS = ("tcpListener", "tcpConnector", "httpListener", "httpConnector")
+"""Types of the adaptors of Qpid Dispatch, which carry TCP and HTTP through a mesh."""
 
 
 def entity_type(name: str) -> EntityType:
@@ -58,5 +60,7 @@ def entity_type(name: str) -> EntityType:
             return found
     if camel_case(name) in _REMOVED:
         raise SchemaError(name, "", f"does not exist since Qpid Dispatch 1.0; use {_REMOVED[camel_case(name)]}")
+    if camel_case(name.removeprefix(LONG_PREFIX)) in _ADAPTORS:
+        raise SchemaError(name, "", "is not supported: a mesh carries AMQP, not TCP or HTTP")
     near = difflib.get_close_matches(name, (n for n, e in ENTITY_TYPES.items() if e.configurable), n=1)
     raise SchemaError(name, "", "no such entity type" + (f"; did you mean {near[0]}?" if near else ""))

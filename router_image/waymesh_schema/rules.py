@@ -203,6 +203,12 @@ def _open_container_id(entity: str, values: Values) -> None:
         raise SchemaError(entity, "openContainerId", f"cannot be set for role {values['role']}")
 
 
+def _vhost_of_clients(entity: str, values: Values) -> None:
+    """A policy that is named and not enforced would deceive."""
+    if values["policyVhost"] and values["role"] == "inter-router":
+        raise SchemaError(entity, "policyVhost", "cannot be set for role inter-router: policies are for clients")
+
+
 def _policy_dir(entity: str, values: Values) -> None:
     folder = values["policyDir"]
     if folder and not folder.startswith("/"):
@@ -264,6 +270,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _sasl_plugin,
         _files_of_writers,
         _tenants,
+        _vhost_of_clients,
         _components,
         _profiles_by_host,
     ),

@@ -36,8 +36,11 @@ def run_import(files: Sequence[Path], name: str, out: Path | None) -> int:
             print(f"waymesh: {note}", file=sys.stderr)
     if out is None:
         sys.stdout.write(text)
-    else:
+        return 0
+    try:
         out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WaymeshError(f"{out}: {error.strerror}") from None
     return 0
 
 

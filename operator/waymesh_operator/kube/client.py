@@ -21,8 +21,9 @@ from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.dynamic.client import DynamicClient
 from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
+from yaml import YAMLError
 
-from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
+from waymesh_operator.errors import KubeError, NamespaceEnding, no_cluster
 
 from .api import FIELD_MANAGER, Kind, Manifest, kind_of
 
@@ -50,8 +51,8 @@ async def find_cluster(kubeconfig: str | None = None, context: str | None = None
         file = kubeconfig or os.environ.get("KUBECONFIG") or KUBE_CONFIG_DEFAULT_LOCATION
         loader = await load_kube_config(file, context, configuration, persist_config=False)
         return Cluster(configuration, loader.current_context["context"].get("namespace") or "default", inside)
-    except (ConfigException, OSError) as error:
-        raise WaymeshError(f"cannot find a cluster: {error}") from None
+    except (ConfigException, OSError, YAMLError) as error:
+        raise no_cluster(error) from None
 
 
 PAGE = 500

@@ -17,8 +17,9 @@ from typing import Any
 import kubernetes.client
 import kubernetes.config
 import kubernetes.stream
+from yaml import YAMLError
 
-from waymesh_operator.errors import WaymeshError
+from waymesh_operator.errors import WaymeshError, no_cluster
 
 BUFFER_BYTES = 65536
 
@@ -29,8 +30,8 @@ class Forwarder:
     def __init__(self, context: str | None) -> None:
         try:
             self._api = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(context=context))
-        except kubernetes.config.ConfigException as error:
-            raise WaymeshError(f"cannot find a cluster: {error}") from None
+        except (kubernetes.config.ConfigException, OSError, YAMLError) as error:
+            raise no_cluster(error) from None
         self._listeners: list[socket.socket] = []
 
     def __enter__(self) -> Forwarder:
@@ -103,8 +104,8 @@ def fetch(context: str | None, namespace: str | None, selector: str, place: str)
             here = forwarder.port(where, pods[0], int(port))
             with urllib.request.urlopen(f"http://127.0.0.1:{here}/{path}", timeout=TIMEOUT_S) as answer:
                 return bytes(answer.read())
-    except kubernetes.config.ConfigException as error:
-        raise WaymeshError(f"cannot find a cluster: {error}") from None
+    except (kubernetes.config.ConfigException, YAMLError) as error:
+        raise no_cluster(error) from None
     except kubernetes.client.ApiException as error:
         raise WaymeshError(f"{selector}: {error.status} {error.reason}") from None
     except urllib.error.HTTPError as error:

@@ -22,7 +22,8 @@ from waymesh_schema.loglevels import parse_levels
 
 
 def check(filenames: Sequence[str]) -> int:
-    """Check configuration files, TLS files and user files; returns the exit code 0.
+    """Check configuration files, TLS files and user files; returns the exit code: 1 if a listener or connector would
+    stay closed, else 0.
 
     It does not listen, connect or write. Raises the errors of a start. Prints what would be logged as warning or error
     to stderr.
@@ -36,6 +37,8 @@ def check(filenames: Sequence[str]) -> int:
     for text in [*problems, *([hint] if hint else [])]:
         _warn(text)
     router.start()
+    if problems:
+        return 1
     sys.stdout.write(f"{', '.join(filenames)}: the configuration is correct\n")
     return 0
 

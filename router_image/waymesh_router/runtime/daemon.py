@@ -66,9 +66,11 @@ class Daemon:
 
 
 def become(user: str) -> None:
-    """Run as another user from now on. Raises HostError."""
+    """Run as this user from now on. Raises HostError."""
     try:
         entry = pwd.getpwnam(user)
+        if entry.pw_uid == os.getuid():
+            return  # without privileges, even the user's own groups cannot be set
         os.initgroups(user, entry.pw_gid)
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)

@@ -19,7 +19,7 @@ from waymesh_router.events import Event
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.memory_watermark import default_limit
 from waymesh_router.router import Router
-from waymesh_router.runtime.daemon import Daemon, raise_descriptor_limit
+from waymesh_router.runtime.daemon import Daemon, become, raise_descriptor_limit
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
@@ -89,6 +89,8 @@ def _run(options: Options) -> int:
     running.start()
     if daemon is not None:
         daemon.ready()
+    elif options.user:
+        become(options.user)
     _settle_memory()
     running.loop.run(running.host.turn)
     running.router.end_telemetry()

@@ -19,7 +19,7 @@ Usage: waymesh-router [options]
   -I, --include PATH   accepted for compatibility and ignored
   -d, --daemon         run in the background
   -P, --pidfile PATH   with -d: write the process id to this file
-  -U, --user NAME      with -d: run as this user
+  -U, --user NAME      run as this user once the router listens
       --check          do not start a router: read the configuration and the files it names, and tell all
                        errors; exit code 0 if there are none
       --dump           do not start a router: print the configuration of the one at --url as a file

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from waymesh_router.certificate_expiry import Validity
 from waymesh_router.events import ModuleLog
 from waymesh_router.management.closed_vhosts import OPERATOR_PREFIX
+from waymesh_router.management.identity import make_identity
 from waymesh_router.peers import profiles_used
 from waymesh_router.runtime.endpoint_tls import ConnectorTls, ListenerTls
 from waymesh_router.runtime.errors import HostError, ProfileError
@@ -15,7 +17,7 @@ from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_identity import check_uid_format
 from waymesh_schema.config import ConfigEntry
 
-NEED_TLS = ("requireSsl", "requireEncryption", "peerNames", "recheckPeers")
+NEED_TLS = ("requireSsl", "requireEncryption", "peerNames", "recheckPeers", "trustedCertsFile")
 """Attributes of a listener that need an sslProfile."""
 
 
@@ -123,12 +125,18 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
     }
     kept = [entry for entry in entries if not (_concerned(entry, unusable) or _plugin(entry) in services)]
     reasons = [
-        f"listener {entry.attributes['name']}: stays closed, because sslProfile {services[_plugin(entry)]} of its "
+        f"{_shown(entry)}: stays closed, because sslProfile {services[_plugin(entry)]} of its "
         "saslPlugin cannot be used"
         for entry in entries
         if _plugin(entry) in services
     ]
     return kept, [*unusable.values(), *_left_out(entries, unusable), *reasons]
+
+
+def _shown(entry: ConfigEntry) -> str:
+    """What messages call the entity; without a name, it has its identity as name."""
+    kind, attributes = entry.type.name, entry.attributes
+    return f"{kind} {attributes['name'] or make_identity(kind, attributes, (), count())}"
 
 
 def _plugin(entry: ConfigEntry) -> str:
@@ -147,7 +155,7 @@ def _concerned(entry: ConfigEntry, unusable: Collection[str]) -> list[str]:
 
 def _left_out(entries: Iterable[ConfigEntry], unusable: Collection[str]) -> list[str]:
     return [
-        f"{entry.type.name} {entry.attributes['name']}: stays closed, because sslProfile {names[0]} cannot be used"
+        f"{_shown(entry)}: stays closed, because sslProfile {names[0]} cannot be used"
         for entry in entries
         if entry.type.name != "sslProfile" and (names := _concerned(entry, unusable))
     ]

@@ -294,6 +294,16 @@ def test_other_operations(server: FakeServer, capsys: Capture) -> None:
     assert (request.properties["limit"], request.properties["color"], request.body) == (1, "red", {"a": [1]})
 
 
+def test_properties_may_have_any_name(server: FakeServer, capsys: Capture) -> None:
+    assert manage(["get-log", "type=listener", "limit=1", "-b", server.url]) == 1
+    assert "not implemented (501)" in capsys.readouterr().err
+    request = server.requests[-1]
+    assert (request.properties["operation"], request.properties["type"]) == ("GET-LOG", "listener")
+    run(capsys, server, "get-json-schema", "body=b", "operation=o")
+    request = server.requests[-1]
+    assert (request.properties["operation"], request.properties["body"]) == ("get-json-schema", "b")
+
+
 def test_indent(server: FakeServer, capsys: Capture) -> None:
     assert manage(["get-mgmt-nodes", "--indent", "-1", "-b", server.url]) == 0
     assert capsys.readouterr().out.count("\n") == 1

@@ -241,3 +241,10 @@ def test_files_that_cannot_be_used(
     out, err = capsys.readouterr()
     assert out == ""
     assert reason in err
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conf(tmp_path, "router {\n id: A\n}\n", "a.conf")
+    out = tmp_path / "missing" / "mesh.yaml"
+    assert run_command(["import", str(tmp_path / "a.conf"), "--out", str(out)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == f"waymesh: {out}: No such file or directory"

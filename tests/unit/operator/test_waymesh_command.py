@@ -131,3 +131,13 @@ def test_the_commands_start_without_what_they_do_not_need() -> None:
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", [["status"], ["stat", "--pod", "mesh-0"], ["report"]])
+def test_a_kubeconfig_that_is_not_yaml_is_told_in_one_line(tmp_path: Path, command: list[str]) -> None:
+    path = tmp_path / "config"
+    path.write_text("contexts: [\n", encoding="utf-8")
+    done = waymesh(*command, KUBECONFIG=str(path), KUBERNETES_SERVICE_HOST="")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("waymesh: cannot find a cluster: while parsing")

@@ -92,8 +92,9 @@ def test_check_finds_vhosts_that_cannot_be_enforced(tmp_path: Path, capsys: pyte
 
 
 def test_check_does_not_look_up_host_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = section("policy", enableVhostPolicy="yes")
     groups = "groups: {\n  a: {\n   remoteHosts: nowhere.invalid\n  }\n }\n"
-    assert check(capsys, tmp_path, "vhost {\n hostname: x\n " + groups + "}\n")[::2] == (0, [])
+    assert check(capsys, tmp_path, policy + "vhost {\n hostname: x\n " + groups + "}\n")[::2] == (0, [])
 
 
 def test_compat_26_a_cyrus_configuration_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,6 +136,38 @@ def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: 
         *(f"listener l{n}: stays closed, because sslProfile p{n} cannot be used" for n in range(3)),
         "connector c: stays closed, because sslProfile p0 cannot be used",
     ]
+
+
+def test_check_fails_for_a_listener_that_would_stay_closed_and_calls_it_by_its_port(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = section("router", id="A") + section("sslProfile", name="p", caCertFile="/nowhere/ca")
+    text += section("listener", host="127.0.0.1", port="5671", sslProfile="p")
+    code, out, lines = check(capsys, tmp_path, text)
+    assert (code, out) == (1, "")
+    assert lines[1:] == [
+        "waymesh-router: listener listener/127.0.0.1:5671: stays closed, because sslProfile p cannot be used"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "warning"),
+    [
+        ({}, "policy: enableVhostPolicy is no: not enforced are the vhosts $default, *.example"),
+        (
+            {"enableVhostPolicy": "yes"},
+            "vhost *.example: is not a pattern without enableVhostNamePatterns of policy",
+        ),
+        ({"enableVhostPolicy": "yes", "enableVhostNamePatterns": "yes"}, ""),
+    ],
+)
+def test_vhosts_that_do_not_act_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: dict[str, str], warning: str
+) -> None:
+    text = section("router", id="A") + section("policy", maxConnections=100, **policy)
+    text += section("vhost", hostname="$default") + section("vhost", hostname="*.example")
+    code, _, lines = check(capsys, tmp_path, text)
+    assert (code, lines) == (0, [f"waymesh-router: {warning}"] if warning else [])
 
 
 def given(entries: list[ConfigEntry]) -> list[tuple[str, dict[str, Any]]]:

@@ -140,6 +140,7 @@ def test_port_taken(host: Running) -> None:
         ({"sslProfile": "p"}, "listener L: sslProfile: there is no sslProfile p"),
         ({"requireSsl": True}, "listener L: requireSsl: needs an sslProfile"),
         ({"requireEncryption": True}, "listener L: requireEncryption: needs an sslProfile"),
+        ({"trustedCertsFile": "/ca"}, "listener L: trustedCertsFile: needs an sslProfile"),
     ],
 )
 def test_bad_listeners(host: Running, attrs: dict[str, object], text: str) -> None:

@@ -214,6 +214,25 @@ def test_daemon_that_cannot_start(daemon: tuple[RouterProcess, Path]) -> None:
     assert "no-such-user-here" in done.stderr
 
 
+def test_a_user_in_the_foreground(tmp_path: Path) -> None:
+    """-U acts without -d, too: a router that is to run as another user does not keep the rights of its caller."""
+    router = standalone(tmp_path)
+    done = run("-c", str(router.config_path), "-U", "no-such-user-here")
+    assert done.returncode == 1
+    assert "waymesh-router: user no-such-user-here: no such user" in done.stderr
+    nobody = pwd.getpwnam("nobody")
+    script = f"""
+import os
+from waymesh_router.runtime.daemon import become
+become({pwd.getpwuid(os.geteuid()).pw_name!r})
+if os.geteuid() == 0:
+    become("nobody")
+    assert os.getuid() == {nobody.pw_uid}, os.getuid()
+    assert os.getgid() == {nobody.pw_gid}, os.getgid()
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 def test_runs_from_any_folder(tmp_path: Path) -> None:
     """No module of the router is found by the working directory."""
     done = subprocess.run([sys.executable, "-c", "import waymesh_router.runtime.main"], cwd=tmp_path, check=False)

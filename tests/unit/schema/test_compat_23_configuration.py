@@ -97,6 +97,12 @@ def test_compat_23_deprecated_names_are_a_warning(kind: EntityType, old: str, ne
     assert entry(f"{kind.name} {{\n{lines} {new}: {value}\n}}{profile}", kind.name).warnings == ()
 
 
+@pytest.mark.parametrize("name", ["tcpListener", "tcpConnector", "httpListener", "http-connector"])
+def test_the_adaptors_of_dispatch_are_named_as_not_supported(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"c:1: {name}: is not supported: a mesh carries AMQP, not TCP or HTTP"):
+        parse_conf(f"{name} {{\n port: 1\n}}\n", "c")
+
+
 @pytest.mark.parametrize("name", ["container", "waypoint"])
 def test_compat_23_types_that_dispatch_1_0_removed_are_refused_with_what_to_use(name: str) -> None:
     with pytest.raises(ConfigError, match=f"c:2: {name}: does not exist since Qpid Dispatch 1.0; use "):

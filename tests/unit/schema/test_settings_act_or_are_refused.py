@@ -99,6 +99,14 @@ def test_the_attributes_that_are_refused() -> None:
 
 
 
+def test_a_policy_for_other_routers_is_refused() -> None:
+    listener = ENTITY_TYPES["listener"]
+    with pytest.raises(SchemaError, match="policyVhost: cannot be set for role inter-router: policies are for clients"):
+        validate_create(listener, {"role": "inter-router", "policyVhost": "v"})
+    for role in ("normal", "edge", "route-container"):
+        assert validate_create(listener, {"role": role, "policyVhost": "v"})["policyVhost"] == "v"
+
+
 # ---- values that name something on the router's machine
 def host_values() -> Iterator[tuple[EntityType, str, Any]]:
     """Type, attribute and a value that a client may not give."""
