@@ -37,7 +37,8 @@ class TlsLibrary:
         self.method = library.TLS_client_method
         self.new_context, self.free_context = library.SSL_CTX_new, library.SSL_CTX_free
         self.new, self.free, self.set_fd = library.SSL_new, library.SSL_free, library.SSL_set_fd
-        self.connect, self.key_update, self.shake = library.SSL_connect, library.SSL_key_update, library.SSL_do_handshake
+        self.connect, self.shake = library.SSL_connect, library.SSL_do_handshake
+        self.key_update = library.SSL_key_update
         self.write, self.read = library.SSL_write, library.SSL_read
         for function in (self.method, self.new_context, self.new):
             function.restype = pointer
