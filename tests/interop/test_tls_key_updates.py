@@ -1,8 +1,8 @@
-"""Updates of TLS 1.3 keys: a client that sends many goes on, and so does its router. They are not bounded, see
-docs/security.md."""
+"""Updates of TLS 1.3 keys: a client that sends many goes on, one that sends nothing else is ended."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import socket
@@ -15,10 +15,13 @@ import pytest
 
 from tests.interop.hostile import exchange_message
 from tests.interop.raw_client import DEADLINE_S, SASL
+from tests.kit import frames
 from tests.kit.certificates import Authority
 from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
-from tests.kit.process import section
+from tests.kit.process import RouterProcess, section
+from tests.kit.waiting import wait_until
+from waymesh_router.runtime.tls_socket import MOST_WITHOUT_DATA
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
@@ -56,7 +59,8 @@ class TlsClient:
 
     def update_keys(self, kind: int) -> None:
         assert self._library.key_update(self._handle, kind) == 1
-        assert self._library.shake(self._handle) == 1
+        if self._library.shake(self._handle) != 1:
+            raise ConnectionError
 
     def send(self, data: bytes) -> None:
         assert self._library.write(self._handle, data, len(data)) == len(data)
@@ -85,18 +89,38 @@ def connected(port: int) -> Iterator[TlsClient]:
             library.free_context(context)
 
 
-@pytest.mark.parametrize("kind", [NOT_REQUESTED, REQUESTED], ids=["own keys", "keys of both"])
-def test_a_connection_with_many_key_updates_goes_on(start_router: StartRouter, tmp_path: Path, kind: int) -> None:
+@pytest.fixture
+def router(start_router: StartRouter, tmp_path: Path) -> RouterProcess:
+    """With a listener `tls` on its last port."""
     pair = Authority(tmp_path).issue("server", {"CN": "localhost"})
     port = free_port()
     text = section("sslProfile", name="p", certFile=pair.cert, privateKeyFile=pair.key)
     text += section("listener", name="tls", host="127.0.0.1", port=port, sslProfile="p", requireSsl=True)
-    router = start_router(extra=text)
-    router.ports.append(port)
-    router.wait_listening()
-    with connected(port) as client:
+    started = start_router(extra=text)
+    started.ports.append(port)
+    started.wait_listening()
+    return started
+
+
+KINDS = pytest.mark.parametrize("kind", [NOT_REQUESTED, REQUESTED], ids=["own keys", "keys of both"])
+
+
+@KINDS
+def test_a_connection_with_many_key_updates_goes_on(router: RouterProcess, kind: int) -> None:
+    with connected(router.ports[-1]) as client:
         for _ in range(UPDATES):
             client.update_keys(kind)
         client.send(SASL)
         assert client.receive(len(SASL)) == SASL
         exchange_message(router.port)
+
+
+@KINDS
+def test_a_client_that_only_updates_its_keys_is_ended(router: RouterProcess, kind: int) -> None:
+    with connected(router.ports[-1]) as client, contextlib.suppress(ConnectionError):
+        client.send(frames.AMQP + frames.open_())
+        for _ in range(100 * MOST_WITHOUT_DATA):
+            client.update_keys(kind)
+        pytest.fail("all were taken")
+    wait_until(lambda: "too many TLS records without data" in router.log, what="the reason in the log")
+    exchange_message(router.port)

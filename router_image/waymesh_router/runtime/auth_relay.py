@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -28,10 +27,11 @@ from waymesh_router.runtime.dialing import Try
 from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.loop import EPOLLIN, Loop, Timer
 from waymesh_router.runtime.tls_io import TlsConnectionIO
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 from waymesh_router.service_identity import IdentityError, identity_of
 
 if TYPE_CHECKING:
-    import socket
+    pass
 
 CLOSE_S = 2.0
 """Time for the service to answer the close."""
@@ -109,7 +109,7 @@ class Relay:
 
     # ---- calls from the attempt to connect
 
-    def reached(self, one: Try, sock: socket.socket) -> None:
+    def reached(self, one: Try, sock: Transport) -> None:
         """The service is connected."""
         self._later(partial(self._connected, sock))
 
@@ -188,14 +188,14 @@ class Relay:
         self._try = Try(self._place.loop, self, self._addresses.pop(0), self._place.host, self._place.tls)
         self._try.start()
 
-    def _connected(self, sock: socket.socket) -> None:
+    def _connected(self, sock: Transport) -> None:
         self._try = None
         if self._over:
             sock.close()
             return
         self._settings.sasl = self._toward
         conn = Connection(self._settings, _Opening(self), self._place.loop.now())
-        kind = TlsConnectionIO if isinstance(sock, ssl.SSLSocket) else ConnectionIO
+        kind = TlsConnectionIO if isinstance(sock, TlsSocket) else ConnectionIO
         io = self._io = kind(self, sock, conn, self._place.buffer)
         self._place.loop.register(io.fd, self, EPOLLIN)
         io.flush()

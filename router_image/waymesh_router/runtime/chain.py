@@ -18,12 +18,12 @@ class Authority(NamedTuple):
     key: bytes
 
 
-def verified_chain(sock: ssl.SSLSocket) -> list[bytes]:
+def verified_chain(connection: ssl.SSLObject) -> list[bytes]:
     """The certificates of the peer, in DER, from its own to that of the authority; empty without one."""
-    if hasattr(sock, "get_verified_chain"):  # since Python 3.13
-        return list(sock.get_verified_chain())
-    connection: Any = sock._sslobj  # type: ignore[attr-defined]
-    return [one.public_bytes(_ENCODING_DER) for one in connection.get_verified_chain() or ()]
+    if hasattr(connection, "get_verified_chain"):  # since Python 3.13
+        return list(connection.get_verified_chain())
+    inner: Any = connection._sslobj  # type: ignore[attr-defined]
+    return [one.public_bytes(_ENCODING_DER) for one in inner.get_verified_chain() or ()]
 
 
 def roots(authorities: Iterable[bytes]) -> frozenset[Authority]:

@@ -23,6 +23,7 @@ if cython.compiled:
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
+    from waymesh_router.runtime.tls_socket import Transport
 
 EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
@@ -83,7 +84,7 @@ class ConnectionIO:
     then, so that other connections are served while this peer waits. `tap`: sees all bytes, for the log (tracing.py).
     """
 
-    def __init__(self, owner: Owner, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> None:
+    def __init__(self, owner: Owner, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> None:
         self.owner = owner
         self.sock = sock
         self.fd = sock.fileno()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -15,6 +13,7 @@ from waymesh_router.runtime.dialing import Try
 from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import Loop, Timer
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 STAGGER_S = 0.25
 """If an address has not answered after this time, the next one is tried in parallel; the first answer wins."""
@@ -23,7 +22,7 @@ STAGGER_S = 0.25
 class Owner(Protocol):
     """Calls from a connector to the host."""
 
-    def connected(self, connector: Connector, sock: socket.socket, peer: str, user: str | None) -> None:
+    def connected(self, connector: Connector, sock: Transport, peer: str, user: str | None) -> None:
         """The transport (and TLS) is established; the socket is not registered. `user`: of the peer's certificate."""
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
@@ -136,12 +135,12 @@ class Connector:
 
     # ---- calls from attempts
 
-    def reached(self, one: Try, sock: socket.socket) -> None:
+    def reached(self, one: Try, sock: Transport) -> None:
         """Use the first address that answers."""
         self._tries.remove(one)
         self._drop()
         self._retries.connected(self._loop.now())
-        user = self.tls.profile.user_of(sock) if self.tls and isinstance(sock, ssl.SSLSocket) else None
+        user = self.tls.profile.user_of(sock) if self.tls and isinstance(sock, TlsSocket) else None
         self._edge(lambda: self._owner.connected(self, sock, self.peer, user))
 
     def failed(self, one: Try, reason: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import ssl
 from typing import Protocol
 
 from waymesh_router.runtime.addresses import SocketAddress
 from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.loop import EPOLLOUT, Loop, Timer
 from waymesh_router.runtime.tls_io import Handshake
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 CONNECT_S = 2.0
 """Time limit for TCP: the address of a removed pod does not answer. Long enough to repeat one lost packet."""
@@ -22,7 +22,7 @@ TLS_S = 15.0
 class Dialer(Protocol):
     """Gets the result of an attempt, once."""
 
-    def reached(self, one: Try, sock: socket.socket) -> None:
+    def reached(self, one: Try, sock: Transport) -> None:
         """The transport (and TLS) is established; the socket is not registered."""
 
     def failed(self, one: Try, reason: str) -> None:
@@ -45,7 +45,7 @@ class Try:
         self._dialer = dialer
         self._host = host
         self._tls = tls
-        self._sock: socket.socket | None = None
+        self._sock: Transport | None = None
         self._timer: Timer | None = None
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Try:
     def on_event(self, mask: int) -> None:
         """The TCP connection has a result."""
         sock = self._sock
-        assert sock is not None
+        assert isinstance(sock, socket.socket)
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self._fail(os.strerror(code))
@@ -96,7 +96,7 @@ class Try:
     def _secure(self, tls: ConnectorTls, sock: socket.socket) -> None:
         self._limit(TLS_S)
         try:
-            secured = tls.context().wrap_socket(sock, do_handshake_on_connect=False, server_hostname=self._host)
+            secured = TlsSocket(tls.context(), sock, server=False, host=self._host)
         except OSError as error:
             self._fail(f"TLS: {error}")
             return
@@ -105,7 +105,7 @@ class Try:
         self._loop.replace(secured.fileno(), handshake)
         handshake.on_event(0)  # the client speaks first
 
-    def _secured(self, tls: ConnectorTls, sock: ssl.SSLSocket) -> None:
+    def _secured(self, tls: ConnectorTls, sock: TlsSocket) -> None:
         reason = tls.profile.refused_peer(sock)
         if reason is None:
             self._reached()

@@ -10,6 +10,7 @@ from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.peer_names import matches, refused_name
 from waymesh_router.runtime.revocation import Serial
 from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls_socket import TlsSocket
 
 WITHOUT_TLS = "the client does not use TLS, which is required here"
 
@@ -60,15 +61,15 @@ class ListenerTls:
             needed = "needs client certificates: saslMechanisms EXTERNAL, peerNames or authenticatePeer"
             raise HostError(f"listener {self._attrs['name']}: recheckPeers: {needed}")
 
-    def refused_peer(self, sock: ssl.SSLSocket, profile: TlsProfile) -> str | None:
+    def refused_peer(self, sock: TlsSocket, profile: TlsProfile) -> str | None:
         """The reason to refuse a client after its handshake, None if there is none."""
         wanted = self._attrs.get("peerNames")
-        return profile.refused_peer(sock) or (refused_name(wanted, sock.getpeercert()) if wanted else None)
+        return profile.refused_peer(sock) or (refused_name(wanted, sock.tls.getpeercert()) if wanted else None)
 
-    def outdated(self, sock: ssl.SSLSocket, profile: TlsProfile) -> str | None:
+    def outdated(self, sock: TlsSocket, profile: TlsProfile) -> str | None:
         """The reason to refuse a client whose handshake began before the last change of what recheckPeers checks: when
         open connections were checked, its own was not among them."""
-        current = not self._attrs.get("recheckPeers") or sock.context is self.context(profile)
+        current = not self._attrs.get("recheckPeers") or sock.tls.context is self.context(profile)
         return None if current else "the sslProfile changed during the handshake"
 
     def authorities(self, profile: TlsProfile) -> str:

@@ -32,6 +32,7 @@ from waymesh_router.runtime.tcp import data_segments_in
 from waymesh_router.runtime.tls import password_of
 from waymesh_router.runtime.tls_identity import peer_of
 from waymesh_router.runtime.tls_io import MakeIO, connection_io
+from waymesh_router.runtime.tls_socket import Transport
 from waymesh_router.runtime.tokens import TokenProfiles
 from waymesh_router.runtime.tracing import Tracing
 from waymesh_router.runtime.users import UserFiles
@@ -190,12 +191,12 @@ class SocketHost:
     # ---- calls from listeners and connectors
 
     def accepted(
-        self, listener: Listener, sock: socket.socket, peer: str, user: str | None, make: MakeIO = connection_io
+        self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO = connection_io
     ) -> None:
         """A client's transport is ready for AMQP; `user`: of its certificate."""
         self._adopt(listener, sock, peer_of(sock, peer, user), self._router.accepted, make)
 
-    def connected(self, connector: Connector, sock: socket.socket, peer: str, user: str | None) -> None:
+    def connected(self, connector: Connector, sock: Transport, peer: str, user: str | None) -> None:
         """A connector's transport is ready for AMQP; `user`: of the peer's certificate."""
         self._adopt(connector, sock, peer_of(sock, peer, user), self._router.connected, connection_io)
 
@@ -283,7 +284,7 @@ class SocketHost:
         else:
             io.resume(answer)
 
-    def _adopt(self, endpoint: Endpoint, sock: socket.socket, peer: Peer, open_: Opener, make: MakeIO) -> None:
+    def _adopt(self, endpoint: Endpoint, sock: Transport, peer: Peer, open_: Opener, make: MakeIO) -> None:
         """Create the connection of a transport. An internal error here affects this transport only."""
         try:
             conn = open_(endpoint.name, peer)
@@ -310,7 +311,7 @@ class SocketHost:
         self.loop.register(io.fd, io, EPOLLIN)
         io.flush()
 
-    def _give_up(self, endpoint: Endpoint, sock: socket.socket) -> None:
+    def _give_up(self, endpoint: Endpoint, sock: Transport) -> None:
         """Close a transport that gets no connection."""
         if isinstance(endpoint, Listener):
             endpoint.opening.remove(sock.fileno())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import ssl
 from collections.abc import Callable
 
 from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 LINGER_S = 2.0
 """How long a closed connection's socket waits for the peer to read the last bytes and to close its end."""
@@ -25,7 +24,7 @@ class Lingering:
         self.count = 0
         self._loop = loop
 
-    def close(self, sock: socket.socket) -> None:
+    def close(self, sock: Transport) -> None:
         """Close a socket after its last write, when its peer has had time to read."""
         if self.count >= MOST:
             sock.close()
@@ -40,18 +39,16 @@ class Lingering:
 class Linger:
     """A socket after its last write: its end is sent, its input discarded until the peer closes or the time is up."""
 
-    def __init__(self, loop: Loop, sock: socket.socket, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, loop: Loop, sock: Transport, ended: Callable[[], None] = lambda: None) -> None:
         """`ended` is called when the socket is closed; this can happen at once."""
         self._loop = loop
-        self._sock = sock
+        # What still comes is not decrypted.
+        self._sock = sock.end() if isinstance(sock, TlsSocket) else sock
         self._ended = ended
         self._timer = loop.call_later(LINGER_S, self._end)
-        with contextlib.suppress(OSError, ValueError):
-            if isinstance(sock, ssl.SSLSocket):
-                sock.unwrap()  # sends close_notify; does not wait for the peer's
         try:
-            sock.shutdown(socket.SHUT_WR)
-            loop.register(sock.fileno(), self)
+            self._sock.shutdown(socket.SHUT_WR)
+            loop.register(self._sock.fileno(), self)
         except OSError:  # the peer closed first
             self._end()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import math
 import socket
-import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.opening import Opening
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import FirstBytes, FirstMessage, Handshake
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 from waymesh_router.transports import handshake_timeout_s
 from waymesh_schema.events import LogEvent
 
@@ -33,7 +33,7 @@ class Listener:
         loop: Loop,
         attrs: Mapping[str, Any],
         tls: ListenerTls | None,
-        accepted: Callable[[Listener, socket.socket, str, str | None], None],
+        accepted: Callable[[Listener, Transport, str, str | None], None],
         log: ModuleLog,
     ) -> None:
         """`accepted(self, sock, peer, user)` gets each transport that is ready for AMQP; `user`: of the certificate.
@@ -50,7 +50,7 @@ class Listener:
         event = Event(LogEvent.LIMIT_REACHED, {"listener": self.name}, {"limit": "maxOpeningConnections"})
         self.opening = Opening(most, lambda level, text: log(level, f"{self}: {text}", event))
         self._sockets = open_listening(f"listener {self.name}", attrs)
-        self._handshakes: dict[int, tuple[socket.socket, Timer | None]] = {}
+        self._handshakes: dict[int, tuple[Transport, Timer | None]] = {}
         self._pause: Timer | None = None
         self._register()
         role = "http" if attrs.get("http") else attrs.get("role") or "normal"
@@ -144,8 +144,10 @@ class Listener:
         """The first bytes of the client showed whether it uses TLS."""
         assert self.tls is not None
         if tls and self.tls.by_host:
+            sock = self._handshakes[fd][0]
+            assert isinstance(sock, socket.socket)
             first = FirstMessage(
-                self._handshakes[fd][0],
+                sock,
                 lambda host: self._secure(fd, peer, host),
                 lambda reason: self._fail(fd, peer, reason),
             )
@@ -161,9 +163,10 @@ class Listener:
         """Start the handshake, with the profile for the host that the client asks for."""
         assert self.tls is not None
         sock, timer = self._handshakes[fd]
+        assert isinstance(sock, socket.socket)
         profile = self.tls.chosen(host)
         try:
-            secured = self.tls.context(profile).wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            secured = TlsSocket(self.tls.context(profile), sock, server=True)
         except OSError as error:  # the client has already disconnected
             self._fail(fd, peer, f"TLS: {error.strerror or error}")
             return
@@ -176,7 +179,7 @@ class Listener:
         )
         self._loop.replace(fd, handshake)
 
-    def _refuse(self, sock: socket.socket) -> None:
+    def _refuse(self, sock: Transport) -> None:
         """Close a client that could not be set up because of an internal error."""
         fd = sock.fileno()
         if fd in self._handshakes:
@@ -184,7 +187,7 @@ class Listener:
         self.opening.remove(fd)
         sock.close()
 
-    def _secured(self, fd: int, peer: str, sock: ssl.SSLSocket, profile: TlsProfile) -> None:
+    def _secured(self, fd: int, peer: str, sock: TlsSocket, profile: TlsProfile) -> None:
         """The handshake is complete and the client's certificate verified: check whether it is allowed here."""
         assert self.tls is not None
         reason = self.tls.refused_peer(sock, profile) or self.tls.outdated(sock, profile)
@@ -205,7 +208,7 @@ class Listener:
         self.opening.remove(fd)
         self._forget(fd).close()
 
-    def _forget(self, fd: int) -> socket.socket:
+    def _forget(self, fd: int) -> Transport:
         """Remove a socket from the handshakes: unregistered, its timer cancelled, still open."""
         sock, timer = self._handshakes.pop(fd)
         if timer is not None:

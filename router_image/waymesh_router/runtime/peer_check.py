@@ -16,6 +16,7 @@ from waymesh_router.runtime.profiles import Profiles
 from waymesh_router.runtime.revocation import of_revoked_router
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_expiry import encoded
+from waymesh_router.runtime.tls_socket import TlsSocket
 
 REVOKED = "the certificate of the peer was revoked"
 UNTRUSTED = "the authority of the peer's certificate is not trusted any more"
@@ -77,9 +78,9 @@ class Judge:
     def refusal(self, sock: object) -> str | None:
         """The reason to end a connection, None if it may stay: one of the profiles would let it in, and a client is
         free to ask for any host."""
-        if not isinstance(sock, ssl.SSLSocket):
+        if not isinstance(sock, TlsSocket):
             return WITHOUT_TLS if self._tls.required else None
-        chain = verified_chain(sock)
+        chain = verified_chain(sock.tls)
         reasons = []
         for (profile, context), trusted in zip(self._trust, self._roots):
             if not chain:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from waymesh_router.runtime.der import element, skip
+from waymesh_router.runtime.tls_socket import TlsSocket
 
 _BLOCK = re.compile(rb"-----BEGIN X509 CRL-----(.*?)-----END X509 CRL-----", re.DOTALL)
 _INTEGER, _SEQUENCE, _VERSION = 0x02, 0x30, 0xA0
@@ -62,9 +62,9 @@ def serial_of(certificate: bytes) -> Serial:
 
 def of_revoked_router(sock: object, endpoint: Endpoint) -> bool:
     """Whether an open connection is with a router whose certificate was revoked; clients may stay until they leave."""
-    if endpoint.tls is None or endpoint.attrs.get("role") not in ROLES or not isinstance(sock, ssl.SSLSocket):
+    if endpoint.tls is None or endpoint.attrs.get("role") not in ROLES or not isinstance(sock, TlsSocket):
         return False
-    certificate = sock.getpeercert(binary_form=True)
+    certificate = sock.tls.getpeercert(binary_form=True)
     return certificate is not None and serial_of(certificate) in endpoint.tls.revoked
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import struct
 
+from waymesh_router.runtime.tls_socket import Transport
+
 _SEGMENTS_AT = 152
 """Offset of `tcpi_data_segs_in` in `struct tcp_info` (linux/tcp.h); older kernels return a shorter structure."""
 _COUNT = struct.Struct("=I")
 
 
-def data_segments_in(sock: socket.socket) -> int:
+def data_segments_in(sock: Transport) -> int:
     """TCP data segments received so far, including out-of-order ones; 0 if unknown."""
     option = getattr(socket, "TCP_INFO", None)
     if option is None:

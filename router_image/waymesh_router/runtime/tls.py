@@ -18,6 +18,7 @@ from waymesh_router.runtime.errors import HostError, ProfileError
 from waymesh_router.runtime.revocation import Serial, revoked_serials
 from waymesh_router.runtime.tls_expiry import encoded, validity_of
 from waymesh_router.runtime.tls_identity import external_user, read_name_map
+from waymesh_router.runtime.tls_socket import TlsSocket
 from waymesh_schema.events import LogEvent
 from waymesh_schema.password import ENV, FILE, password_form
 
@@ -85,15 +86,15 @@ class TlsProfile:
         """The context for opening connections: always verifies the peer's chain, and its host name if requested."""
         return self._context(_Use(False, ssl.CERT_REQUIRED, verify_hostname, None))
 
-    def refused_peer(self, sock: ssl.SSLSocket) -> str | None:
+    def refused_peer(self, sock: TlsSocket) -> str | None:
         """The reason to refuse a peer after its handshake, None if there is none: with `peersOnly`, a certificate of a
         trusted issuer is not enough."""
-        certificate = sock.getpeercert(binary_form=True)
+        certificate = sock.tls.getpeercert(binary_form=True)
         if self._peers is None or certificate is None or certificate in self._peers:
             return None
         return "the certificate of the peer is not itself in caCertFile, which peersOnly requires"
 
-    def user_of(self, sock: ssl.SSLSocket) -> str | None:
+    def user_of(self, sock: TlsSocket) -> str | None:
         """The user name of a peer's certificate; None if it presented none."""
         return external_user(sock, self.attrs.get("uidFormat"), self._names)
 

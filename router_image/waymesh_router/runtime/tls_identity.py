@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from waymesh_router.certificate_expiry import PeerCertificate, Validity
 from waymesh_router.host import Peer
 from waymesh_router.runtime.errors import ProfileError
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 Subject = Sequence[Sequence[tuple[str, str]]]
 """As `ssl` reports it: parts (relative distinguished names) of names and values, most often one in each part."""
@@ -34,12 +34,12 @@ SUBJECT_CODES = {"c": "C", "s": "ST", "l": "L", "o": "O", "u": "OU", "n": "CN"}
 DIGEST_CODES = {"1": "sha1", "2": "sha256", "5": "sha512"}
 
 
-def peer_of(sock: socket.socket, host: str, user: str | None) -> Peer:
+def peer_of(sock: Transport, host: str, user: str | None) -> Peer:
     """The peer of a transport that is ready; `user`: of its certificate."""
-    if not isinstance(sock, ssl.SSLSocket):
+    if not isinstance(sock, TlsSocket):
         return Peer(host)
-    cipher, protocol, bits = sock.cipher() or ("", "", 0)
-    return Peer(host, True, protocol, cipher, bits, user, _certificate(sock.getpeercert()))
+    cipher, protocol, bits = sock.tls.cipher() or ("", "", 0)
+    return Peer(host, True, protocol, cipher, bits, user, _certificate(sock.tls.getpeercert()))
 
 
 def _certificate(found: Mapping[str, Any] | None) -> PeerCertificate | None:
@@ -69,14 +69,14 @@ def read_name_map(profile: str, path: str) -> dict[str, str]:
     return names
 
 
-def external_user(sock: ssl.SSLSocket, uid_format: str | None, names: Mapping[str, str]) -> str | None:
+def external_user(sock: TlsSocket, uid_format: str | None, names: Mapping[str, str]) -> str | None:
     """The peer's user name, None if it presented no (valid) certificate.
 
     Without a format it is the whole subject, `C=CZ,O=Example,CN=worker`; with a format the parts in the order of its
     codes, separated by semicolons. `names` maps the result to a display name.
     """
-    certificate: Mapping[str, Any] | None = sock.getpeercert()
-    encoded = sock.getpeercert(binary_form=True)
+    certificate: Mapping[str, Any] | None = sock.tls.getpeercert()
+    encoded = sock.tls.getpeercert(binary_form=True)
     if not certificate or not encoded:
         return None
     subject: Subject = certificate["subject"]

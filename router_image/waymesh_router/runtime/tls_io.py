@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from waymesh_router.runtime.client_hello import MAX_BYTES, asked_host, complete
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
 RECORD_BYTES = 16384
-MakeIO = Callable[[Any, socket.socket, "Connection", ReceiveBuffer], ConnectionIO]
+MakeIO = Callable[[Any, Transport, "Connection", ReceiveBuffer], ConnectionIO]
 """Makes the connection of a transport: `make(host, sock, conn, buffer)`."""
 READS_PER_TURN = 8
 """OpenSSL returns one record (16 kB) per read; a turn handles several to keep its overhead small."""
@@ -28,7 +29,7 @@ _NOT_READY = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class TlsConnectionIO(ConnectionIO):
-    """A connection over TLS. Its `sock` is an `ssl.SSLSocket`."""
+    """A connection over TLS. Its `sock` is a `TlsSocket`."""
 
     def receive(self, start: int) -> int:
         """Read up to READS_PER_TURN records: epoll would not report data that OpenSSL has already decrypted."""
@@ -66,16 +67,16 @@ class TlsConnectionIO(ConnectionIO):
         return taken
 
 
-def connection_io(host: Any, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer) -> ConnectionIO:
+def connection_io(host: Any, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> ConnectionIO:
     """A connection on a plain or a TLS socket."""
-    return (TlsConnectionIO if isinstance(sock, ssl.SSLSocket) else ConnectionIO)(host, sock, conn, buffer)
+    return (TlsConnectionIO if isinstance(sock, TlsSocket) else ConnectionIO)(host, sock, conn, buffer)
 
 
 class Handshake:
     """A TLS handshake in progress on a registered, non-blocking socket. Calls `done(sock)` or `failed(reason)` once."""
 
     def __init__(
-        self, loop: Loop, sock: ssl.SSLSocket, done: Callable[[socket.socket], None], failed: Callable[[str], None]
+        self, loop: Loop, sock: TlsSocket, done: Callable[[TlsSocket], None], failed: Callable[[str], None]
     ) -> None:
         self._loop = loop
         self._sock = sock

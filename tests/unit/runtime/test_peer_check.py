@@ -290,6 +290,6 @@ def test_a_chain_is_covered_by_a_root_with_the_same_name_and_key() -> None:
 def test_the_verified_chain_of_a_peer(door: Door, authority: Authority, peer: KeyPair) -> None:
     door.dial(peer)
     (io,) = door.host.host._connections.values()
-    found = door.host.call(verified_chain, io.sock)
+    found = door.host.call(verified_chain, io.sock.tls)
     pair = (peer.cert, authority.cert)
     assert found == [ssl.PEM_cert_to_DER_cert(path.read_text(encoding="ascii")) for path in pair]

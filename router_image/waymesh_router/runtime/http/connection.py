@@ -6,7 +6,6 @@ Answers are made in the loop's thread, so that one to a probe shows that the loo
 from __future__ import annotations
 
 import math
-import socket
 import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from waymesh_router.runtime.http.message import Answer, BadRequest, Exchange, Request
 from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop, Timer
+from waymesh_router.runtime.tls_socket import Transport
 
 if TYPE_CHECKING:
     from waymesh_router.runtime.http.web_socket import WebSocketStream
@@ -37,7 +37,7 @@ class HttpConnection:
         self,
         loop: Loop,
         lingering: Lingering,
-        sock: socket.socket,
+        sock: Transport,
         limit_s: float,
         respond: Respond,
         ended: Callable[[HttpConnection, WebSocketStream | None], None],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,12 +9,13 @@ from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.tls_io import MakeIO
+from waymesh_router.runtime.tls_socket import Transport
 
 if TYPE_CHECKING:
     from waymesh_router.router import Router
     from waymesh_router.runtime.http.connection import HttpConnection
 
-Accepted = Callable[[Listener, socket.socket, str, "str | None"], None]
+Accepted = Callable[[Listener, Transport, str, "str | None"], None]
 """Takes a transport of a listener: its socket, the peer, the user of the peer's certificate."""
 
 
@@ -28,7 +28,7 @@ class Owner(Protocol):
     def internal_error(self, where: str, error: Exception) -> None:
         """Log and count an internal error."""
 
-    def accepted(self, listener: Listener, sock: socket.socket, peer: str, user: str | None, make: MakeIO) -> None:
+    def accepted(self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO) -> None:
         """AMQP begins on a client's transport."""
 
 

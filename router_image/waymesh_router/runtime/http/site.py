@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
@@ -14,6 +12,7 @@ from waymesh_router.runtime.http.connection import HttpConnection
 from waymesh_router.runtime.http.files import StaticFiles
 from waymesh_router.runtime.http.message import Answer, Request, text_answer
 from waymesh_router.runtime.listener import Listener
+from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 from waymesh_router.transports import handshake_timeout_s
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class HttpListener:
         self._site = Site(attrs, lambda path: page(router, attrs, path, owner.loop.now()))
         self._connections = connections
 
-    def accepted(self, listener: Listener, sock: socket.socket, peer: str, user: str | None) -> None:
+    def accepted(self, listener: Listener, sock: Transport, peer: str, user: str | None) -> None:
         """A client's transport is ready for a request."""
 
         def ended(http: HttpConnection, stream: WebSocketStream | None) -> None:
@@ -72,7 +71,7 @@ class HttpListener:
                 self._owner.accepted(listener, sock, peer, user, partial(WebSocketIO, stream=stream))
 
         fd = sock.fileno()
-        respond = partial(self._respond, secure=isinstance(sock, ssl.SSLSocket))
+        respond = partial(self._respond, secure=isinstance(sock, TlsSocket))
         limit_s = handshake_timeout_s(listener.attrs)
         http = HttpConnection(self._owner.loop, self._owner.lingering, sock, limit_s, respond, ended)
         self._connections.add(http)

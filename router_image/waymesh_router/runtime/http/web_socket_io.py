@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from waymesh_router.runtime.connection_io import ConnectionIO, Owner, ReceiveBuffer
 from waymesh_router.runtime.http.web_socket import WebSocketStream
+from waymesh_router.runtime.tls_socket import Transport
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -34,7 +35,7 @@ class WebSocketIO(ConnectionIO):
     took in part; `payload`: how many AMQP bytes it has, which count as sent when all of it is."""
 
     def __init__(
-        self, owner: Host, sock: socket.socket, conn: Connection, buffer: ReceiveBuffer, stream: WebSocketStream
+        self, owner: Host, sock: Transport, conn: Connection, buffer: ReceiveBuffer, stream: WebSocketStream
     ) -> None:
         super().__init__(_Parting(owner), sock, conn, buffer)
         self.stream = stream
@@ -56,7 +57,7 @@ class WebSocketIO(ConnectionIO):
             self._write_answers()
             if self.stream.over():  # epoll reports an end of the input, and the next read finds it
                 with contextlib.suppress(OSError):
-                    socket.socket.shutdown(self.sock, socket.SHUT_RD)
+                    self.sock.shutdown(socket.SHUT_RD)
             if data:
                 view[: len(data)] = data
                 return len(data)
