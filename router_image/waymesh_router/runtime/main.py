@@ -38,10 +38,10 @@ VERSION = "0.1.0"
 """The distribution's version (verified by a test): looking it up would take a tenth of the start time."""
 WATCH_S = 3.0
 """Interval at which files of certificates and users are checked for changes."""
-GC_THRESHOLDS = (500, 4, 1 << 30)
-"""Objects are freed by reference counting, those of ended connections too: a test keeps it so. A collection of the two
-younger generations looks at a few thousand objects, in less than a millisecond. One of all objects would stop the
-router for tens of milliseconds while it has many thousands of links, so no client can cause one."""
+GC_THRESHOLDS = (500, 1 << 30, 1 << 30)
+"""Objects are freed by reference counting, those of ended connections too: a test keeps it so. A collection looks at
+500 young objects, in about a tenth of a millisecond. One of older objects would stop the router for up to tens of
+milliseconds while it has many thousands of links, so no client can cause one."""
 COLLECT_S = 3600.0
 """Interval at which all objects are looked at nevertheless, for cycles that nobody knows of."""
 
