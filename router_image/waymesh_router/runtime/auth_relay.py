@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
@@ -26,12 +26,9 @@ from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
 from waymesh_router.runtime.dialing import Try
 from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.loop import EPOLLIN, Loop, Timer
-from waymesh_router.runtime.tls_io import TlsConnectionIO
-from waymesh_router.runtime.tls_socket import TlsSocket, Transport
+from waymesh_router.runtime.tls_io import connection_io
+from waymesh_router.runtime.tls_socket import Transport
 from waymesh_router.service_identity import IdentityError, identity_of
-
-if TYPE_CHECKING:
-    pass
 
 CLOSE_S = 2.0
 """Time for the service to answer the close."""
@@ -195,8 +192,7 @@ class Relay:
             return
         self._settings.sasl = self._toward
         conn = Connection(self._settings, _Opening(self), self._place.loop.now())
-        kind = TlsConnectionIO if isinstance(sock, TlsSocket) else ConnectionIO
-        io = self._io = kind(self, sock, conn, self._place.buffer)
+        io = self._io = connection_io(self, sock, conn, self._place.buffer)
         self._place.loop.register(io.fd, self, EPOLLIN)
         io.flush()
 

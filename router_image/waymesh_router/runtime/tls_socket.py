@@ -110,7 +110,8 @@ class TlsSocket:
         """Tell the peer that nothing follows, if the socket takes it at once; returns the plain socket."""
         with contextlib.suppress(OSError, ValueError):
             self.tls.unwrap()
-        self._answer()
+        with contextlib.suppress(OSError):  # the peer may be gone
+            self._flush()
         return self._socket
 
     def _receive(self) -> None:
