@@ -65,6 +65,38 @@ def decode_value(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]
     return DECODERS[buf[pos]](buf, pos + 1, end, depth)
 
 
+_WIDTHS = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16, 0xC: 2, 0xD: 8}
+"""Octets behind a constructor by its first digit; those of lists and maps are their size and count. Spec: 1.2"""
+
+
+def has_more_values(buf: Buffer, pos: int, end: int, limit: int) -> bool:
+    """Whether there are more than `limit` values in `buf[pos:end]`: each element, key, value and descriptor is one.
+
+    For input that is decoded in one go. False where the bytes are not valid: `decode` says what is wrong.
+    """
+    found = 0
+    while pos < end:
+        kind = buf[pos] >> 4
+        pos += 1
+        if kind == 0:  # a descriptor and a value follow
+            continue
+        found += 1
+        if kind in _WIDTHS:
+            pos += _WIDTHS[kind]
+        else:  # of variable width, or an array
+            wide = bool(kind & 1)
+            header = pos + (4 if wide else 1)
+            if header >= end:
+                return False
+            after = header + (_U32.unpack_from(buf, pos)[0] if wide else buf[pos])
+            if kind >= 0xE:
+                found += _U32.unpack_from(buf, header)[0] if wide and header + 4 <= end else buf[header]
+            pos = after
+        if found > limit:
+            return True
+    return False
+
+
 def _short(what: str, pos: int) -> DecodeError:
     return DecodeError(f"not enough bytes for {what}", pos)
 

@@ -13,7 +13,19 @@ from typing import Final
 
 from rich.console import Console
 
-from tests.bench import containers, floods, machine, mesh, nats_peer, output, policy, scenarios, telemetry, turns
+from tests.bench import (
+    attacks,
+    containers,
+    floods,
+    machine,
+    mesh,
+    nats_peer,
+    output,
+    policy,
+    scenarios,
+    telemetry,
+    turns,
+)
 from tests.bench.errors import BenchError, UnsupportedError
 from tests.bench.figures import COMPILED, FIGURES, FLOOR, INTERPRETED, NATS, Results
 from tests.bench.routers import Launcher, RouterSpec, running
@@ -24,7 +36,7 @@ HERE: Final = Path(__file__).resolve().parent
 BASELINE: Final = HERE / "baseline.json"
 ALL: Final = (
     *(*scenarios.SCENARIOS, *mesh.SCENARIOS, *containers.SCENARIOS, *telemetry.SCENARIOS),
-    *(*floods.SCENARIOS, *policy.SCENARIOS),
+    *(*floods.SCENARIOS, *attacks.SCENARIOS, *policy.SCENARIOS),
 )
 
 

@@ -79,7 +79,23 @@ def _floods() -> list[Figure]:
         "attach-detach": "10,000 attaches and detaches",
         "queries": "10,000 QUERYs",
         "close": "a connection with 20,000 links closes",
+        "session": "a session with 20,000 links ends",
         "begins": "32,767 begins",
+    }
+    attacks = {
+        "churn": "1,000 connections a second that open and are dropped",
+        "opens": "2,000 connections open at once",
+        "silent": "10,000 connections that say nothing",
+        "hellos": "500 TLS handshakes begin at once",
+        "shakes": "TLS handshakes, 200 at once, over and over",
+        "logins": "500 wrong passwords at once",
+        "maps": "2,000 attaches with maps of 450 entries",
+        "nesting": "2,000 attaches with lists within lists",
+        "annotations": "5,000 messages with 15 kB of annotations",
+        "growing": "annotations that grow until they are refused",
+        "octets": "20,000 octets of frames, one at a time",
+        "fragments": "200,000 transfers of one octet",
+        "flows": "200,000 flows and dispositions of 2³¹ deliveries",
     }
     addresses = {"addresses": "100,000 addresses get consumers at a neighbour"}
     here, elsewhere = "ping-pong p99 during a flood by idle p99", "the same at another router, which is idle"
@@ -88,6 +104,7 @@ def _floods() -> list[Figure]:
             Figure(f"flood-{name}", f"{here}: {what}", "×", _DOUBLE, digits=1)
             for name, what in (floods | addresses).items()
         ),
+        *(Figure(f"attack-{name}", f"{here}: {what}", "×", _DOUBLE, digits=1) for name, what in attacks.items()),
         *(Figure(f"flood-machine-{name}", f"{elsewhere}: {what}", "×", digits=1) for name, what in floods.items()),
     ]
 

@@ -16,7 +16,7 @@ from typing import Final, Self
 from tests.bench.errors import BenchError
 from tests.bench.figures import INTERPRETED
 from tests.bench.mesh import TableWatch
-from tests.bench.rawclient import ATTACH, BEGIN, FLOW, TRANSFER, RawClient
+from tests.bench.rawclient import ATTACH, BEGIN, END, FLOW, TRANSFER, RawClient
 from tests.bench.routers import RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
 from tests.kit import frames
@@ -34,7 +34,7 @@ LINKS: Final = 20_000
 BEGINS: Final = 32_767
 """Further ones beside the first session: the default limit is 32,768."""
 LINKS_A_CONNECTION: Final = 25_000
-PORTION: Final = 2_500
+ATTACHES_A_WRITE: Final = 2_500
 LEAST_TRIPS: Final = 20
 PINGER_END_S: Final = 30.0
 
@@ -171,6 +171,22 @@ def _close(port: int, part: int) -> Span:
     return begun, time.monotonic()
 
 
+def _session(port: int, part: int) -> Span:
+    """20,000 receivers of one address whose session ends, and whose connection stays."""
+    with RawClient(port, "session") as client:
+        client.send(receivers(LINKS // part, lambda _: "flood"))
+        client.wait(ATTACH, LINKS // part)
+        time.sleep(SETTLE_S)
+        begun = time.monotonic()
+        client.send(frames.end())
+        client.wait(END, 1)
+        time.sleep(SETTLE_S)
+        ended = time.monotonic()
+        client.send(frames.close())
+        client.wait_closed()
+    return begun, ended
+
+
 def _begins(port: int, part: int) -> Span:
     """Sessions on all channels that are allowed."""
     count = BEGINS // part
@@ -190,6 +206,7 @@ FLOODS: Final[Mapping[str, Callable[[int, int], Span]]] = {
     "attach-detach": _attach_detach,
     "queries": _queries,
     "close": _close,
+    "session": _session,
     "begins": _begins,
 }
 
@@ -203,9 +220,9 @@ def _addresses(port: int, neighbour: int, part: int) -> Span:
         begun = time.monotonic()
         for first in range(0, count, each):
             clients.append(RawClient(neighbour, f"many-{first}"))
-            for n in range(0, each, PORTION):
-                clients[-1].send(receivers(PORTION, "many.{}".format, first + n, n))
-                clients[-1].wait(ATTACH, n + PORTION)
+            for n in range(0, each, ATTACHES_A_WRITE):
+                clients[-1].send(receivers(ATTACHES_A_WRITE, "many.{}".format, first + n, n))
+                clients[-1].wait(ATTACH, n + ATTACHES_A_WRITE)
                 for client in clients:
                     client.beat()
         with RawClient(port, "last") as watcher:
@@ -217,7 +234,8 @@ def _addresses(port: int, neighbour: int, part: int) -> Span:
             client.__exit__(None, None, None)
 
 
-def _figures(trips: Sequence[Trip], idle: Span, spans: Mapping[str, Span], kind: str = "flood") -> Mapping[str, float]:
+def ratios(trips: Sequence[Trip], idle: Span, spans: Mapping[str, Span], kind: str = "flood") -> Mapping[str, float]:
+    """Figures `KIND-NAME`: the 99th percentile during each flood by that before all of them."""
     base = p99(trips, idle)
     return {f"{kind}-{name}": p99(trips, span) / base for name, span in spans.items()}
 
@@ -229,33 +247,40 @@ def _idle() -> Span:
     return begun, time.monotonic()
 
 
-def _flooded(flooded: int, quiet: int, part: int) -> tuple[Sequence[Trip], Span, Mapping[str, Span]]:
-    """Round trips at the router with the port `quiet` while that with the port `flooded` gets all floods."""
+def flooded(
+    floods: Mapping[str, Callable[[int, int], Span]], port: int, quiet: int, part: int
+) -> tuple[Sequence[Trip], Span, Mapping[str, Span]]:
+    """Round trips at the router with the port `quiet` while that with the port `port` gets all floods."""
     with Pinger(quiet) as pinger:
         idle = _idle()
         spans = {}
-        for name, flood in FLOODS.items():
-            spans[name] = flood(flooded, part)
+        for name, flood in floods.items():
+            spans[name] = flood(port, part)
             time.sleep(SETTLE_S)
         return pinger.trips(), idle, spans
 
 
+def portion(bench: Bench) -> int:
+    """By what a flood is divided."""
+    return PART if bench.quick or bench.engine == INTERPRETED else 1
+
+
 def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
     need_start(bench)
-    part = PART if bench.quick or bench.engine == INTERPRETED else 1
+    part = portion(bench)
     with running(bench.mesh_launcher, RouterSpec("A")) as (router,):
-        trips, idle, spans = _flooded(router.port, router.port, part)
+        trips, idle, spans = flooded(FLOODS, router.port, router.port, part)
     idle_trips = [took for due, took in trips if idle[0] <= due <= idle[1]]
     yield {"flood-idle-p50": statistics.median(idle_trips) * 1e6, "flood-idle-p99": p99(trips, idle) * 1e6}
-    yield _figures(trips, idle, spans)
+    yield ratios(trips, idle, spans)
     yield _run_addresses(bench, part)
 
 
 def _run_machine(bench: Bench) -> Iterator[Mapping[str, float]]:
     need_start(bench)
-    part = PART if bench.quick or bench.engine == INTERPRETED else 1
+    part = portion(bench)
     with running(bench.mesh_launcher, RouterSpec("A"), RouterSpec("Q")) as (router, quiet):
-        yield _figures(*_flooded(router.port, quiet.port, part), kind="flood-machine")
+        yield ratios(*flooded(FLOODS, router.port, quiet.port, part), kind="flood-machine")
 
 
 def _run_addresses(bench: Bench, part: int) -> Mapping[str, float]:
@@ -271,7 +296,7 @@ def _run_addresses(bench: Bench, part: int) -> Mapping[str, float]:
         with Pinger(routers[0].port) as pinger:
             idle = _idle()
             span = _addresses(routers[0].port, routers[1].port, part)
-            return _figures(pinger.trips(), idle, {"addresses": span})
+            return ratios(pinger.trips(), idle, {"addresses": span})
 
 
 SCENARIOS: Final = (Scenario("floods", _run), Scenario("floods-machine", _run_machine))

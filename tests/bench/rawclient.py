@@ -13,7 +13,7 @@ from tests.kit import frames
 
 READ_BYTES: Final = 1 << 18
 TIMEOUT_S: Final = 60.0
-OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DETACH, CLOSE = 0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x18
+OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 """Codes of the performatives that are counted. Spec: 2.7."""
 
 

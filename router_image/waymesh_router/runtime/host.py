@@ -132,6 +132,7 @@ class SocketHost:
         io = self._connections.get(conn)
         if io is not None:
             self._leave_opening(io)
+            self.loop.raise_priority(io.fd)
 
     def segments_in(self, conn: Connection) -> int:
         """TCP data segments received from the peer so far, including out-of-order ones; 0 if unknown."""
@@ -308,7 +309,7 @@ class SocketHost:
         self._tracing.apply(io)
         if endpoint.attrs.get("role") == "inter-router":
             io.keep_little_unsent()
-        self.loop.register(io.fd, io, EPOLLIN)
+        self.loop.register(io.fd, io, EPOLLIN, low_priority=isinstance(endpoint, Listener))
         io.flush()
 
     def _give_up(self, endpoint: Endpoint, sock: Transport) -> None:

@@ -48,7 +48,7 @@ class Linger:
         self._timer = loop.call_later(LINGER_S, self._end)
         try:
             self._sock.shutdown(socket.SHUT_WR)
-            loop.register(self._sock.fileno(), self)
+            loop.register(self._sock.fileno(), self, low_priority=True)
         except OSError:  # the peer closed first
             self._end()
 

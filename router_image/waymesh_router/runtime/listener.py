@@ -19,7 +19,7 @@ from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 from waymesh_router.transports import handshake_timeout_s
 from waymesh_schema.events import LogEvent
 
-ACCEPTS_PER_TURN = 64
+ACCEPTS_AT_ONCE = 4
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY_ACCEPT_S = 1.0
 MOST_OPENING = 1000
@@ -87,7 +87,7 @@ class Listener:
     def on_event(self, mask: int) -> None:
         """Clients wait to be accepted, on any of the sockets."""
         for listening in self._sockets:
-            for _ in range(ACCEPTS_PER_TURN):
+            for _ in range(ACCEPTS_AT_ONCE):
                 try:
                     sock, address = listening.accept()
                 except BlockingIOError:
@@ -110,7 +110,7 @@ class Listener:
     def _register(self) -> None:
         self._pause = None
         for sock in self._sockets:
-            self._loop.register(sock.fileno(), self)
+            self._loop.register(sock.fileno(), self, low_priority=True)
 
     def _hold(self, error: OSError) -> None:
         """No descriptor is left: pause, because retrying at once would burn the CPU."""
@@ -138,7 +138,7 @@ class Listener:
         self._handshakes[fd] = (sock, timer)
         self.opening.add(fd, host, lambda _: self._drop(fd))
         first = FirstBytes(sock, lambda tls: self._decided(fd, peer, tls), lambda reason: self._fail(fd, peer, reason))
-        self._loop.register(fd, first, FirstBytes.MASK)
+        self._loop.register(fd, first, FirstBytes.MASK, low_priority=True)
 
     def _decided(self, fd: int, peer: str, tls: bool) -> None:
         """The first bytes of the client showed whether it uses TLS."""

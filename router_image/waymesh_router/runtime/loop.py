@@ -3,7 +3,9 @@
 Not asyncio: its transports cost 2.4 times the round-trip time of a raw loop. One turn is
 
 1. the timers that are due, 2. one `on_event` for each ready descriptor, 3. `turn(now)`, which lets the router act on
-its own deadlines and then writes once to each connection with pending output.
+its own deadlines and then writes once to each connection with pending output, 4. for a tenth of a millisecond, events
+of descriptors with low priority: of clients that have not opened yet, or have closed. Many of them at once do not keep
+others from their answers (docs/decisions/0044).
 
 An error in a timer, a handler, a call from a thread or the turn itself is reported to `on_error` and affects only that
 one: the loop continues.
@@ -28,10 +30,15 @@ from typing import Protocol
 
 EPOLLIN = select.EPOLLIN
 EPOLLOUT = select.EPOLLOUT
+EPOLLRDHUP = select.EPOLLRDHUP
+CLOSED = EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+"""Events of a peer that sends no more."""
 FAILED_TURN_S = 0.25
 """Maximum delay of the next turn after an error in a turn."""
 MAX_EVENTS = 1024
 """Ready descriptors handled in one turn: with more, the first ones would wait long for their answers."""
+LOW_PRIORITY_S = 0.0001
+"""Time in each turn for descriptors with low priority. At least one event is handled."""
 
 
 class EventHandler(Protocol):
@@ -68,7 +75,13 @@ class Loop:
         # Seconds since the epoch at start; not affected by later corrections of the system clock.
         self._origin = time.time() - time.monotonic()
         self._epoll = select.epoll()
+        # epoll serves the descriptors of this one in turns: each that is reported goes to the end of its queue.
+        self._low = select.epoll()
+        self._low_fd = self._low.fileno()
+        self._epoll.register(self._low_fd, EPOLLIN)
         self._handlers: dict[int, EventHandler] = {}
+        self._masks: dict[int, int] = {}
+        self._low_masks: dict[int, int] = {}  # of descriptors with low priority
         self._timers: list[Timer] = []
         self._calls: deque[Callable[[], None]] = deque()
         self._wakeup, self.wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -83,25 +96,52 @@ class Loop:
 
     # ---- descriptors
 
-    def register(self, fd: int, handler: EventHandler, mask: int = EPOLLIN) -> None:
-        """Serve `fd` with `handler`."""
+    def register(
+        self, fd: int, handler: EventHandler, mask: int = EPOLLIN, *, low_priority: bool = False
+    ) -> None:
+        """Serve `fd` with `handler`. Low priority: after all others, and for a short time in each turn."""
         self._handlers[fd] = handler
-        self._epoll.register(fd, mask)
+        if low_priority:
+            self._low_masks[fd] = mask
+            self._low.register(fd, mask)
+        else:
+            self._masks[fd] = mask
+            self._epoll.register(fd, _with_close(mask))
 
     def replace(self, fd: int, handler: EventHandler, mask: int = EPOLLIN) -> None:
         """Give a registered `fd` another handler, which gets pending events too."""
         self._handlers[fd] = handler
-        self._epoll.modify(fd, mask)
+        self.modify(fd, mask)
 
     def modify(self, fd: int, mask: int) -> None:
         """Change the events for which a registered `fd` waits."""
-        self._epoll.modify(fd, mask)
+        if fd in self._low_masks:
+            self._low_masks[fd] = mask
+            self._low.modify(fd, mask)
+        else:
+            self._masks[fd] = mask
+            self._epoll.modify(fd, _with_close(mask))
+
+    def raise_priority(self, fd: int) -> None:
+        """Serve a registered `fd` as others are served. No effect if it has normal priority."""
+        mask = self._low_masks.pop(fd, None)
+        if mask is not None:
+            self._low.unregister(fd)
+            self._masks[fd] = mask
+            self._epoll.register(fd, _with_close(mask))
+
+    def _lower_priority(self, fd: int) -> None:
+        self._epoll.unregister(fd)
+        self._low_masks[fd] = self._masks.pop(fd)
+        self._low.register(fd, self._low_masks[fd])
 
     def unregister(self, fd: int) -> None:
         """Stop serving `fd`; to be called before it is closed. No effect if it is not registered."""
         if self._handlers.pop(fd, None) is not None:
+            low = self._low_masks.pop(fd, None) is not None
+            self._masks.pop(fd, None)
             with contextlib.suppress(OSError):  # a failed TLS wrapper has closed it, which removes it from epoll
-                self._epoll.unregister(fd)
+                (self._low if low else self._epoll).unregister(fd)
 
     # ---- timers and other threads
 
@@ -138,21 +178,47 @@ class Loop:
 
     def run(self, turn: Callable[[float], float]) -> None:
         """Serve until `stop()`. `turn(now)` ends each turn and returns the time of its next deadline."""
-        poll = self._epoll.poll
+        poll, low_fd = self._epoll.poll, self._low_fd
         handlers = self._handlers
         deadline = self._turn(turn)
+        low = False  # whether descriptors with low priority are ready, or were served since the last turn
         while not self._stopped:
-            events = poll(self._timeout(deadline), MAX_EVENTS)
+            events = poll(0 if low else self._timeout(deadline), MAX_EVENTS)
+            low = False
             if self._timers:
                 self._run_timers(self.now())
             for fd, mask in events:
                 handler = handlers.get(fd)
-                if handler is not None:
+                if handler is None:
+                    low = low or fd == low_fd
+                elif mask & CLOSED:
+                    self._lower_priority(fd)
+                    low = True
+                else:
                     try:
                         handler.on_event(mask)
                     except Exception as error:  # noqa: BLE001 - the edge of handlers
                         self._abandon(fd, handler, error)
             deadline = self._turn(turn)
+            if low:
+                self._serve_low()
+
+    def _serve_low(self) -> None:
+        """Handle events of descriptors with low priority, one after the other, until LOW_PRIORITY_S is over."""
+        end = time.monotonic() + LOW_PRIORITY_S
+        while not self._stopped:
+            for fd, mask in self._low.poll(0, 1):
+                handler = self._handlers.get(fd)
+                if handler is not None:
+                    try:
+                        handler.on_event(mask)
+                    except Exception as error:  # noqa: BLE001 - the edge of handlers
+                        self._abandon(fd, handler, error)
+                break
+            else:
+                return
+            if time.monotonic() >= end:
+                return
 
     def stop(self) -> None:
         """Make `run` return at the end of this turn."""
@@ -161,6 +227,7 @@ class Loop:
     def close(self) -> None:
         """Close the loop's own descriptors."""
         self._epoll.close()
+        self._low.close()
         os.close(self._wakeup)
         os.close(self.wakeup_fd)
 
@@ -202,6 +269,11 @@ class Loop:
         if self._handlers.get(fd) is handler:
             self.unregister(fd)
         self._guarded(f"while {type(handler).__name__} was closed", handler.abandon)
+
+
+def _with_close(mask: int) -> int:
+    """Also the end of the peer's stream, where input is awaited: it comes with the last input."""
+    return mask | EPOLLRDHUP if mask & EPOLLIN else mask
 
 
 def _print_error(where: str, error: Exception) -> None:

@@ -55,7 +55,7 @@ class HttpConnection:
         self._file: BinaryIO | None = None
         self._left = 0
         self._timer: Timer | None = loop.call_later(limit_s, self.close) if limit_s < math.inf else None
-        loop.register(sock.fileno(), self, EPOLLIN)
+        loop.register(sock.fileno(), self, EPOLLIN, low_priority=True)
 
     def on_event(self, mask: int) -> None:
         """Continue reading until the request is complete, or writing."""

@@ -1,0 +1,159 @@
+"""Descriptors with low priority: served after the others, and for a short time in each turn."""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, LOW_PRIORITY_S, Loop
+
+pytestmark = pytest.mark.engine_independent
+
+TIMEOUT_S = 10.0
+
+
+class Reader:
+    """Reads what comes on one end of a pair of sockets."""
+
+    def __init__(self, loop: Loop, on_data: Callable[[bytes], None], *, low_priority: bool = False) -> None:
+        self.here, self.there = socket.socketpair()
+        self.here.setblocking(False)
+        self.on_data = on_data
+        self.loop = loop
+        loop.register(self.here.fileno(), self, low_priority=low_priority)
+
+    def on_event(self, mask: int) -> None:
+        self.on_data(self.here.recv(1))
+
+    def abandon(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.loop.unregister(self.here.fileno())
+        self.here.close()
+        self.there.close()
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    loop.call_later(TIMEOUT_S, loop.stop)
+    yield loop
+    loop.close()
+
+
+def run(loop: Loop) -> None:
+    loop.run(lambda now: math.inf)
+
+
+def spend_the_slice() -> None:
+    end = time.monotonic() + 2 * LOW_PRIORITY_S
+    while time.monotonic() < end:
+        pass
+
+
+def test_others_are_served_between_two_of_many_with_low_priority(loop: Loop) -> None:
+    served: list[str] = []
+    quiet = Reader(loop, lambda data: served.append("quiet"))
+
+    def crowded(data: bytes) -> None:
+        served.append("crowd")
+        quiet.there.send(b"x")
+        if served.count("crowd") == 50:
+            loop.stop()
+        spend_the_slice()
+
+    crowd = [Reader(loop, crowded, low_priority=True) for _ in range(50)]
+    for each in crowd:
+        each.there.send(b"x")
+    run(loop)
+    assert served == ["crowd", "quiet"] * 49 + ["crowd"]
+
+
+def test_all_with_low_priority_get_their_turn(loop: Loop) -> None:
+    """A peer that always has input does not keep others from being served."""
+    served: set[str] = set()
+
+    def busy(data: bytes) -> None:
+        spend_the_slice()
+
+    greedy = Reader(loop, busy, low_priority=True)
+    greedy.there.send(b"x" * 10_000)
+
+    def other(data: bytes) -> None:
+        served.add("other")
+        loop.stop()
+
+    Reader(loop, other, low_priority=True).there.send(b"x")
+    run(loop)
+    assert served == {"other"}
+    assert greedy.here.recv(1)
+
+
+def test_a_peer_that_has_closed_is_served_after_others_and_loses_nothing(loop: Loop) -> None:
+    seen: list[bytes] = []
+
+    def at_end(data: bytes) -> None:
+        seen.append(data)
+        if not data:
+            loop.stop()
+
+    leaver = Reader(loop, at_end)
+    leaver.there.send(b"ab")
+    leaver.there.close()
+    run(loop)
+    assert seen == [b"a", b"b", b""]
+
+
+@pytest.mark.parametrize("low_priority", [True, False])
+def test_a_handler_can_change_what_it_waits_for(loop: Loop, low_priority: bool) -> None:
+    masks: list[int] = []
+
+    class Writer(Reader):
+        def on_event(self, mask: int) -> None:
+            masks.append(mask)
+            self.loop.stop()
+
+    writer = Writer(loop, lambda data: None, low_priority=low_priority)
+    loop.modify(writer.here.fileno(), EPOLLOUT)
+    writer.there.send(b"x")
+    run(loop)
+    assert masks == [EPOLLOUT]
+
+
+def test_a_raised_priority_keeps_handler_and_events(loop: Loop) -> None:
+    seen: list[bytes] = []
+
+    def once(data: bytes) -> None:
+        seen.append(data)
+        loop.stop()
+
+    reader = Reader(loop, once, low_priority=True)
+    loop.modify(reader.here.fileno(), EPOLLIN)
+    loop.raise_priority(reader.here.fileno())
+    loop.raise_priority(reader.here.fileno())  # has no effect
+    reader.there.send(b"x")
+    run(loop)
+    assert seen == [b"x"]
+
+
+def test_an_error_with_low_priority_affects_only_its_descriptor(loop: Loop) -> None:
+    errors: list[str] = []
+    loop.on_error = lambda where, error: errors.append(where)
+
+    def fail(data: bytes) -> None:
+        raise RuntimeError("bad")
+
+    Reader(loop, fail, low_priority=True).there.send(b"x")
+
+    def fine(data: bytes) -> None:
+        if errors:
+            loop.stop()
+
+    Reader(loop, fine, low_priority=True).there.send(b"x" * 1000)
+    run(loop)
+    assert errors == ["while Reader served a descriptor"]
