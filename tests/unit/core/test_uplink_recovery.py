@@ -7,7 +7,7 @@ import pytest
 from tests.kit import frames
 from tests.kit.pump import Hub
 from tests.unit.core.interior_peer import Interior, attached, client, edge_hub, uplink_of, wait
-from tests.unit.core.test_uplink_services import route
+from tests.unit.core.test_core_uplink_services import route
 from waymesh_router.core.edge.messages import HEARTBEAT_ADDRESS, LOOKUP_ADDRESS, NOT_FOUND
 
 
