@@ -13,6 +13,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Transfer
 from waymesh_router.core.edge.messages import (
+    HEARTBEAT_ADDRESS,
     LOOKUP_ADDRESS,
     NOT_FOUND,
     TRACKING_ADDRESS,
@@ -24,6 +25,16 @@ from waymesh_router.core.edge.messages import (
 )
 from waymesh_router.core.edge.uplink import Uplink
 
+FIRST = [("sender", None), ("receiver", "E"), ("receiver", TRACKING_ADDRESS)]
+"""The links of a new uplink of E, before those of its addresses."""
+LAST = [
+    ("sender", "$management"),
+    ("receiver", "made"),
+    ("sender", LOOKUP_ADDRESS),
+    ("receiver", "made"),
+    ("sender", HEARTBEAT_ADDRESS),
+]
+"""Those after them."""
 OUTCOMES = {0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified"}
 
 
@@ -136,6 +147,13 @@ def client(hub: Hub, *attach: bytes) -> tuple[Peer, list[Any]]:
     """A client, and the answers to what it attaches."""
     peer = hub.peer().open().begin()
     return peer, peer.send(*attach)
+
+
+def route(hub: Hub, direction: str = "in") -> Container:
+    """A link route, and its container at the edge."""
+    attrs = {"identity": "1", "name": "r", "direction": direction, "prefix": "lr", "containerId": "broker"}
+    core_of(hub).linkroutes.add(attrs)
+    return Container(hub)
 
 
 def credit_of(answers: list[Any]) -> int | None:

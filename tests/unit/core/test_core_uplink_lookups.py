@@ -1,0 +1,109 @@
+"""Attaches at an edge router, in memory, that wait for what the interior router says of link routes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.pump import Hub, core_of
+from tests.unit.core.interior_peer import Interior, attached, client, credit_of, edge_hub, route, wait
+from waymesh_amqp.performatives import Detach
+from waymesh_router.core.edge.messages import NOT_FOUND, OK
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return edge_hub()
+
+
+def test_an_attach_waits_for_the_answer(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, answers = client(hub, frames.attach_receiver(address="lr.a"))
+    producer, more = client(hub, frames.attach_sender(address="lr.b"))
+    assert not attached(answers + more)
+    one, other = interior.lookups()
+    assert [(one.address, one.sender), (other.address, other.sender)] == [("lr.a", False), ("lr.b", True)]
+    assert one.correlation_id != other.correlation_id
+    interior.answer(other, NOT_FOUND, False, False)
+    assert attached(producer.take())
+    assert not attached(consumer.take())
+    interior.answer(one, NOT_FOUND, False, False)
+    assert attached(consumer.take())
+    interior.answer(one, NOT_FOUND, False, False)  # again
+    assert consumer.take() == []
+
+
+def test_what_is_not_looked_up(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    assert attached(client(hub, frames.attach_sender(address=None))[1])
+    assert attached(client(hub, frames.attach_sender(address="_topo/0/A/$management"))[1])
+    assert interior.lookups() == []
+
+
+def test_an_attach_for_a_link_route_is_passed_up(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, _ = client(hub, frames.attach_receiver(name="mine", address="lr.a"))
+    interior.answer(interior.lookups()[0], OK, True, True)
+    assert attached(consumer.take())
+    assert "mine" in interior.link("receiver", "lr.a").attach.name
+    assert "M0lr.a" not in core_of(hub).addresses
+
+
+def test_a_routed_link_ends_with_the_uplink(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, _ = client(hub, frames.attach_receiver(name="mine", address="lr.a"))
+    interior.answer(interior.lookups()[0], OK, True, True)
+    consumer.take()
+    interior.peer.peer.kill()
+    (error,) = [answer.error for answer in consumer.take() if isinstance(answer, Detach)]
+    assert error is not None
+    assert error.condition == "qd:routed-link-lost"
+    assert not consumer.conn.over
+
+
+def test_an_attach_for_a_link_route_without_container_is_refused(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, _ = client(hub, frames.attach_receiver(address="lr.a"))
+    interior.answer(interior.lookups()[0], OK, True, False)
+    (error,) = [answer.error for answer in consumer.take() if isinstance(answer, Detach)]
+    assert error is not None
+    assert error.condition == "qd:no-route-to-dest"
+
+
+@pytest.mark.parametrize("how", ["late", "lost", "detached"])
+def test_without_an_answer_it_is_a_link_to_an_address(hub: Hub, how: str) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, _ = client(hub, frames.attach_receiver(address="lr.a"))
+    if how == "late":
+        wait(hub, 2.9)
+        assert not attached(consumer.take())
+        wait(hub, 0.2)
+    elif how == "lost":
+        interior.peer.peer.kill()
+    else:
+        interior.peer.detach([link for link in interior.peer.active() if link.address == "made"][1])
+        wait(hub, 0.1)
+    assert attached(consumer.take())
+    assert "M0lr.a" in core_of(hub).addresses
+
+
+def test_a_client_that_leaves_meanwhile_is_forgotten(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, _ = client(hub, frames.attach_receiver(address="lr.a"))
+    other, _ = client(hub, frames.attach_receiver(address="lr.b"))
+    consumer.kill()
+    other.send(frames.detach())
+    for request in interior.lookups():
+        interior.answer(request, NOT_FOUND, False, False)
+    assert not {"M0lr.a", "M0lr.b"} & set(core_of(hub).addresses)
+    assert not any(address in ("lr.a", "lr.b") for _, address in interior.links())
+
+
+def test_a_link_route_whose_container_is_here_is_not_looked_up(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    broker = route(hub)
+    _, answers = client(hub, frames.attach_sender(address="lr.a"))
+    assert attached(answers)
+    assert credit_of(answers) == 10
+    assert [link.address for link in broker.links] == ["lr.a"]
+    assert interior.lookups() == []
