@@ -1,4 +1,4 @@
-"""Ids of links and connections, and counters of refusals."""
+"""Refused connections, links and requests: told to telemetry, counted, and logged."""
 
 from __future__ import annotations
 
@@ -34,11 +34,6 @@ def conn(core: Core) -> RouterConnection:
     conn = RouterConnection(ConnectionSettings("engine"), core, 100.0)
     core.connection_table.add(conn)
     return conn
-
-
-def test_connections_are_numbered_from_1(core: Core, conn: RouterConnection) -> None:
-    assert core.connections == {1: conn}
-    assert core.connection_table.next_id == 2
 
 
 def test_only_denials_of_policy_are_counted(core: Core, conn: RouterConnection) -> None:
