@@ -11,7 +11,7 @@ from tests.kit import frames
 from tests.kit.answering import Attached, Container
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Transfer
+from waymesh_amqp.performatives import Attach, Detach, Flow, Transfer
 from waymesh_router.core.edge.messages import (
     HEARTBEAT_ADDRESS,
     LOOKUP_ADDRESS,
@@ -24,6 +24,7 @@ from waymesh_router.core.edge.messages import (
     encode_tracking,
 )
 from waymesh_router.core.edge.uplink import Uplink
+from waymesh_router.core.model import RouterConnection
 
 FIRST = [("sender", None), ("receiver", "E"), ("receiver", TRACKING_ADDRESS)]
 """The links of a new uplink of E, before those of its addresses."""
@@ -72,8 +73,9 @@ class Interior:
             self.peer.peer.end.on_bytes = self._take_and_answer
 
     @property
-    def conn(self) -> Any:
-        return self.peer.conn
+    def conn(self) -> RouterConnection:
+        conn: RouterConnection = self.peer.conn
+        return conn
 
     def links(self) -> list[tuple[str, Any]]:
         """The links that have not ended, in the order of their attaches: seen from the edge, and the address."""
@@ -169,4 +171,4 @@ def attached(answers: list[Any]) -> bool:
 
 def states(answers: list[Any]) -> list[str]:
     """The names of the outcomes, sorted."""
-    return sorted(OUTCOMES[a.state.descriptor] for a in answers if isinstance(a, Disposition))
+    return sorted(OUTCOMES[state.descriptor] for state in frames.told(answers))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.kit import frames
@@ -138,7 +140,8 @@ def test_links_say_which_phase_they_are_for(hub: Hub, role: str, capability: str
         capabilities=[Symbol(capability)] if capability else None,
     )
     attach = frames.attach_sender if role == "sender" else frames.attach_receiver
-    client(hub, attach(**{terminus.kind: terminus}))
+    termini: dict[str, Any] = {terminus.kind: terminus}
+    client(hub, attach(**termini))
     assert interior.capabilities(role, "q") == expected
 
 
