@@ -264,7 +264,7 @@ class Survey:
             return rows[0]
         found = [row for row in rows if row["name"] == "subject"]
         base = self._router.bases[kind]
-        own = {name: "own" for name in ("prefix", "nextHopAddress", "hostname") if name in base}
+        own: dict[str, Any] = {name: "own" for name in ("prefix", "nextHopAddress", "hostname") if name in base}
         own |= {"address": "own"} if kind == "router.config.exchange" else {}
         return found[0] if found else self._client.create(kind, self._router.bases[kind] | own, name="subject")
 

@@ -69,7 +69,8 @@ class Member:
         """Whether the router answers, on the session or on the link."""
         windows = {"next_incoming_id": 0, "incoming_window": WINDOW, "next_outgoing_id": 0, "outgoing_window": WINDOW}
         of_link = {} if link is None else {"handle": link.handle, "delivery_count": 0, "link_credit": 0}
-        self.raw.put(Flow(**windows, **of_link, echo=True))
+        fields: dict[str, Any] = {**windows, **of_link, "echo": True}
+        self.raw.put(Flow(**fields))
         while self.raw.expect(Flow).handle != (None if link is None else link.attach.handle):
             pass
         return True

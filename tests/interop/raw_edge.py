@@ -64,7 +64,7 @@ class RawEdge:
     def activate(self) -> RawEdge:
         """Attach the links of an active uplink."""
         dynamic = Terminus("source", dynamic=True)
-        capability = [Symbol(DOWNLINK_CAPABILITY)]
+        capability: list[str] = [Symbol(DOWNLINK_CAPABILITY)]
         down = Terminus("source", address=self.id, capabilities=capability)
         self.sender("up", None)
         self.attach("down", True, down, Terminus("target", capabilities=capability), 250)
@@ -101,7 +101,8 @@ class RawEdge:
         answer = Attach(attach.name, handle, role=True, source=attach.source, target=attach.target)
         self.client.put(answer, channel=PASSED_DOWN)
         window = {"next_incoming_id": 0, "incoming_window": WINDOW, "next_outgoing_id": 0, "outgoing_window": WINDOW}
-        flow = Flow(**{**window, "handle": handle, "delivery_count": 0, "link_credit": credit})
+        fields: dict[str, Any] = {**window, "handle": handle, "delivery_count": 0, "link_credit": credit}
+        flow = Flow(**fields)
         self.client.put(flow, channel=PASSED_DOWN)
 
     def reply_to(self, name: str) -> str:
@@ -151,7 +152,7 @@ class RawEdge:
     def _take(self, performative: Any, payload: bytes) -> None:
         here = self.client.channel
         if isinstance(performative, Begin) and performative.remote_channel is None:
-            window = {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": WINDOW}
+            window: dict[str, Any] = {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": WINDOW}
             self.client.put(Begin(remote_channel=here, **window), channel=PASSED_DOWN)
         elif isinstance(performative, Attach):
             self._names[here, performative.handle] = performative.name

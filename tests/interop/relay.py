@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import proton
 from proton.handlers import MessagingHandler
@@ -19,7 +19,7 @@ from proton.reactor import ApplicationEvent, Container, EventInjector
 from tests.kit.ports import free_port
 
 
-class Relay(MessagingHandler):  # type: ignore[misc]
+class Relay(MessagingHandler):
     """Listens on `port` of loopback while its container runs."""
 
     def __init__(self, port: int) -> None:
@@ -82,6 +82,7 @@ class Relay(MessagingHandler):  # type: ignore[misc]
             while sender.credit > 0 and self.waiting[address]:
                 incoming, message = self.waiting[address].popleft()
                 outgoing = sender.send(message)
+                assert isinstance(outgoing, proton.Delivery)
                 if incoming.settled:
                     outgoing.settle()
                 elif sender.remote_snd_settle_mode == proton.Link.SND_SETTLED:
@@ -110,7 +111,8 @@ def relay() -> Iterator[str]:
 def _copy_outcome(outgoing: proton.Delivery, incoming: proton.Delivery) -> None:
     remote, local = outgoing.remote, incoming.local
     if outgoing.remote_state == proton.Delivery.MODIFIED:
-        local.failed, local.undeliverable, local.annotations = remote.failed, remote.undeliverable, remote.annotations
+        local.failed, local.undeliverable = remote.failed, remote.undeliverable
+        local.annotations = cast("dict[str, Any]", remote.annotations)  # proton's types differ between the two sides
     if remote.condition:
         local.condition = remote.condition
     incoming.update(outgoing.remote_state or proton.Delivery.RELEASED)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import itertools
 
+import proton
+
+from tests.kit.clients import Client
 from tests.kit.mesh import Mesh, address_counts
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
@@ -48,3 +51,10 @@ def wait_spread(mesh: Mesh, address: str, *consumers: int) -> None:
     having = [number for number, count in enumerate(consumers) if count]
     for number, router in enumerate(mesh.routers):
         wait_consumers(router, address, consumers[number], len([other for other in having if other != number]))
+
+
+def transport_of(client: Client) -> proton.Transport:
+    """The transport of an open connection; in the client's thread, see `Client.call`."""
+    transport = client.connection.transport
+    assert transport is not None
+    return transport

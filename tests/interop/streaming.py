@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import proton
 from proton.handlers import MessagingHandler
@@ -34,7 +34,7 @@ def digest(size: int) -> str:
     return whole.hexdigest()
 
 
-class StreamSender(MessagingHandler):  # type: ignore[misc]
+class StreamSender(MessagingHandler):
     """Sends one message of `size` bytes as fast as the peer's session window opens."""
 
     def __init__(self, client: Client, address: str, size: int) -> None:
@@ -66,6 +66,7 @@ class StreamSender(MessagingHandler):  # type: ignore[misc]
         assert self.state == proton.Delivery.ACCEPTED
 
     def _more(self) -> None:
+        assert self.link is not None
         while self.state is None and self.link.session.outgoing_bytes < AHEAD:
             piece = next(self._pieces, None)
             if piece is None:
@@ -77,7 +78,7 @@ class StreamSender(MessagingHandler):  # type: ignore[misc]
             self.client._container.schedule(POLL_S, self)
 
 
-class StreamReceiver(MessagingHandler):  # type: ignore[misc]
+class StreamReceiver(MessagingHandler):
     """Takes one message in pieces and accepts it. While `open` is false nothing is read: the session window closes."""
 
     def __init__(self, client: Client, address: str, window: int = 1024 * 1024, *, open_: bool = True) -> None:
@@ -116,7 +117,9 @@ class StreamReceiver(MessagingHandler):  # type: ignore[misc]
         session = self.client.connection.session()
         session.incoming_capacity = window
         session.open()
-        link = self.client._container.create_receiver(session, address, handler=self)
+        # proton takes a session too, which its types do not say
+        where = cast("proton.Connection", session)
+        link = self.client._container.create_receiver(where, address, handler=self)
         link.flow(1)
         return link
 
@@ -127,6 +130,7 @@ class StreamReceiver(MessagingHandler):  # type: ignore[misc]
         self.aborted = delivery.aborted
         while delivery.pending:
             data = self.link.recv(delivery.pending)
+            assert data is not None
             self._digest.update(data)
             self.taken += len(data)
         if not delivery.partial:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +99,12 @@ def test_what_the_service_allows_is_what_a_client_may_attach(start: Start, servi
         raw.attach_sender("orders")
         raw.attach_receiver("news.sport")
         raw.attach_sender(None)
-        for attach in (
+        attaches: tuple[Callable[[], object], ...] = (
             lambda: raw.attach_sender("news.sport", wait_credit=False),
             lambda: raw.attach_receiver("other"),
             lambda: raw.attach_sender("$management", wait_credit=False),
-        ):
+        )
+        for attach in attaches:
             attach()
             error = raw.expect(Detach).error
             assert error is not None

@@ -92,8 +92,8 @@ def password(world: World) -> None:
 
 
 def wrong_password(world: World) -> None:
-    login = {"user": "alice", "password": "wrong", "allow_insecure_mechs": True, "allowed_mechs": "PLAIN"}
-    client = Client(world.guarded.url, wait=False, **login)
+    login = {"user": "alice", "password": "wrong", "allowed_mechs": "PLAIN"}
+    client = Client(world.guarded.url, wait=False, allow_insecure_mechs=True, **login)
     assert client.wait_ended()
     client.close()
 

@@ -116,7 +116,7 @@ def test_large_messages_pass(at: At, source: str, target: str) -> None:
     address = fresh()
     receiver = at(target).receiver(address, 5)
     at(source).sender(address).send(proton.Message(body=b"x" * 3_000_000))
-    assert len(receiver.take(1)[0].message.body) == 3_000_000
+    assert len(receiver.take(1)[0].body) == 3_000_000
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("E1", "near"), ("A", "near"), ("E0", "far"), ("E0", "near")])

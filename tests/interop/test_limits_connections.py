@@ -79,7 +79,7 @@ def test_connection_beyond_the_limit_of_its_listener_is_refused_until_another_en
         second.open()
         with RawClient(port) as third:
             answer = third.open()
-            assert answer.properties is not None
+            assert isinstance(answer.properties, dict)
             assert answer.properties["amqp:connection-establishment-failed"] is True
             condition, description = third.close_error()
         assert condition == "amqp:resource-limit-exceeded"

@@ -15,6 +15,7 @@ from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Attach, Disposition, Terminus, Transfer
+from waymesh_amqp.types import Described
 from waymesh_client.management import ManagementClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -79,7 +80,9 @@ def send(raw: RawClient, handle: int, data: bytes, finish: bool = True) -> None:
 
 def state(raw: RawClient) -> Any:
     """Descriptor of the next outcome that comes."""
-    return raw.expect(Disposition).state.descriptor
+    state = raw.expect(Disposition).state
+    assert isinstance(state, Described)
+    return state.descriptor
 
 
 @pytest.mark.parametrize(

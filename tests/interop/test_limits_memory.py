@@ -122,7 +122,7 @@ def test_new_links_get_no_credit_while_memory_is_high_and_theirs_afterwards(rout
             management = raw.attach_sender("$management")  # waits for credit: it is given
             assert managed.row()["linksAwaitingMemory"] == 2
             managed.set(0.3)
-            flows = {}
+            flows: dict[int | None, int | None] = {}
             while not {to_address, anonymous} <= flows.keys():
                 flow = raw.expect(Flow)
                 flows[flow.handle] = flow.link_credit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def receivers(stack: ExitStack, routers: list[RouterProcess], address: str, cred
     return [stack.enter_context(Client(router.url)).receiver(address, credit) for router in routers]
 
 
-def bodies(receiver: Receiver) -> list[object]:
+def bodies(receiver: Receiver) -> list[Any]:
     """What has arrived; accepted."""
     found = []
     while not receiver.arrived.empty():

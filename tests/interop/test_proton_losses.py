@@ -10,7 +10,7 @@ from typing import Any
 import proton
 import pytest
 
-from tests.interop.shared import ADDRESSES, fresh, wait_consumers
+from tests.interop.shared import ADDRESSES, fresh, transport_of, wait_consumers
 from tests.kit.clients import Client
 from tests.kit.fixtures import StartMesh
 from tests.kit.mesh import Mesh
@@ -152,7 +152,7 @@ def outcomes_of(sent: list[Sent]) -> Counter[str | None]:
 
 def sent_out(client: Client) -> None:
     """Wait until the client has written all that it has."""
-    wait_until(lambda: client.call(lambda: client.connection.transport.pending()) == 0, what="an empty transport")
+    wait_until(lambda: client.call(lambda: transport_of(client).pending()) == 0, what="an empty transport")
 
 
 def test_router_killed_on_the_way_in_a_triangle(start_mesh: StartMesh, stack: ExitStack) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import proton
 import pytest
@@ -45,7 +46,7 @@ class Ports:
 
     def __init__(self, start_router: StartRouter) -> None:
         numbers = {name: free_port() for name in ("clients", "people", "operator")}
-        more = {"clients": {"management": "none", "stripAnnotations": "no"}, "people": {}}
+        more: dict[str, dict[str, Any]] = {"clients": {"management": "none", "stripAnnotations": "no"}, "people": {}}
         more["operator"] = {"managementFiles": True}
         text = "".join(
             section("listener", name=name, host="127.0.0.1", port=port, **more[name]) for name, port in numbers.items()
@@ -65,7 +66,8 @@ def request(to: str | None = None) -> proton.Message:
     """An UPDATE that would have the router drain, and needs no reply-to that exists."""
     properties = {"operation": "UPDATE", "type": "router", "name": "router/A"}
     message = proton.Message(properties=properties, body={"draining": True}, reply_to="nobody")
-    message.address = to
+    if to is not None:
+        message.address = to
     return message
 
 

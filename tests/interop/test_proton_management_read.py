@@ -49,7 +49,9 @@ class Reader:
     def message(self, properties: dict[Any, Any], body: Any = None, to: str | None = None) -> proton.Message:
         self._asked += 1
         message = proton.Message(properties=properties, body={} if body is None else body)
-        message.reply_to, message.correlation_id, message.address = self.replies.address, self._asked, to
+        message.reply_to, message.correlation_id = self.replies.address, self._asked
+        if to is not None:
+            message.address = to
         return message
 
     def reply(self) -> tuple[int, Any]:
@@ -57,8 +59,8 @@ class Reader:
         received = self.replies.next()
         received.accept()
         assert received.message.correlation_id == self._asked
-        self.text = str(received.message.properties["statusDescription"])
-        return int(received.message.properties["statusCode"]), received.body
+        self.text = str(received.properties["statusDescription"])
+        return int(received.properties["statusCode"]), received.body
 
     def ask(self, place: str, properties: dict[Any, Any], body: Any = None) -> tuple[int, Any]:
         """A request on a link of its own; status and body of the reply."""

@@ -70,14 +70,14 @@ def test_thousand_connections(patient: tuple[RouterProcess, int], stack: ExitSta
         for raw in clients[:200]:
             raw.attach_receiver(shared, credit=1)
         sender = client.sender(shared)
-        sent = [sender.send(message(shared, number)) for number in range(200)]
+        all_sent = [sender.send(message(shared, number)) for number in range(200)]
         found = set()
         for raw in clients[:200]:
             transfer, payload = raw.delivery()
             found.add(payload[-4:])
             raw.accept(transfer.delivery_id or 0)
         assert len(found) == 200
-        assert {s.outcome() for s in sent} == {"accepted"}
+        assert {s.outcome() for s in all_sent} == {"accepted"}
     assert router.resident_bytes() - before < 100 * 1024 * 1024
 
 
@@ -103,8 +103,8 @@ def test_connections_that_come_and_go_leave_nothing(router1: RouterProcess) -> N
             for client in connected(stack, router1.port, 50):
                 client.attach_receiver(fresh(), credit=10)
                 client.attach_sender(fresh(), wait_credit=False)
-        with Client(router1.url) as client:
-            client.receiver(fresh()).close()
+        with Client(router1.url) as reader:
+            reader.receiver(fresh()).close()
         sizes.append(router1.resident_bytes())
     assert sizes[-1] - sizes[0] < 5 * 1024 * 1024, sizes
 

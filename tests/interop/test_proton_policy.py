@@ -11,7 +11,7 @@ from proton.reactor import SenderOption
 
 from tests.interop.guarded import EVERYTHING, LIMIT, UNAUTHORIZED, Guarded, passes, refused, vhost
 from tests.interop.raw_client import RawClient
-from tests.interop.shared import fresh
+from tests.interop.shared import fresh, transport_of
 from waymesh_amqp.performatives import Begin
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
@@ -123,7 +123,7 @@ def test_the_listener_may_name_the_vhost_and_an_update_acts_on_the_next_connecti
 def test_limits_of_the_group_go_into_open_and_begin(guarded: Guarded) -> None:
     guarded.group(maxFrameSize=2048, maxSessions=3, maxSessionWindow=20480)
     client = guarded.client()
-    transport = client.call(lambda: client.connection.transport)
+    transport = client.call(lambda: transport_of(client))
     assert client.call(lambda: transport.remote_max_frame_size) == 2048
     assert client.call(lambda: transport.remote_channel_max) == 2
     client.receiver(fresh())
@@ -187,7 +187,7 @@ def test_dynamic_sources_and_anonymous_senders_need_their_settings(guarded: Guar
     assert guarded.denials() == Denials(dynamic_sources=1, anonymous_senders=1, links=2)
 
 
-class Capable(SenderOption):  # type: ignore[misc]
+class Capable(SenderOption):
     """A target with a capability."""
 
     def __init__(self, name: str) -> None:

@@ -13,6 +13,7 @@ from tests.interop.guarded import Guarded
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 from waymesh_router.management.look_ups import MOST_NAMES
+from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.host_names import HostNames
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -41,6 +42,7 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
 def names(guarded: Guarded) -> Iterator[SlowNames]:
     names = SlowNames()
     router = guarded.router.router
+    assert isinstance(router.host, SocketHost)
     router._management._look_ups._look_up = HostNames(router.host.loop, names).look_up
     yield names
     names.may_answer.set()

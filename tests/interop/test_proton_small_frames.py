@@ -52,12 +52,12 @@ class Broker:
         """The one client still gets what the broker sends, over the connection that it always had."""
         self.raw.put(Transfer(0, delivery_id=0, delivery_tag=b"0", message_format=0), message(b"still here"))
         received = self.receiver.next()
-        assert bytes(received.message.body) == b"still here"
+        assert bytes(received.body) == b"still here"
         received.accept()
         assert not self.client.ended.is_set()
 
 
-_WINDOWS = {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": WINDOW}
+_WINDOWS: dict[str, Any] = {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": WINDOW}
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ def test_what_others_have_is_absent(rooms: Rooms) -> None:
     reader = rooms.reader("a")
     own = {(row["type"], row["identity"]) for row in rows(reader, None)}
     with rooms.admin() as admin:
-        every = {(row["type"], row["identity"]) for row in admin.query(None, ["type", "identity"])}  # type: ignore[arg-type]
+        every = {(row["type"], row["identity"]) for row in admin.query(None, ["type", "identity"])}
     others = {(kind, identity) for kind, identity in every - own if identity != "self"}  # the management node
     assert {str(kind).removeprefix("org.apache.qpid.dispatch.") for kind, _ in others} > VISIBLE
     numbers = {identity for _, identity in own}  # a link that the router counts as 3 is not connection 3
@@ -223,7 +223,7 @@ def test_replies_stay_in_the_space(rooms: Rooms) -> None:
         message = reader.message({"operation": "QUERY", "entityType": "vhost", **NODE})
         message.reply_to = reply_to
         assert sender.send(message).outcome() == "accepted"
-    assert own.next().message.properties["statusCode"] == 200
+    assert own.next().properties["statusCode"] == 200
     theirs.close()
     assert theirs.arrived.empty()
 

@@ -53,7 +53,8 @@ def known_at(mesh: Mesh, name: str, key: str) -> None:
 
 def test_both_sides_show_that_they_are_routers(edge: RawEdge) -> None:
     assert edge.opened.container_id == "A"
-    assert (edge.opened.properties or {})["qd.annotations-version"] == 1
+    assert isinstance(edge.opened.properties, dict)
+    assert edge.opened.properties["qd.annotations-version"] == 1
     assert "qd.streaming-links" in map(str, edge.opened.offered_capabilities or ())
     assert edge.reply_to("replies").startswith("amqp:/_topo/0/A/temp.")
     down = edge.attached["down"].source

@@ -17,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import proton
 from proton.handlers import MessagingHandler
@@ -242,7 +242,9 @@ class Received:
         self.receiver = receiver
         self.delivery = delivery
         self.message = message
-        self.body = message.body
+        self.body: Any = message.body  # any AMQP value
+        # proton's types know None alone
+        self.properties = cast("dict[str, Any]", message.properties)
         self.settled = bool(delivery.settled)
 
     def accept(self) -> None:

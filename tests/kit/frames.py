@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from waymesh_amqp.performatives import (
     decode_performative,
     encode_frame,
 )
+from waymesh_amqp.types import Described
 
 AMQP = b"AMQP\x00\x01\x00\x00"
 SASL = b"AMQP\x03\x01\x00\x00"
@@ -75,6 +77,16 @@ def read_frames(data: bytes) -> tuple[list[Seen | bytes], bytes]:
         found.append(Seen(channel, performative, body[payload:], size))
         pos += size
     return found, data[pos:]
+
+
+def told(answers: Iterable[object]) -> list[Described]:
+    """The delivery states of the dispositions among what a peer was sent; each must have one."""
+    found = []
+    for answer in answers:
+        if isinstance(answer, Disposition):
+            assert isinstance(answer.state, Described)
+            found.append(answer.state)
+    return found
 
 
 def message(body: bytes = b"hello") -> bytes:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.model.test_core_model import ADDRESSES, NOWHERE, OUTCOMES, CoreMachine
+from tests.model.test_core_state_machine import ADDRESSES, NOWHERE, OUTCOMES, CoreMachine
 
 LIMITS = ((700, 1 << 40, 600), (1 << 40, 600, 500), (1 << 40, 1 << 40, 300), (900, 800, 700))
 """Bytes that may wait in the router, for a connection and for a link."""

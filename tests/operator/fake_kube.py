@@ -16,6 +16,10 @@ from waymesh_operator.kube.api import FIELD_MANAGER, ROUTES, Kind, kind_of
 Object = dict[str, Any]
 Key = tuple[str, str, str]
 Call = tuple[str, str, str]
+# Names for the methods of a class that has a method `list`.
+Objects = list[Object]
+Calls = list[Call]
+Told = list[tuple[str, str]]
 
 
 class FakeKube:
@@ -58,7 +62,10 @@ class FakeKube:
             raise KubeError(409, "the object has been modified")
         if not force and live is not None and self._contested(key, manager, wanted):
             raise KubeError(409, "a field belongs to another manager")
-        body = copy.deepcopy(live) if live else {"metadata": {"uid": f"uid-{next(self._numbers)}", "generation": 1}}
+        if live:
+            body = copy.deepcopy(live)
+        else:
+            body = {"metadata": {"uid": f"uid-{next(self._numbers)}", "generation": 1}}
         before = copy.deepcopy(body)
         _drop(body, self._applied.get((key, manager), {}), wanted)
         _merge(body, wanted)
@@ -94,9 +101,9 @@ class FakeKube:
         wanted: Object = copy.deepcopy(dict(body))
         key = (wanted["kind"], wanted["metadata"]["namespace"], wanted["metadata"]["name"])
         live = self.objects.get(key)
-        metadata = {"uid": f"uid-{next(self._numbers)}", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        first = {"uid": f"uid-{next(self._numbers)}", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        metadata: Object = {**(first if live is None else live["metadata"])}
         if live is not None:
-            metadata = {**live["metadata"]}
             if live.get("spec") != wanted.get("spec"):
                 metadata["generation"] = metadata.get("generation", 1) + 1
             wanted.setdefault("status", live.get("status", {}))
@@ -121,13 +128,13 @@ class FakeKube:
         for owned in [key for key, other in self.objects.items() if _owned_by(other, body)]:
             self.remove(*owned, quietly=quietly)
 
-    def select(self, kind: str, namespace: str | None = None) -> list[Object]:
+    def select(self, kind: str, namespace: str | None = None) -> Objects:
         return [body for key, body in self.objects.items() if key[0] == kind and namespace in (None, key[1])]
 
-    def writes(self) -> list[Call]:
+    def writes(self) -> Calls:
         return [call for call in self.calls if call[0] in ("apply", "status", "delete") and call[1] != "Event"]
 
-    def events(self) -> list[tuple[str, str]]:
+    def events(self) -> Told:
         return [(event["reason"], event["message"]) for event in self.select("Event")]
 
     # --- inside ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import proton
 from proton.handlers import MessagingHandler
@@ -47,7 +47,7 @@ def agent_answer(agent: Agent) -> Answer:
     return answer
 
 
-class FakeServer(MessagingHandler):  # type: ignore[misc]
+class FakeServer(MessagingHandler):
     """Listens on a free loopback port while it is entered; `requests` keeps what came, `addresses` to where."""
 
     def __init__(
@@ -93,6 +93,11 @@ class FakeServer(MessagingHandler):  # type: ignore[misc]
     def _run(self) -> None:
         self._container.run()
 
+    def request(self, number: int) -> tuple[dict[str, Any], Any]:
+        """The application properties and the body of one of the requests so far."""
+        message = self.requests[number]
+        return cast("dict[str, Any]", message.properties), message.body  # proton's types have None alone
+
     def on_start(self, event: proton.Event) -> None:
         scheme = "amqp" if self.tls is None else "amqps"
         self._acceptor = event.container.listen(f"{scheme}://{self.url}", self.tls)
@@ -108,25 +113,30 @@ class FakeServer(MessagingHandler):  # type: ignore[misc]
 
     def on_connection_opening(self, event: proton.Event) -> None:
         self.connections += 1
+        assert event.connection is not None
         self._open.append(event.connection)
 
     def on_link_opening(self, event: proton.Event) -> None:
         link = event.link
-        if link.is_sender:
-            link.source.address = f"temp.{len(self._replies)}"
-            self._replies[link.source.address] = link
-        elif not self.refuse_link:
-            self.addresses.append(link.remote_target.address)
-            link.target.address = link.remote_target.address
+        if isinstance(link, proton.Sender):
+            address = f"temp.{len(self._replies)}"
+            link.source.address = address
+            self._replies[address] = link
+        elif isinstance(link, proton.Receiver) and not self.refuse_link:
+            address = str(link.remote_target.address)
+            self.addresses.append(address)
+            link.target.address = address
 
     def on_link_opened(self, event: proton.Event) -> None:
-        if self.refuse_link and event.link.is_receiver:
-            event.link.condition = proton.Condition("qd:no-route-to-dest", "No route to the destination node")
-            event.link.close()
+        link = event.link
+        if self.refuse_link and isinstance(link, proton.Receiver):
+            link.condition = proton.Condition("qd:no-route-to-dest", "No route to the destination node")
+            link.close()
 
     def on_message(self, event: proton.Event) -> None:
         self.requests.append(event.message)
         if self.close_on_request:
+            assert event.connection is not None
             event.connection.condition = proton.Condition("amqp:connection:forced", "closed by management")
             event.connection.close()
             return

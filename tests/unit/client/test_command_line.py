@@ -288,20 +288,19 @@ def test_descriptions(server: FakeServer, capsys: Capture) -> None:
 
 def test_other_operations(server: FakeServer, capsys: Capture) -> None:
     assert "entityTypes" in run(capsys, server, "get-json-schema", "indent=1")
-    properties = '{"limit": 1}'
-    run(capsys, server, "discover-mgmt-nodes", "--properties", properties, "--body", '{"a": [1]}', "color=red")
-    request = server.requests[-1]
-    assert (request.properties["limit"], request.properties["color"], request.body) == (1, "red", {"a": [1]})
+    run(capsys, server, "discover-mgmt-nodes", "--properties", '{"limit": 1}', "--body", '{"a": [1]}', "color=red")
+    properties, body = server.request(-1)
+    assert (properties["limit"], properties["color"], body) == (1, "red", {"a": [1]})
 
 
 def test_properties_may_have_any_name(server: FakeServer, capsys: Capture) -> None:
     assert manage(["get-log", "type=listener", "limit=1", "-b", server.url]) == 1
     assert "not implemented (501)" in capsys.readouterr().err
-    request = server.requests[-1]
-    assert (request.properties["operation"], request.properties["type"]) == ("GET-LOG", "listener")
+    properties, _ = server.request(-1)
+    assert (properties["operation"], properties["type"]) == ("GET-LOG", "listener")
     run(capsys, server, "get-json-schema", "body=b", "operation=o")
-    request = server.requests[-1]
-    assert (request.properties["operation"], request.properties["body"]) == ("get-json-schema", "b")
+    properties, _ = server.request(-1)
+    assert (properties["operation"], properties["body"]) == ("get-json-schema", "b")
 
 
 def test_indent(server: FakeServer, capsys: Capture) -> None:

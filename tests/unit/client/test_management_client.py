@@ -41,10 +41,10 @@ def test_query(client: ManagementClient, server: FakeServer) -> None:
     rows = client.query("router.link", ["identity", "linkName"])
     assert rows == [{"identity": str(n), "linkName": f"link-{n}"} for n in range(3)]
     assert server.addresses == ["$management"]
-    request = server.requests[0]
-    assert request.properties["operation"] == "QUERY"
-    assert request.properties["entityType"] == PREFIX + "router.link"
-    assert (request.properties["type"], request.properties["name"]) == ("org.amqp.management", "self")
+    properties, _ = server.request(0)
+    assert properties["operation"] == "QUERY"
+    assert properties["entityType"] == PREFIX + "router.link"
+    assert (properties["type"], properties["name"]) == ("org.amqp.management", "self")
 
 
 @pytest.mark.parametrize("count", [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE + 7])

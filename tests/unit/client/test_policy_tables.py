@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from waymesh_schema.entities import entity_type
 
 pytestmark = pytest.mark.engine_independent
 
-VHOSTS = {
+VHOSTS: dict[str, list[dict[str, Any]]] = {
     "policy": [{"identity": "policy/0", "maxConnections": 9, "enableVhostPolicy": True, "connectionsCurrent": 3}],
     "vhost": [
         {
@@ -42,7 +43,7 @@ VHOSTS = {
 def rows_of(name: str) -> EntityAdapter:
     rows = [{"name": row["identity"], **row} for row in VHOSTS[name]]
     columns = {key: lambda row, _now, key=key: row[key] for key in rows[0]}
-    return TableEntities(entity_type(name), lambda: rows, columns)  # type: ignore[arg-type]
+    return TableEntities(entity_type(name), lambda: rows, columns)
 
 
 def words(text: str) -> list[list[str]]:

@@ -145,7 +145,7 @@ def test_connection() -> None:
 
 
 def test_nodes() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "B", "nextHop": None, "routerLink": 4, "lastTopoChange": 1_600_000_000, "cost": 1, "linkState": ["A"]},
         {"id": "A", "nextHop": "(self)", "routerLink": None, "lastTopoChange": 1_500_000_000, "validOrigins": []},
         {"id": "C", "nextHop": "B", "routerLink": None, "lastTopoChange": 0},

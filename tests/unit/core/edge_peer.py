@@ -129,8 +129,9 @@ class EdgePeer:
         return [m.body for at, m in self.arrived() if at == handle]
 
 
-def downlink(edge_id: str) -> dict[str, Terminus]:
-    capability = [Symbol(DOWNLINK_CAPABILITY)]
+def downlink(edge_id: str) -> dict[str, Any]:
+    """The termini of the link for the messages to an edge router."""
+    capability: list[str] = [Symbol(DOWNLINK_CAPABILITY)]
     return {
         "source": Terminus("source", address=edge_id, capabilities=capability),
         "target": Terminus("target", capabilities=capability),

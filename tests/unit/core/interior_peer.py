@@ -11,8 +11,9 @@ from tests.kit import frames
 from tests.kit.answering import Attached, Container
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Transfer
+from waymesh_amqp.performatives import Attach, Detach, Flow, Transfer
 from waymesh_router.core.edge.messages import (
+    HEARTBEAT_ADDRESS,
     LOOKUP_ADDRESS,
     NOT_FOUND,
     TRACKING_ADDRESS,
@@ -23,7 +24,18 @@ from waymesh_router.core.edge.messages import (
     encode_tracking,
 )
 from waymesh_router.core.edge.uplink import Uplink
+from waymesh_router.core.model import RouterConnection
 
+FIRST = [("sender", None), ("receiver", "E"), ("receiver", TRACKING_ADDRESS)]
+"""The links of a new uplink of E, before those of its addresses."""
+LAST = [
+    ("sender", "$management"),
+    ("receiver", "made"),
+    ("sender", LOOKUP_ADDRESS),
+    ("receiver", "made"),
+    ("sender", HEARTBEAT_ADDRESS),
+]
+"""Those after them."""
 OUTCOMES = {0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified"}
 
 
@@ -61,8 +73,9 @@ class Interior:
             self.peer.peer.end.on_bytes = self._take_and_answer
 
     @property
-    def conn(self) -> Any:
-        return self.peer.conn
+    def conn(self) -> RouterConnection:
+        conn: RouterConnection = self.peer.conn
+        return conn
 
     def links(self) -> list[tuple[str, Any]]:
         """The links that have not ended, in the order of their attaches: seen from the edge, and the address."""
@@ -138,6 +151,13 @@ def client(hub: Hub, *attach: bytes) -> tuple[Peer, list[Any]]:
     return peer, peer.send(*attach)
 
 
+def route(hub: Hub, direction: str = "in") -> Container:
+    """A link route, and its container at the edge."""
+    attrs = {"identity": "1", "name": "r", "direction": direction, "prefix": "lr", "containerId": "broker"}
+    core_of(hub).linkroutes.add(attrs)
+    return Container(hub)
+
+
 def credit_of(answers: list[Any]) -> int | None:
     """The credit of the last flow, 0 if it is withdrawn by drain; None without one."""
     flows = [0 if a.drain else a.link_credit for a in answers if isinstance(a, Flow) and a.handle is not None]
@@ -151,4 +171,4 @@ def attached(answers: list[Any]) -> bool:
 
 def states(answers: list[Any]) -> list[str]:
     """The names of the outcomes, sorted."""
-    return sorted(OUTCOMES[a.state.descriptor] for a in answers if isinstance(a, Disposition))
+    return sorted(OUTCOMES[state.descriptor] for state in frames.told(answers))

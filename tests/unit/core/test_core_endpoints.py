@@ -9,7 +9,7 @@ import pytest
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import RELEASED
-from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Terminus, Transfer
+from waymesh_amqp.performatives import Attach, Detach, Flow, Terminus, Transfer
 from waymesh_router.core.attaching import DRAINING
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 
@@ -166,7 +166,7 @@ def test_a_retiring_producer_gets_back_what_waits_and_no_credit(hub: Hub) -> Non
     (link,) = [link for link in sender.session().links if link is not None]
     core_of(hub).endpoint_links.retire(link)
     answers = sender.take()
-    assert {d.state.descriptor for d in answers if isinstance(d, Disposition)} == {RELEASED.descriptor}
+    assert {state.descriptor for state in frames.told(answers)} == {RELEASED.descriptor}
     assert any(isinstance(f, Flow) and f.drain for f in answers)
     assert not any(isinstance(d, Detach) for d in answers)
     assert link in core_of(hub).addresses["M0q"].producers

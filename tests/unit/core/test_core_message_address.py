@@ -11,7 +11,7 @@ from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
-from waymesh_amqp.performatives import Disposition, Transfer
+from waymesh_amqp.performatives import Transfer
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 
@@ -43,7 +43,7 @@ def bodies(peer: Peer) -> int:
 
 def codes(answers: list[Any]) -> list[int]:
     """Codes of the outcomes that a sender was told."""
-    return [d.state.descriptor for d in answers if isinstance(d, Disposition)]
+    return [state.descriptor for state in frames.told(answers)]
 
 
 def to(address: str | None, **over: Any) -> bytes:

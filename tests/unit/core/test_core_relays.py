@@ -11,8 +11,9 @@ from tests.kit.answering import Container
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
-from waymesh_amqp.performatives import Disposition, ErrorInfo
+from waymesh_amqp.performatives import Disposition, ErrorInfo, Transfer
 from waymesh_router.core.link_routing.relays import IDLE_S, REFUSALS_TOLD
+from waymesh_router.events import Event
 from waymesh_router.line_limit import WINDOW_S
 
 
@@ -56,7 +57,10 @@ def test_messages_of_one_address_share_a_link_and_outcomes_return(hub: Hub) -> N
     other.send(frames.transfer(0, to("b2.q")), frames.transfer(1, to("b2.r")))
     assert [(link.address, len(link.bodies)) for link in container.links] == [("b2.q", 3), ("b2.r", 1)]
     link = container.links[0]
-    container.send(frames.disposition(link.transfers[0].performative.delivery_id, channel=link.channel))  # type: ignore[union-attr]
+    transfer = link.transfers[0].performative
+    assert isinstance(transfer, Transfer)
+    assert transfer.delivery_id is not None
+    container.send(frames.disposition(transfer.delivery_id, channel=link.channel))
     assert (states(one), states(other)) == ([ACCEPTED], [])
 
 
@@ -90,7 +94,7 @@ def test_a_refusal_reaches_the_sender_with_its_reason(hub: Hub) -> None:
     container.refusal = ErrorInfo("amqp:not-found", "no queue")
     sender = anonymous(hub)
     sent = sender.send(frames.transfer(0, to("b2.q")))
-    (state,) = [d.state for d in sent if isinstance(d, Disposition)]
+    (state,) = frames.told(sent)
     assert state.descriptor == 0x25
     assert "no queue" in str(state.value)
 
@@ -134,7 +138,11 @@ def test_the_next_message_after_that_attaches_again(hub: Hub) -> None:
 def test_refusals_of_a_container_fill_no_log(hub: Hub) -> None:
     Container(hub, container_id="narrow", max_frame_size=512)
     lines: list[str] = []
-    core_of(hub).context.log = lambda module, level, text: lines.append(text)
+
+    def log(module: str, level: str, text: str, event: Event | None = None, /) -> None:
+        lines.append(text)
+
+    core_of(hub).context.log = log
     sender = anonymous(hub)
     sender.send(*(frames.transfer(k, to("b2." + "q" * 600), settled=True) for k in range(REFUSALS_TOLD + 2)))
     assert len(lines) == REFUSALS_TOLD

@@ -11,7 +11,7 @@ from tests.kit.answering import Container, neighbour
 from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_amqp.performatives import Attach, Detach, Disposition, Terminus, Transfer
+from waymesh_amqp.performatives import Attach, Detach, Terminus, Transfer
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.kinds import BALANCED, NO_MANAGEMENT
 from waymesh_router.core.link_routing.rewriting import DYNAMIC_ADDRESS
@@ -90,7 +90,7 @@ def arrived(peer: Peer) -> int:
 
 
 def outcomes(answers: list[Any]) -> list[int]:
-    return [d.state.descriptor for d in answers if isinstance(d, Disposition)]
+    return [state.descriptor for state in frames.told(answers)]
 
 
 def route(hub: Hub, prefix: str, **attrs: Any) -> Container:
@@ -228,7 +228,10 @@ def test_a_dynamic_source_names_a_link_route_of_the_space(hub: Hub) -> None:
     wanted = Terminus("source", dynamic=True, dynamic_node_properties={Symbol(DYNAMIC_ADDRESS): "q.1"})
     tenant(hub).send(frames.attach_receiver(source=wanted))
     (link,) = container.links
-    assert link.attach.source.dynamic_node_properties[DYNAMIC_ADDRESS] == "a/q.1"
+    source = link.attach.source
+    assert source is not None
+    assert source.dynamic_node_properties is not None
+    assert source.dynamic_node_properties[DYNAMIC_ADDRESS] == "a/q.1"
 
 
 @pytest.mark.parametrize("text", ["q", "b/q", "../b/q", "amqp:/b/q", "/b/q", "$coordinator/q"])

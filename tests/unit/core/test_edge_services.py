@@ -27,7 +27,7 @@ from tests.unit.core.edge_peer import (
 )
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified
-from waymesh_amqp.performatives import Attach, Disposition, Terminus, Transfer
+from waymesh_amqp.performatives import Attach, Terminus, Transfer
 from waymesh_amqp.types import Symbol
 from waymesh_router import peers
 from waymesh_router.core.edge.messages import (
@@ -166,8 +166,7 @@ def test_the_outcomes_of_a_lost_edge(hub: Hub) -> None:
     sender.send(frames.transfer(0), frames.transfer(1))
     assert len(edge.arrived()) == 1
     edge.peer.kill()
-    states = [d.state for d in sender.take() if isinstance(d, Disposition)]
-    assert {state.descriptor for state in states} == {modified().descriptor, RELEASED.descriptor}
+    assert {state.descriptor for state in frames.told(sender.take())} == {modified().descriptor, RELEASED.descriptor}
 
 
 def test_outcomes_pass_from_a_client_to_the_edge(hub: Hub) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
@@ -31,6 +31,9 @@ from waymesh_router.policy.settings import Policy
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create
+
+if TYPE_CHECKING:
+    from waymesh_router.core.core import Core
 
 NOW = 1030.7
 STARTED = 1000.0
@@ -90,7 +93,7 @@ class StubRouter:
         self.listeners: dict[str, Mapping[str, Any]] = {}
         refused = {"memory": 0, "listener": 0}
         self.admission = SimpleNamespace(limit=8192, memory_state="normal", withheld=0, refused=refused)
-        self.client_share = ClientShare(self.core, lambda *line: None)
+        self.client_share = ClientShare(cast("Core", self.core), lambda *line: None)
         self.topology_changes = 0
         self.sampler = LinkHealth(self.core)
         self.handler = Handler()

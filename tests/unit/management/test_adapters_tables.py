@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.management.stub_router import NOW, STARTED, Manager, StubRouter, peer, pending
-from waymesh_amqp.performatives import decode_performative
+from waymesh_amqp.performatives import Close, decode_performative
 from waymesh_amqp.states import DETACHED
 from waymesh_client.cli import views
 from waymesh_router.core.forwarding.annotations import Annotations
@@ -73,7 +73,7 @@ def test_a_connector_s_connection_with_tls_and_user(router: StubRouter, manager:
     conn.user, conn.mechanism = "CN=b", "EXTERNAL"
     conn.last_delivery_at = NOW - 12
     [row] = manager.rows("connection")
-    expected = {
+    expected: dict[str, Any] = {
         "container": None,
         "opened": False,
         "properties": {},
@@ -102,6 +102,8 @@ def test_a_connection_is_closed_by_an_update(router: StubRouter, manager: Manage
     assert manager.ask("UPDATE", {"adminStatus": "deleted"}, type="connection", identity="7")[0] == 200
     frame = pending(conn)
     close, _ = decode_performative(frame, 8, len(frame))
+    assert isinstance(close, Close)
+    assert close.error is not None
     assert close.error.condition == "amqp:connection:forced"
     assert [row["operStatus"] for row in manager.rows("connection", "operStatus")] == ["closing", "up"]
 

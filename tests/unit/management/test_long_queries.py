@@ -133,8 +133,8 @@ def test_rows_that_are_skipped_are_read_in_slices_too(desk: Desk) -> None:
 
 def test_rows_are_filtered_and_sorted_in_slices(desk: Desk) -> None:
     desk.query("1", count=3)
-    properties = {"operation": "QUERY", "entityType": "router.link", "where": "identity LIKE '%0'", **NODE}
-    properties |= {"orderBy": "identity DESC", "count": 3}
+    asked = {"operation": "QUERY", "entityType": "router.link", "where": "identity LIKE '%0'", **NODE}
+    properties = {**asked, "orderBy": "identity DESC", "count": 3}
     body = {"attributeNames": ["identity"]}
     desk.service.on_request(
         encode_message(Message(reply_to="temp.1", application_properties=properties, body=body)), None

@@ -17,7 +17,7 @@ from waymesh_schema.entities import entity_type
 
 pytestmark = pytest.mark.engine_independent
 
-LINKS = [
+LINKS: list[dict[str, Any]] = [
     {"identity": "1", "linkName": "it's", "linkDir": "in", "deliveryCount": 5, "peer": None},
     {"identity": "2", "linkName": "orders", "linkDir": "out", "deliveryCount": 20, "peer": "1"},
     {"identity": "3", "linkName": "ordersB", "linkDir": "in", "deliveryCount": None, "peer": "9"},

@@ -11,10 +11,11 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_objects import CONTEXT
+from waymesh_operator.cluster.actions import DeleteObject
 from waymesh_operator.cluster.context import ClusterContext, RouteApis
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.exposure import LONGEST, door_name
-from waymesh_operator.cluster.plan import DeleteObject, ObservedState, plan
+from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.resources.dependents import Resources

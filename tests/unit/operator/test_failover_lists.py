@@ -10,10 +10,11 @@ import pytest
 
 from tests.operator.kit import resource
 from tests.unit.operator.test_operator_objects import CONTEXT
+from waymesh_operator.cluster.actions import ApplyObject
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.failover import LISTED
 from waymesh_operator.cluster.mesh import Place
-from waymesh_operator.cluster.plan import ApplyObject, ObservedState, plan
+from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.local.desired import LocalContext, desired_local
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, parse_router

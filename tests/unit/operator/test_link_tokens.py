@@ -92,7 +92,7 @@ class Cluster:
         asyncio.run(self.kube.apply(body))
 
     def door(self, wanted: str = "", now: datetime = NOW) -> Door:
-        return door_of(self.kube, self.router, wanted, now)  # type: ignore[arg-type]
+        return door_of(self.kube, self.router, wanted, now)
 
     def create(self, name: str, *addresses: str) -> dict[str, Any]:
         text = asyncio.run(_create(self.door(), name, list(addresses), 30))

@@ -22,7 +22,7 @@ UNSEEN = {
     "a control character of Latin-1": "a\x85b", "a line separator": "a\u2028b", "reversed text": "a\u202eb",
     "nothing to see": "a\u200bb",
 }  # fmt: skip
-TEXTS = {
+TEXTS: dict[str, tuple[str, dict[str, Any]]] = {
     "Address prefix": ("Address", {"prefix": "{}"}),
     "Address pattern": ("Address", {"pattern": "{}"}),
     "AutoLink address": ("AutoLink", {"address": "{}", "direction": "in", "containerId": "b"}),
@@ -126,7 +126,7 @@ def test_one_delivery_of_none_is_refused() -> None:
     assert refused("Router", {"telemetry": {"samplesPerSecond": 0}}) == []
 
 
-FORMER = {
+FORMER: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a claim by claimName": (
         {"telemetry": {"target": "Claim", "claimRef": {"name": "c"}, "claimName": "c"}},
         ["spec.telemetry.claimName: name the claim as claimRef: {name: ...}"],

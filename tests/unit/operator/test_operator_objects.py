@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -89,7 +90,7 @@ def test_a_pod_has_no_more_rights_than_it_needs() -> None:
     assert "subPath" not in json.dumps(spec), "a file mounted alone does not follow a change"
 
 
-PODS = [
+PODS: list[tuple[dict[str, Any], Callable[[Any], Any], Any]] = [
     (
         {"resources": {"limits": {"memory": "1Gi"}}},
         lambda s: s["containers"][0]["resources"]["limits"]["memory"],
@@ -120,7 +121,7 @@ def test_labels_and_annotations_of_pods_come_beside_ours() -> None:
     assert (metadata["labels"]["team"], metadata["labels"]["waymesh.io/router"]) == ("a", "mesh")
 
 
-LIVE = [
+LIVE: list[dict[str, Any]] = [
     {"size": 7},
     {"topology": "Chordal"},
     {"listeners": (Listener("amqps", 5671, tls=True, auth="mtls"),)},
@@ -138,7 +139,7 @@ def test_what_needs_no_restart_leaves_the_template_as_it_is(fields: dict[str, An
 
 def test_resources_secrets_certificates_and_a_newer_operator_leave_the_template_as_it_is() -> None:
     broker = replace(BROKER, mechanism="PLAIN", secret="s", tls=BrokerTls())
-    others = {
+    others: dict[str, Any] = {
         "addresses": (Address(Ref("ns", "a"), MESH, prefix="a"),),
         "brokers": (broker,),
         "autolinks": (AutoLink(Ref("ns", "l"), MESH, "q", "in", broker=broker.ref),),

@@ -199,7 +199,7 @@ def test_a_changed_profile_is_there_before_its_listener_and_the_old_one_goes_las
 
 
 def test_limits_of_a_listener_are_those_of_the_router_and_go_with_their_field() -> None:
-    limits = {
+    limits: dict[str, Any] = {
         "maxConnections": 100, "maxOpeningConnections": 20, "maxSessions": 8, "maxLinks": 50, "maxFrameSize": 65536,
         "maxSessionFrames": 1000, "linkCapacity": 10, "idleTimeoutSeconds": 0, "initialHandshakeTimeoutSeconds": 5,
     }  # fmt: skip

@@ -262,7 +262,7 @@ def judge(desired: DesiredState, user: str, host: str, vhost: str) -> Allowed | 
     return verdict
 
 
-def listeners(desired: DesiredState) -> dict[str, str]:
+def listeners(desired: DesiredState) -> dict[str, str | None]:
     """policyVhost by the last part of the listener's name."""
     entities = desired.mesh.routers[0].entities
     return {e.name.rpartition("/")[2]: e.attributes.get("policyVhost") for e in entities if e.type == LISTENER}

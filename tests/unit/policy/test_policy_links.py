@@ -93,7 +93,7 @@ def test_special_links_need_their_setting(request_: LinkRequest, setting: str, k
 @pytest.mark.parametrize(("more", "allowed"), [({}, False), ({"targets": "out,*"}, True),
                                                ({"targets": "", "targetPattern": "#"}, True),
                                                ({"targets": "", "targetPattern": "*"}, False)])  # fmt: skip
-def test_a_target_that_is_not_known_needs_all_addresses(more: dict[str, str], allowed: bool) -> None:
+def test_a_target_that_is_not_known_needs_all_addresses(more: dict[str, Any], allowed: bool) -> None:
     assert (verdict(LinkRequest(False, unnamed=True), **more) is None) == allowed
 
 

@@ -130,7 +130,7 @@ def test_refused_connections_do_not_count_to_a_rate() -> None:
 
 def test_the_rate_of_a_listener_holds_without_vhost_policy_and_in_a_dry_run() -> None:
     there = enforcement(policy={"enableVhostPolicy": False, "dryRun": True})
-    asked = {"listener": "l", "listener_rate": Rate(1, 60)}
+    asked: dict[str, Any] = {"listener": "l", "listener_rate": Rate(1, 60)}
     assert told(there, "ann", **asked) == ""
     assert told(there, "ann", **asked) == "listener l: connectionRate 1/60 is reached"
 

@@ -94,4 +94,4 @@ def test_a_router_says_so_of_itself_until_it_has_an_address() -> None:
 @pytest.mark.parametrize("value", [-1, "9", None, True])
 def test_a_sequence_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(BadBody):
-        parse("LSU", link_state("B", {"A": 1}, **{NO_ADDRESSES: value}))
+        parse("LSU", {**link_state("B", {"A": 1}), NO_ADDRESSES: value})

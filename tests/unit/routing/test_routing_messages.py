@@ -47,7 +47,9 @@ def test_forms_are_read() -> None:
 
 
 def test_symbol_keys_and_any_integer_width() -> None:
-    body = {Symbolic(key): Narrow(value) if isinstance(value, int) else value for key, value in GOOD["RA"].items()}
+    body: dict[str, object] = {
+        Symbolic(key): Narrow(value) if isinstance(value, int) else value for key, value in GOOD["RA"].items()
+    }
     ra = messages.parse("RA", body)
     assert ra == messages.Ra("B", 1, 7, 4, 2)
 

@@ -21,7 +21,7 @@ from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 
 VHOST = ["vhost", {"name": "k8s/ns/vhost/v", "hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.*"}}}]
-PLUGIN = ["authServicePlugin", {"name": "k8s/ns/plugin/p", "host": "h", "port": "0"}]
+PLUGIN: tuple[str, dict[str, Any]] = ("authServicePlugin", {"name": "k8s/ns/plugin/p", "host": "h", "port": "0"})
 PROFILE = ["sslProfile", {"name": "k8s/ns/broker/b", "caCertFile": "/nowhere/ca.crt"}]
 CONNECTOR = ["connector", {"name": "k8s/ns/broker/b/0", "host": "127.0.0.1", "sslProfile": "k8s/ns/broker/b"}]
 ADDRESS = ["address", {"name": "k8s/ns/address/a", "prefix": "a", "distribution": "closest"}]
@@ -138,9 +138,10 @@ def test_a_listener_with_a_certificate_of_its_own_stays_closed_until_that_is_the
 ) -> None:
     name = "k8s/ns/Router/mesh/listener/shop"
     files = {"certFile": str(tmp_path / "tls.crt"), "privateKeyFile": str(tmp_path / "tls.key")}
-    profile = ["sslProfile", {"name": f"{name}/tls-1", **files}]
+    profile: tuple[str, dict[str, Any]] = ("sslProfile", {"name": f"{name}/tls-1", **files})
     place = {"host": "127.0.0.1", "port": str(free_port())}
-    listener = ["listener", {"name": name, "sslProfile": f"{name}/tls-1", "requireSsl": True, **place}]
+    secured = {"name": name, "sslProfile": f"{name}/tls-1", "requireSsl": True, **place}
+    listener: tuple[str, dict[str, Any]] = ("listener", secured)
     management = ["listener", {"name": "management", "host": "127.0.0.1", "port": port, "managementFiles": True}]
     router = BootedRouter(tmp_path, "mesh-0", ([profile, listener], [own(port)[0], management]), [port])
     router.start()

@@ -31,6 +31,15 @@ class RecordingOwner:
         io.sock.close()
         self.reasons.append(reason)
 
+    def finished(self, io: ConnectionIO) -> None:
+        raise AssertionError("the engine connection is not closed")
+
+    def failed(self, io: ConnectionIO, error: Exception) -> None:
+        raise error
+
+    def await_events(self, fd: int, mask: int) -> None:
+        """Nobody waits: the test calls."""
+
 
 def joined() -> tuple[socket.socket, socket.socket]:
     """Two ends of a TCP connection; ours does not block."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import Running
+from waymesh_router.retries import Retries
 from waymesh_router.runtime import connector as module
 from waymesh_router.runtime import dialing
 from waymesh_router.runtime.addresses import SocketAddress
@@ -105,7 +106,7 @@ def test_a_change_of_the_mesh_has_names_looked_up_while_a_try_hangs(
 def test_a_change_of_the_mesh_ends_the_wait_for_the_next_try(
     host: Running, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.Retries, "delay", lambda self, now: 3600.0)
+    monkeypatch.setattr(Retries, "delay", lambda self, now: 3600.0)
     with socket.socket() as refusing:
         refusing.bind(("127.0.0.1", 0))
         names.addresses = [(socket.AF_INET, refusing.getsockname())]

@@ -134,7 +134,7 @@ def test_the_end_is_told_a_week_and_a_day_before_once_for_each_certificate() -> 
     expiry.opened(origin="door", validity=YEAR)
     expiry.opened(origin="door", validity=YEAR)
     expiry.opened(origin="amqp", validity=YEAR, number="60")
-    times = []
+    times: list[float] = []
     for now in (0.0, end - 7 * DAY_S - 1, end - 7 * DAY_S, end - 3 * DAY_S, end - DAY_S, end - 10, end):
         expiry.tick(now)
         times += [now] * (len(expiry.world.told) - len(times))

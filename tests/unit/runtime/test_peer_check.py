@@ -24,6 +24,7 @@ from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_router.runtime.chain import covered, roots, subject_of, verified_chain
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.peer_check import NO_CERTIFICATE, REVOKED, UNTRUSTED
+from waymesh_router.runtime.tls_socket import TlsSocket
 
 ROLE = {"role": "inter-router", "saslMechanisms": "EXTERNAL", "requireSsl": True}
 
@@ -262,9 +263,9 @@ def certificate(
 ) -> bytes:
     """A certificate in DER, without any network."""
     now = datetime.datetime.now(datetime.UTC)
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in (issuer, name)]
+    by, of = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in (issuer, name))
     end = now + datetime.timedelta(days=1)
-    builder = x509.CertificateBuilder(*names, key.public_key(), x509.random_serial_number(), now, end)
+    builder = x509.CertificateBuilder(by, of, key.public_key(), x509.random_serial_number(), now, end)
     builder = builder.add_extension(x509.BasicConstraints(ca, None), critical=True)
     return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
@@ -290,6 +291,7 @@ def test_a_chain_is_covered_by_a_root_with_the_same_name_and_key() -> None:
 def test_the_verified_chain_of_a_peer(door: Door, authority: Authority, peer: KeyPair) -> None:
     door.dial(peer)
     (io,) = door.host.host._connections.values()
+    assert isinstance(io.sock, TlsSocket)
     found = door.host.call(verified_chain, io.sock.tls)
     pair = (peer.cert, authority.cert)
     assert found == [ssl.PEM_cert_to_DER_cert(path.read_text(encoding="ascii")) for path in pair]

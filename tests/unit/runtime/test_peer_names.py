@@ -48,8 +48,8 @@ def test_only_dns_names_count_and_the_refusal_tells_them() -> None:
     certificate = {"subject": ((("commonName", "a.svc"),),), "subjectAltName": (("URI", "a.svc"), ("DNS", "b.svc"))}
     assert refused_name("b.svc", certificate) is None
     assert refused_name("a.svc", certificate) == "the certificate of the peer has b.svc; wanted is a.svc"
-    for nothing in ({}, None):
-        assert "no DNS name" in (refused_name("a.svc", nothing) or "")
+    assert "no DNS name" in (refused_name("a.svc", {}) or "")
+    assert "no DNS name" in (refused_name("a.svc", None) or "")
 
 
 @pytest.mark.parametrize("name", ["mesh-0.mesh-mesh.ns.svc", MESH, "other.svc"])

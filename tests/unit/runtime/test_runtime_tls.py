@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.certificates import Authority, KeyPair
+from tests.kit.silence import silent
 from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import Running
 from waymesh_router.runtime.errors import HostError
@@ -245,11 +246,11 @@ def test_key_passwords(authority: Authority, tmp_path: Path, monkeypatch: pytest
     file.write_text("a: secret\n", encoding="utf-8")
     monkeypatch.setenv("KEY_PASSWORD", "a: secret")
     for form in ("a: secret", "pass:a: secret", "literal:a: secret", "env:KEY_PASSWORD", f"file:{file}"):
-        TlsProfile(profile(authority, pair, password=form), lambda level, text: None)
-    TlsProfile(profile(authority, pair, passwordFile=str(file)), lambda level, text: None)
+        TlsProfile(profile(authority, pair, password=form), silent)
+    TlsProfile(profile(authority, pair, passwordFile=str(file)), silent)
     for wrong in ("wrong", None):
         with pytest.raises(HostError, match=r"sslProfile p: certFile .*privateKeyFile"):
-            TlsProfile(profile(authority, pair, password=wrong), lambda level, text: None)
+            TlsProfile(profile(authority, pair, password=wrong), silent)
     with pytest.raises(HostError, match=r"environment variable NOT_SET_HERE is not set"):
         key_password("p", {"password": "env:NOT_SET_HERE"})
 
@@ -267,21 +268,21 @@ def test_key_passwords(authority: Authority, tmp_path: Path, monkeypatch: pytest
 )
 def test_unusable_profiles(authority: Authority, server: KeyPair, change: dict[str, str], text: str) -> None:
     with pytest.raises(HostError) as caught:
-        TlsProfile({**profile(authority, server), **change}, lambda level, text: None)
+        TlsProfile({**profile(authority, server), **change}, silent)
     assert str(caught.value) == text
 
 
 def test_what_a_listener_needs(authority: Authority, server: KeyPair) -> None:
     with pytest.raises(HostError, match="certFile: is needed"):
-        TlsProfile(profile(authority, None), lambda level, text: None).server_context(ssl.CERT_NONE)
-    bare = TlsProfile({**profile(authority, server), "caCertFile": None}, lambda level, text: None)
+        TlsProfile(profile(authority, None), silent).server_context(ssl.CERT_NONE)
+    bare = TlsProfile({**profile(authority, server), "caCertFile": None}, silent)
     with pytest.raises(HostError, match="caCertFile: is needed to verify client certificates"):
         bare.server_context(ssl.CERT_REQUIRED)
 
 
 def test_protocols_and_ciphers(authority: Authority, server: KeyPair) -> None:
     limited = TlsProfile(
-        profile(authority, server, protocols="TLSv1.2", ciphers="ECDHE-ECDSA-AES256-GCM-SHA384"), lambda text: None
+        profile(authority, server, protocols="TLSv1.2", ciphers="ECDHE-ECDSA-AES256-GCM-SHA384"), silent
     )
     context = limited.server_context(ssl.CERT_NONE)
     assert context.minimum_version == context.maximum_version == ssl.TLSVersion.TLSv1_2

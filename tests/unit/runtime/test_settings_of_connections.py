@@ -14,6 +14,7 @@ from tests.kit.certificates import Authority
 from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import section
+from tests.kit.silence import silent
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.link_routing.rewriting import outlives_connection
@@ -78,7 +79,6 @@ def test_termini_that_outlive_their_connection(terminus: Terminus, outlives: boo
 def test_a_protocol_between_two_others_is_not_enabled_by_them(tmp_path: Path) -> None:
     pair = Authority(tmp_path).issue("server", {"CN": "localhost"}, ("localhost",))
     attrs = {"name": "p", "certFile": str(pair.cert), "privateKeyFile": str(pair.key)}
-    silent = lambda level, text: None  # noqa: E731
     context = TlsProfile({**attrs, "protocols": "TLSv1.1 TLSv1.3"}, silent).server_context(ssl.CERT_NONE)
     assert context.options & ssl.OP_NO_TLSv1_2
     context = TlsProfile({**attrs, "protocols": "TLSv1.2 TLSv1.3"}, silent).server_context(ssl.CERT_NONE)

@@ -208,7 +208,7 @@ class Disk:
         self.root = root
         self.size = size
         self._pwrite = os.pwrite
-        monkeypatch.setattr(spool_files.os, "pwrite", self.pwrite)
+        monkeypatch.setattr(os, "pwrite", self.pwrite)
 
     def used(self) -> int:
         return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())

@@ -42,6 +42,11 @@ def send(router: RouterProcess, count: int = ROUND) -> None:
         assert {one.outcome() for one in sent} == {"accepted"}
 
 
+def files_after_a_round(router: RouterProcess, spool: Path) -> list[FileName]:
+    send(router)
+    return finished(spool)
+
+
 def finished(spool: Path) -> list[FileName]:
     found = [parse_path(path.relative_to(spool).as_posix()) for path in spool.rglob("*.gz")]
     return sorted((name for name in found if name is not None), key=lambda name: (name.kind, name.first))
@@ -109,6 +114,16 @@ def dropped(router: RouterProcess) -> int:
     return int(state(router)["droppedRecords"])
 
 
+def dropped_after_a_round(router: RouterProcess) -> int:
+    send(router)
+    return dropped(router)
+
+
+def error_after_a_round(router: RouterProcess) -> str:
+    send(router)
+    return str(state(router)["lastError"])
+
+
 def test_a_disk_that_is_full(tmp_path: Path, disk: SmallDisk) -> None:
     port = free_port()
     text = section("router", id="A") + section("listener", host="127.0.0.1", port=port)
@@ -118,9 +133,9 @@ def test_a_disk_that_is_full(tmp_path: Path, disk: SmallDisk) -> None:
         send(router)
         wait_until(lambda: finished(disk.seen), what="files")
         filler.write_bytes(bytes(max(0, disk.free() - 8192)))
-        wait_until(lambda: (send(router), dropped(router))[1], what="records that do not fit")
+        wait_until(lambda: dropped_after_a_round(router) > 0, what="records that do not fit")
         filler.unlink()
-        wait_until(lambda: (send(router), state(router)["lastError"])[1] == "", what="room again")
+        wait_until(lambda: error_after_a_round(router) == "", what="room again")
         before = len(finished(disk.seen))
         wait_until(lambda: len(finished(disk.seen)) > before + 3, what="more files")
         lost = dropped(router)
@@ -168,7 +183,7 @@ def test_a_folder_that_is_removed_under_way(start_router: StartRouter, tmp_path:
     wait_until(lambda: finished(spool), what="files")
     gone = spool.rename(tmp_path / "gone")  # in one step, for the router may be writing another file
     shutil.rmtree(gone)
-    wait_until(lambda: (send(router), finished(spool))[1], what="files again")
+    wait_until(lambda: files_after_a_round(router, spool), what="files again")
     send(router)
     router.stop()
     found = [line["seq"] for line in lines(spool, "delivery")]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kit.certificates import Authority, KeyPair
+from tests.kit.silence import silent
 from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_tls_changes import Volume
@@ -151,7 +152,7 @@ def test_an_unusable_revocation_list_is_refused(
     crl = written(tmp_path / "crl", texts.get(content, content.encode()))
     attrs = {"name": "p", "caCertFile": str(authority.cert), "certFile": str(server.cert)}
     with pytest.raises(HostError, match=r"sslProfile p: crlFile .*crl: "):
-        TlsProfile({**attrs, "privateKeyFile": str(server.key), "crlFile": crl}, lambda level, text: None)
+        TlsProfile({**attrs, "privateKeyFile": str(server.key), "crlFile": crl}, silent)
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])

@@ -11,7 +11,7 @@ from tests.kit.answering import Attached, Container
 from tests.kit.frames import Seen
 from tests.kit.pump import Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, rejected
-from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Transfer
+from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Terminus, Transfer
 from waymesh_amqp.types import Described, Symbol, ULong
 
 
@@ -116,7 +116,7 @@ def test_a_tag_that_is_too_long_is_rejected(size: int) -> None:
     peer.send(frames.transfer(0), frames.transfer(1, delivery_tag=b"t" * 32))
     assert len(link.bodies) == 2
     answers = peer.send(frames.transfer(2, delivery_tag=b"t" * size))
-    refused = any(isinstance(a, Disposition) and a.state.descriptor == 0x25 for a in answers)
+    refused = any(state.descriptor == 0x25 for state in frames.told(answers))
     assert refused or peer.conn.over
     assert len(link.bodies) == 2
 
@@ -166,7 +166,7 @@ def test_what_waits_is_released_when_the_container_detaches() -> None:
     container.detach(link)
     answers = peer.take()
     told = [d for d in answers if isinstance(d, Disposition)]
-    assert {d.state.descriptor for d in told} == {0x26}
+    assert {state.descriptor for state in frames.told(answers)} == {0x26}
     assert sum((d.first if d.last is None else d.last) - d.first + 1 for d in told) == 2
     assert [type(a) for a in answers][-1] is Detach
     assert core_of(peer.hub).budget.kept == 0
@@ -220,7 +220,7 @@ def test_outcomes_of_a_lost_receiver_are_the_container_s_to_decide() -> None:
 
 def test_a_client_does_not_get_its_own_messages_if_it_asked_for_none() -> None:
     container, link, peer = scene()
-    source = frames.Terminus(
+    source = Terminus(
         "source", address="b2.q", filter={Symbol("nl"): Described(Symbol("apache.org:no-local-filter:list"), [])}
     )
     answers = peer.send(frames.attach_receiver(handle=1, source=source), frames.credit(10, 1))

@@ -97,7 +97,8 @@ def usual(message: bytes, user: bytes | None = None) -> bool:
     order = SectionOrder()
     order.user = user or b""
     link.section_order, link.checks_user = order, user is not None
-    return is_usual(link, sections, transfer)
+    found: bool = is_usual(link, sections, transfer)
+    return found
 
 
 @pytest.mark.parametrize("message", [*IN_ORDER, *NOT_IN_ORDER])

@@ -1,13 +1,12 @@
-"""The edge's side of edge mode, in memory: lookups of link routes, and link routes of its own containers."""
+"""Attaches at an edge router, in memory, that wait for what the interior router says of link routes."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.kit import frames
-from tests.kit.answering import Container
 from tests.kit.pump import Hub, core_of
-from tests.unit.core.interior_peer import Interior, attached, client, credit_of, edge_hub, uplink_of, wait
+from tests.unit.core.interior_peer import Interior, attached, client, credit_of, edge_hub, route, wait
 from waymesh_amqp.performatives import Detach
 from waymesh_router.core.edge.messages import NOT_FOUND, OK
 
@@ -17,7 +16,6 @@ def hub() -> Hub:
     return edge_hub()
 
 
-# ---- lookups
 def test_an_attach_waits_for_the_answer(hub: Hub) -> None:
     interior = Interior(hub, link_routes=True)
     consumer, answers = client(hub, frames.attach_receiver(address="lr.a"))
@@ -99,79 +97,6 @@ def test_a_client_that_leaves_meanwhile_is_forgotten(hub: Hub) -> None:
         interior.answer(request, NOT_FOUND, False, False)
     assert not {"M0lr.a", "M0lr.b"} & set(core_of(hub).addresses)
     assert not any(address in ("lr.a", "lr.b") for _, address in interior.links())
-
-
-# ---- link routes
-def route(hub: Hub, direction: str = "in") -> Container:
-    """A link route to a container at the edge."""
-    attrs = {"identity": "1", "name": "r", "direction": direction, "prefix": "lr", "containerId": "broker"}
-    core_of(hub).linkroutes.add(attrs)
-    return Container(hub)
-
-
-@pytest.mark.parametrize(("direction", "key"), [("in", "Clr"), ("out", "Dlr")])
-def test_a_link_route_exists_beyond_while_it_has_a_container(hub: Hub, direction: str, key: str) -> None:
-    interior = Interior(hub)
-    broker = route(hub, direction)
-    (create,) = interior.requests()
-    name = f"E/proxyLinkRoute/{key}"
-    assert create.application_properties is not None
-    assert create.application_properties["operation"] == "CREATE"
-    kind = "org.apache.qpid.dispatch.router.connection.linkRoute"
-    assert create.body == {"type": kind, "name": name, "pattern": "lr/#", "direction": direction}
-    interior.answer_request(create, 201, {"identity": "7"})
-    broker.close()
-    (_, delete) = interior.requests()
-    assert delete.application_properties == {"operation": "DELETE", "type": kind, "name": name, "identity": "7"}
-    interior.answer_request(delete, 204)
-    wait(hub, 60)
-    assert len(interior.requests()) == 2
-
-
-def test_a_container_that_leaves_before_the_answer(hub: Hub) -> None:
-    interior = Interior(hub)
-    route(hub).close()
-    (create,) = interior.requests()
-    interior.answer_request(create, 201, {"identity": "7"})
-    assert [r.application_properties["operation"] for r in interior.requests() if r.application_properties] == [
-        "CREATE",
-        "DELETE",
-    ]
-
-
-def test_a_request_without_an_answer_is_repeated_and_a_refused_one_is_not(hub: Hub) -> None:
-    interior = Interior(hub)
-    route(hub)
-    wait(hub, 9)
-    assert len(interior.requests()) == 1
-    wait(hub, 2)
-    first, second = interior.requests()
-    assert first.correlation_id != second.correlation_id
-    interior.answer_request(second, 403)
-    wait(hub, 60)
-    assert len(interior.requests()) == 2
-
-
-def test_the_next_uplink_gets_link_routes_again(hub: Hub) -> None:
-    first = Interior(hub)
-    route(hub)
-    first.answer_request(first.requests()[0], 201, {"identity": "7"})
-    first.peer.peer.kill()
-    second = Interior(hub, "B")
-    assert len(second.requests()) == 1
-
-
-def test_a_draining_edge_takes_its_link_routes_back(hub: Hub) -> None:
-    interior = Interior(hub)
-    route(hub)
-    interior.answer_request(interior.requests()[0], 201, {"identity": "7"})
-    uplink_of(hub).stand_aside()
-    hub.turn()
-    interior.answer_request(interior.requests()[1], 204)
-    uplink_of(hub).come_back()
-    hub.turn()
-    operations = [(r.application_properties or {})["operation"] for r in interior.requests()]
-    assert operations == ["CREATE", "DELETE", "CREATE"]
 
 
 def test_a_link_route_whose_container_is_here_is_not_looked_up(hub: Hub) -> None:

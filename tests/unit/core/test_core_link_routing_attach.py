@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -39,8 +39,11 @@ def detaches(peer: Peer) -> list[Detach]:
 
 def condition(answers: list[Any]) -> str:
     """Why an attach was refused; "" where it was not."""
-    (detach,) = [d for d in answers if isinstance(d, Detach)] or [None]
-    return "" if detach is None or detach.error is None else detach.error.condition
+    detached = [d for d in answers if isinstance(d, Detach)]
+    if not detached:
+        return ""
+    (detach,) = detached
+    return "" if detach.error is None else detach.error.condition
 
 
 # ---- where an attach goes
@@ -187,7 +190,7 @@ def test_links_that_outlive_their_connection_can_be_refused(
 ) -> None:
     container = Container(hub)
     core_of(hub).routed_attaches.resumable = allowed
-    kind = "source" if receiver else "target"
+    kind: Literal["source", "target"] = "source" if receiver else "target"
     terminus: dict[str, Any] = {kind: Terminus(kind, address="b2.q", **terms)}
     attach = frames.attach_receiver if receiver else frames.attach_sender
     assert condition(client(hub).send(attach(**terminus))) == ("" if allowed else "amqp:not-allowed")

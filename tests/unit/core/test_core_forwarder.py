@@ -81,6 +81,7 @@ def test_balanced_prefers_the_consumer_that_settles() -> None:
         sender.send(frames.transfer(number))
         for f in fast.frames():
             if isinstance(f, Seen) and isinstance(f.performative, Transfer):
+                assert f.performative.delivery_id is not None
                 fast.send(frames.disposition(f.performative.delivery_id))
     assert len(bodies(slow)) == 1
 

@@ -1,0 +1,159 @@
+"""Links of addresses on an edge router's uplink, in memory: for its producers, its consumers, and by phase."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.pump import Hub
+from tests.unit.core.edge_peer import configure
+from tests.unit.core.interior_peer import FIRST, LAST, Interior, client, credit_of, edge_hub, states, wait
+from waymesh_amqp.errors import NOT_ALLOWED
+from waymesh_amqp.message import Message, decode_message
+from waymesh_amqp.performatives import ErrorInfo, Terminus, Transfer
+from waymesh_amqp.types import Symbol
+from waymesh_router.core.edge.messages import TRACKING_ADDRESS
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return edge_hub()
+
+
+def test_producers_get_credit_while_there_are_consumers_beyond(hub: Hub) -> None:
+    interior = Interior(hub)
+    producer, answers = client(hub, frames.attach_sender())
+    assert credit_of(answers) is None
+    interior.tell("M0q", True)
+    assert credit_of(producer.take()) == 250
+    interior.tell("M0q", False)
+    assert credit_of(producer.take()) == 0
+    interior.tell("M0other", True)
+    interior.send(interior.link("receiver", TRACKING_ADDRESS), Message(body="?"))
+    assert not interior.conn.over
+    interior.tell("M0q", True)
+    assert credit_of(producer.take()) == 250
+
+
+def test_outcomes_come_down(hub: Hub) -> None:
+    interior = Interior(hub)
+    producer, _ = client(hub, frames.attach_sender())
+    interior.tell("M0q", True)
+    producer.send(frames.transfer())
+    link = interior.link("sender", "q")
+    assert len(link.transfers) == 1
+    interior.settle(link)
+    assert states(producer.take()) == ["accepted"]
+
+
+def test_a_sender_without_producers_stays_until_nothing_is_under_way(hub: Hub) -> None:
+    interior = Interior(hub)
+    producer, _ = client(hub, frames.attach_sender())
+    interior.tell("M0q", True)
+    producer.send(frames.transfer())
+    producer.send(frames.detach())
+    wait(hub, 1)
+    link = interior.link("sender", "q")
+    interior.settle(link)
+    wait(hub, 1)
+    assert link.detach is not None
+    assert interior.links() == [*FIRST, *LAST]
+    client(hub, frames.attach_sender())
+    assert interior.links() == [*FIRST, *LAST, ("sender", "q")]
+
+
+def test_what_comes_down_goes_to_local_consumers_and_never_up_again(hub: Hub) -> None:
+    interior = Interior(hub)
+    client(hub, frames.attach_sender())
+    consumer, _ = client(hub, frames.attach_receiver(), frames.credit(10))
+    interior.tell("M0q", True)
+    down = interior.link("receiver", "q")
+    assert down.flows[-1].link_credit == 250
+    interior.send(down, Message(body="x"), settled=False)
+    assert sum(isinstance(answer, Transfer) for answer in consumer.take()) == 1
+    consumer.kill()
+    interior.send(down, Message(body="y"), settled=False)
+    assert interior.link("sender", "q").transfers == []
+    assert states(interior.peer.outcomes) == ["modified", "released"]
+    wait(hub, 1)
+    assert down.detach is not None
+
+
+def test_a_receiver_serves_all_consumers_of_its_address(hub: Hub) -> None:
+    interior = Interior(hub)
+    one, _ = client(hub, frames.attach_receiver())
+    other, _ = client(hub, frames.attach_receiver())
+    assert interior.links() == [*FIRST, *LAST, ("receiver", "q")]
+    one.send(frames.detach())
+    wait(hub, 1)
+    assert interior.link("receiver", "q").detach is None
+    other.send(frames.detach())
+    wait(hub, 1)
+    assert interior.links() == [*FIRST, *LAST]
+
+
+def test_links_of_addresses_that_end_are_attached_again(hub: Hub) -> None:
+    """An interior router that drains refuses them; its drain can be cancelled."""
+    interior = Interior(hub)
+    consumer, _ = client(hub, frames.attach_receiver(address="in"))
+    producer, _ = client(hub, frames.attach_sender(address="out"))
+    interior.peer.refusal = ErrorInfo(NOT_ALLOWED)
+    client(hub, frames.attach_receiver(address="refused"))
+    client(hub, frames.attach_receiver(address="given up"))[0].kill()
+    interior.tell("M0out", True)
+    assert credit_of(producer.take()) == 250
+    for which, address in (("sender", "out"), ("receiver", "in")):
+        interior.peer.detach(interior.link(which, address), error=ErrorInfo(NOT_ALLOWED))
+    assert credit_of(producer.take()) == 0
+    interior.peer.refusal = None
+    known = len(interior.peer.links)
+    wait(hub, 9)
+    assert len(interior.peer.links) == known
+    wait(hub, 1.1)
+    assert {link.address for link in interior.peer.links[known:]} == {"in", "out", "refused"}
+    interior.tell("M0out", True)
+    assert credit_of(producer.take()) == 250
+    wait(hub, 20)
+    assert len(interior.peer.links) == known + 3
+    assert not consumer.conn.over
+
+
+@pytest.mark.parametrize(
+    ("role", "capability", "expected"),
+    [
+        ("sender", None, []),
+        ("sender", "qd.waypoint", ["qd.waypoint.1"]),
+        ("sender", "qd.waypoint_2", ["qd.waypoint.2"]),
+        ("receiver", "qd.waypoint", ["qd.waypoint.1"]),
+        ("receiver", "qd.waypoint_2", ["qd.waypoint.2"]),
+        ("receiver", None, []),
+    ],
+)
+def test_links_say_which_phase_they_are_for(hub: Hub, role: str, capability: str | None, expected: list[str]) -> None:
+    configure(hub, "q", waypoint=True, ingressPhase=0, egressPhase=2)
+    interior = Interior(hub)
+    terminus = Terminus(
+        "target" if role == "sender" else "source",
+        address="q",
+        capabilities=[Symbol(capability)] if capability else None,
+    )
+    attach = frames.attach_sender if role == "sender" else frames.attach_receiver
+    termini: dict[str, Any] = {terminus.kind: terminus}
+    client(hub, attach(**termini))
+    assert interior.capabilities(role, "q") == expected
+
+
+def test_producers_of_an_address_with_fallback_have_two_senders(hub: Hub) -> None:
+    configure(hub, "q", enableFallback=True)
+    interior = Interior(hub)
+    producer, _ = client(hub, frames.attach_sender())
+    assert interior.links() == [*FIRST, *LAST, ("sender", "q"), ("sender", "q")]
+    interior.tell("MFq", True)
+    assert credit_of(producer.take()) == 250
+    producer.send(frames.transfer())
+    links = [link for link in interior.peer.active() if link.address == "q"]
+    assert [len(link.transfers) for link in links] == [0, 1]
+    annotations = decode_message(links[1].bodies[0]).message_annotations
+    assert annotations == {"x-opt-qd.to": "q", "x-opt-qd.phase": 22}
