@@ -57,7 +57,7 @@ def test_compat_22_the_frames_of_one_connection_are_logged_until_it_is_switched_
             rf"PROTOCOL \(trace\) \[C{number}\]:\d+ -> @transfer\(20\)",
             rf"PROTOCOL \(trace\) \[C{number}\]:\d+ <- @disposition\(21\)",
         ):
-            wait_until(lambda form=form: re.search(form, router.log) is not None, 10, form)
+            wait_until(lambda form=form: re.search(form, router.log) is not None, 60, form)
         assert "the-body" not in router.log
         management.update({"enableProtocolTrace": False}, "connection", identity=number)
         assert management.read("connection", identity=number)["enableProtocolTrace"] is False
@@ -91,7 +91,7 @@ def test_compat_22_messages_are_logged_with_the_parts_that_the_listener_names(ro
         pass_one(client, "two", subject="during", id="unlisted")
         for verb in ("Received", "Sent"):
             form = rf"MESSAGE \(trace\) \[C{number}\] {verb} Message{{subject=\"during\"}} on link '.+'"
-            wait_until(lambda form=form: re.search(form, router.log) is not None, 10, form)
+            wait_until(lambda form=form: re.search(form, router.log) is not None, 60, form)
         management.update({"enable": "default"}, "log", identity="log/MESSAGE")
         pass_one(client, "three", subject="behind")
     assert not re.search("before|behind|unlisted", router.log)
@@ -130,6 +130,6 @@ def test_frames_between_routers_are_logged(start_mesh: StartMesh) -> None:
         management.update({"enableProtocolTrace": True}, "connection", identity=number)
         for way in ("<-", "->"):
             form = rf"PROTOCOL \(trace\) \[C{number}\]:\d+ {way} @transfer\(20\) .*settled=true"
-            wait_until(lambda form=form: re.search(form, mesh["A"].log) is not None, 10, form)
+            wait_until(lambda form=form: re.search(form, mesh["A"].log) is not None, 60, form)
         management.update({"enableProtocolTrace": False}, "connection", identity=number)
     assert "not understood" not in mesh["A"].log

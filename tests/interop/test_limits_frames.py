@@ -270,7 +270,7 @@ def test_links_and_addresses_that_come_and_go_leave_nothing_on_any_router(line2:
             raw.put(Attach(f"flood-{number}", number, role=True, source=source, target=Terminus("target")))
         for _ in range(2000):
             raw.expect(Attach)
-        wait_until(lambda: entity(second)["addrCount"] >= before[1][0] + 2000, 30)
+        wait_until(lambda: entity(second)["addrCount"] >= before[1][0] + 2000, 60)
         exchange_message(second.port)
         for number in range(1000):
             raw.put(Detach(handle=number, closed=True))

@@ -55,7 +55,7 @@ class Group:
     def remove(self) -> None:
         """Its processes have ended; the kernel may need a moment to notice."""
         if self.folder is not None:
-            wait_until(self._removed, 10)
+            wait_until(self._removed, 60)
 
     def _removed(self) -> bool:
         assert self.folder is not None
@@ -142,7 +142,7 @@ def test_what_does_not_fit_into_64_mib_is_refused_before_the_limit(small: Router
         there.transfer(sender, BODY, settled=True)
         assert there.delivery()[1] == BODY
         assert peak(small) <= LIMIT
-    wait_until(lambda: "memory is full" in small.log, 10)
+    wait_until(lambda: "memory is full" in small.log, 60)
 
 
 def flooded(client: RawClient, number: int) -> str:

@@ -16,7 +16,7 @@ from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 TAKEN = "amqp:not-allowed: another router with id C is connected"
 
 

@@ -58,7 +58,7 @@ class Guarded:
 
     def users(self) -> set[tuple[str, str]]:
         """(user, SASL mechanism) of each connection."""
-        with ManagementClient(self.router.url, timeout_s=5.0) as client:
+        with ManagementClient(self.router.url, timeout_s=30.0) as client:
             return {(str(row["user"]), str(row["sasl"])) for row in client.query("connection", ["user", "sasl"])}
 
 
@@ -263,7 +263,7 @@ def test_unreachable_keys_refuse_everybody_and_the_router_serves_others(
 
 
 def test_profile_in_use_is_not_deleted_and_unknown_ones_are_refused(guarded: Guarded) -> None:
-    with ManagementClient(guarded.router.url, timeout_s=5.0) as client:
+    with ManagementClient(guarded.router.url, timeout_s=30.0) as client:
         with pytest.raises(Exception, match="tokenProfile tokens is in use: listener guarded"):
             client.delete("tokenProfile", name="tokens")
         attrs = {"port": "0", "host": "127.0.0.1", "sslProfile": "tls", "tokenProfile": "unknown"}
