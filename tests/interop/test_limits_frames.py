@@ -260,7 +260,6 @@ def test_flood_of_flows_and_ranges_of_dispositions_delays_nobody(
 
 def test_links_and_addresses_that_come_and_go_leave_nothing_on_any_router(line2: Mesh) -> None:
     first, second = line2.routers
-    exchange_message(first.port)
     before = [(entity(router)["addrCount"], entity(router)["linkCount"]) for router in (first, second)]
     with RawClient(first.port) as raw:
         raw.open()
