@@ -17,6 +17,7 @@ from tests.interop.hostile import (
     HALF_SASL,
     NOTHING,
     descriptors,
+    exchange_in_time,
     exchange_message,
     half_open,
     has_ended,
@@ -149,7 +150,7 @@ def test_peer_that_does_not_open_in_time_is_ended(
     _, port = listening(initialHandshakeTimeoutSeconds=1)
     before = time.monotonic()
     with half_open(port, 3, said) as sockets:
-        exchange_message(port)
+        exchange_in_time(port)
         wait_until(lambda: all(has_ended(sock) for sock in sockets), 60)
     assert time.monotonic() - before >= 0.9
 
@@ -163,7 +164,7 @@ def test_peer_that_does_not_end_its_tls_handshake_in_time_is_ended(
     profile, context = tls(tmp_path)
     _, port = listening(profile, sslProfile="p", initialHandshakeTimeoutSeconds=1)
     with half_open(port, 3, said) as sockets:
-        exchange_message(port, context)
+        exchange_in_time(port, context)
         wait_until(lambda: all(has_ended(sock) for sock in sockets), 60)
 
 
