@@ -273,7 +273,8 @@ def test_connections_that_come_and_go_leave_nothing_behind(router: RouterProcess
     before = counts()
     memory = router.resident_bytes()
     churn(1000)
-    wait_until(lambda: counts() == before, 30)
+    # The last ones of before may still have been there.
+    wait_until(lambda: all(now <= then for now, then in zip(counts(), before)), 60)
     assert router.resident_bytes() - memory < 8 << 20
 
 
