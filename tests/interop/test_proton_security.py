@@ -102,7 +102,7 @@ def test_wrong_password(by_password: Guarded, mechanism: str, user: str, passwor
 
 def test_passwords_are_not_sent_without_tls(start_router: StartRouter, tmp_path: Path) -> None:
     guarded = with_users(start_router, tmp_path)
-    assert "saslMechanisms: PLAIN is not offered without TLS" in guarded.router.log
+    wait_until(lambda: "saslMechanisms: PLAIN is not offered without TLS" in guarded.router.log)
     with RawClient(guarded.port) as raw:
         raw.send(SASL)
         raw.read(8)
