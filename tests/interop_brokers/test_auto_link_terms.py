@@ -192,7 +192,7 @@ def test_a_group_of_a_queue_stays_with_one_of_two_autolinks(scene: Scene) -> Non
         sender = client.sender(queue)
         sent = sender.send_all([proton.Message(body=n, group_id="abcd"[n % 4]) for n in range(20)])
         assert {one.outcome() for one in sent} == {"accepted"}
-        wait_until(lambda: sum(receiver.arrived.qsize() for receiver in receivers) == 20, 10.0)
+        wait_until(lambda: sum(receiver.arrived.qsize() for receiver in receivers) == 20, 60.0)
         seen = [[received.message for received in r.take(r.arrived.qsize())] for r in receivers]
         groups = [{message.group_id for message in messages} for messages in seen]
         assert groups[0] | groups[1] == set("abcd")

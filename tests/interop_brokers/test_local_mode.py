@@ -88,8 +88,8 @@ def test_autolinks_that_are_taken_away_under_load_lose_nothing(up: Up, brokerj_d
         for received in held:
             received.accept()
         accepted = sum(one.outcome() == "accepted" for one in sent)
-        wait_until(lambda: brokerj_durable.depth(QUEUE) == accepted - len(held), 10, "what was received has left")
+        wait_until(lambda: brokerj_durable.depth(QUEUE) == accepted - len(held), 60, "what was received has left")
     # Until now what had come into the mesh waited for the consumer.
-    wait_until(lambda: not names(up, "router.config.autoLink"), 10, "the autolinks gone")
-    wait_until(lambda: brokerj_durable.consumers(QUEUE) == 0, 10, "the broker's side of them gone")
+    wait_until(lambda: not names(up, "router.config.autoLink"), 60, "the autolinks gone")
+    wait_until(lambda: brokerj_durable.consumers(QUEUE) == 0, 60, "the broker's side of them gone")
     assert brokerj_durable.depth(QUEUE) == accepted - len(held)
