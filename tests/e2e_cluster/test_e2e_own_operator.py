@@ -128,7 +128,7 @@ def test_second_replica_takes_over(namespace: Namespace, router_image: str) -> N
     with own_operator(namespace, router_image) as first:
         wait_until(first.leads, 120, "the first leads")
         with own_operator(namespace, router_image) as second:
-            assert second.probe("/readyz")[0] == 200
+            wait_until(lambda: second.probe("/readyz")[0] == 200, 120, "the second is ready")
             assert not second.leads()
             mesh.apply(1)
             mesh.converged(1)
@@ -162,7 +162,7 @@ def _in_loop(loop: asyncio.AbstractEventLoop, work: Any) -> Any:
         done.set()
 
     loop.call_soon_threadsafe(call)
-    assert done.wait(10)
+    assert done.wait(60)
     return result[0]
 
 
@@ -176,7 +176,7 @@ def test_operator_ends_quickly_when_told(namespace: Namespace, router_image: str
         Mesh(namespace).apply(1).converged(1)
         began = time.monotonic()
         operator.stop()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20
         assert operator.error is None
         lease = namespace.get("Lease", "waymesh-operator")
         assert lease is not None
