@@ -79,7 +79,7 @@ def routes_of(management: ManagementClient) -> list[str]:
 def test_an_artemis_that_connects_serves_clients_of_all_routers(up: Up, broker: Artemis) -> None:
     for queue in QUEUES:
         broker.create_queue(queue)
-    up.file.write_text(MESH + BROKER.replace("ID", broker.container_id()))
+    up.write(MESH + BROKER.replace("ID", broker.container_id()))
     up.wait_for("Broker/store is active on 1/2")
     for link in ("AutoLink/orders-out", "AutoLink/orders-in", "LinkRoute/archive"):
         up.wait_for(f"{link} is active on 1/1")

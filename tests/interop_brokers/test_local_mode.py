@@ -82,7 +82,7 @@ def test_autolinks_that_are_taken_away_under_load_lose_nothing(up: Up, brokerj_d
         sent = [sender.send(proton.Message(body=number, durable=True)) for number in range(COUNT)]
         held = receiver.take(20, accept=False)
         text = up.file.read_text()
-        up.file.write_text("---\n".join(part for part in text.split("---\n") if "kind: AutoLink" not in part))
+        up.write("---\n".join(part for part in text.split("---\n") if "kind: AutoLink" not in part))
         up.wait_for("quiesce and remove router.config.autoLink new-orders-in", times=2)
         assert "k8s/default/AutoLink/new-orders-in" in names(up, "router.config.autoLink")
         for received in held:
