@@ -61,7 +61,8 @@ def test_a_mesh_lives_through_edits_and_the_loss_of_a_router(up: Up) -> None:
     assert {name: pid for name, pid in up.pids().items() if name in before} == before
 
     up.edit("distribution: multicast", "distribution: closest")
-    up.wait_for("mesh-4: replace address news (prefix news, closest)")
+    for k in range(5):
+        up.wait_for(f"mesh-{k}: replace address news (prefix news, closest)")
     with up.client("mesh-0") as client:
         (news,) = client.query("router.config.address", ["name", "distribution"])
         assert news == {"name": "k8s/default/Address/news", "distribution": "closest"}
