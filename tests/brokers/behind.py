@@ -19,7 +19,7 @@ from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 
 CONNECTOR = "broker"
-ACTIVE_S = 30.0
+ACTIVE_S = 60.0
 WAYPOINTS = section("address", prefix="queue", waypoint=True)
 """Addresses `queue.…` are kept by brokers: what clients send goes there first."""
 

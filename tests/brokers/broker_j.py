@@ -16,7 +16,7 @@ from tests.kit.built import java_libraries
 from tests.kit.ports import free_port
 
 SOURCES = Path(__file__).parent / "java" / "broker_j"
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 
 
 class BrokerJ(BrokerProcess):

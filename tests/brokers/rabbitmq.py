@@ -15,7 +15,7 @@ from tests.kit.built import debian_package, need
 from tests.kit.ports import free_port
 
 SOURCES = Path(__file__).parent / "debian" / "rabbitmq"
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 CONFIGURATION = f"""listeners.tcp.1 = 127.0.0.1:{{port}}
 management.tcp.ip = 127.0.0.1
 management.tcp.port = {{http}}

@@ -69,8 +69,13 @@ def kill_an_executor(namespace: Namespace, job: str) -> str:
     """As soon as the job reads the first files; the name of the pod."""
     namespace.wait("Job", job, lambda found: found.get("status", {}).get("ready"), RUN_S, "running")
     wait_until(lambda: " files" in namespace.kubectl("logs", f"job/{job}"), RUN_S, "files that are read")
-    pods = namespace.all("Pod", "spark-role=executor")
-    victim: str = next(pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running")
+
+    def at_work() -> str:
+        pods = namespace.all("Pod", "spark-role=executor")
+        names = (pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running")
+        return next(names, "")
+
+    victim = wait_until(at_work, RUN_S, "an executor that runs")
     assert namespace.delete("Pod", victim, grace_s=0)
     return victim
 

@@ -74,6 +74,7 @@ def test_pods_log_in_with_their_service_account_and_are_held_to_its_addresses(
     namespace.apply(shop(namespace.name))
     mesh = Mesh(namespace).apply(1, tokenProfiles=[PROFILE], listeners=[LISTENER], policy={"enabled": True})
     mesh.converged(1)
+    namespace.wait_condition("VhostPolicy", "shop", "Ready", "True")
     before = mesh.lives()
     clients = Clients(namespace, operator_image)
     assert clients.run("exchange", "orders") == "exchanged"

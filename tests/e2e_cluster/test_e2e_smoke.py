@@ -79,7 +79,14 @@ def test_pod_of_a_stateful_set_is_reached_by_name(namespace: Namespace, router_i
     )
     namespace.wait_pods("app=peer", 2)
     name = f"peer-1.peers.{namespace.name}.svc"
-    assert "<html" in wait_until(lambda: namespace.exec("peer-0", "wget", "-q", "-O", "-", f"http://{name}:8000/"), 120)
+
+    def page() -> str:
+        try:
+            return namespace.exec("peer-0", "wget", "-q", "-O", "-", f"http://{name}:8000/")
+        except CommandError:
+            return ""  # the name is not known everywhere at once
+
+    assert "<html" in wait_until(page, 180, "the page of the other pod")
     assert namespace.exec("peer-0", "id", "-u").strip() == "10001"
 
 

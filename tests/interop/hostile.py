@@ -8,9 +8,10 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from tests.interop.raw_client import AMQP, SASL, RawClient
+from tests.interop.raw_client import AMQP, SASL, Ended, RawClient, Refused
 from tests.interop.shared import fresh
 from tests.kit.process import RouterProcess
+from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Open, SaslInit, encode_frame
 
 NOTHING = b""
@@ -60,6 +61,19 @@ def exchange_message(port: int, tls: ssl.SSLContext | None = None) -> None:
         raw.attach_receiver(address, credit=1)
         raw.transfer(raw.attach_sender(address), b"\x00\x53\x77\xa1\x04here", settled=True)
         assert raw.delivery()[1].endswith(b"here")
+
+
+def exchange_in_time(port: int, tls: ssl.SSLContext | None = None) -> None:
+    """The same where clients have little time for their open: on a loaded machine not the first one may make it."""
+
+    def exchanged() -> bool:
+        try:
+            exchange_message(port, tls)
+        except (OSError, Ended, Refused):
+            return False
+        return True
+
+    wait_until(exchanged, 60.0, "a client that is served")
 
 
 @contextmanager

@@ -102,10 +102,10 @@ def relay() -> Iterator[str]:
     container.selectable(injector)
     thread = threading.Thread(target=container.run, daemon=True)
     thread.start()
-    assert handler.listening.wait(10)
+    assert handler.listening.wait(60)
     yield f"amqp://127.0.0.1:{handler.port}"
     injector.trigger(ApplicationEvent("end"))
-    thread.join(10)
+    thread.join(60)
 
 
 def _copy_outcome(outgoing: proton.Delivery, incoming: proton.Delivery) -> None:

@@ -10,7 +10,7 @@ import itertools
 import proton
 
 from tests.kit.clients import Client
-from tests.kit.mesh import Mesh, address_counts
+from tests.kit.mesh import CONVERGE_S, Mesh, address_counts
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
@@ -41,7 +41,7 @@ def wait_consumers(router: RouterProcess, address: str, local: int = 0, remote: 
     """Until the router knows that many local consumers and that many remote routers with consumers."""
     wait_until(
         lambda: address_counts(router, f"M0{address}") == (local, remote),
-        10.0,
+        CONVERGE_S,
         lambda: f"{address} on {router.name}: {address_counts(router, 'M0' + address)}, not {(local, remote)}",
     )
 

@@ -67,7 +67,7 @@ BEFORE = [garbage, no_sasl, early_end, huge, unasked_outcome, empty_offer, nothi
 def test_nobody_gets_in_where_the_service_does_not_even_offer(
     start: Start, service: AuthServer, script: Script
 ) -> None:
-    world = start(service.port, initialHandshakeTimeoutSeconds=2)
+    world = start(service.port, initialHandshakeTimeoutSeconds=5)
     service.script = script
     with RawClient(world.guarded) as raw:
         raw.send(SASL)
@@ -133,7 +133,7 @@ AFTER = {
 
 @pytest.mark.parametrize("script", AFTER)
 def test_nobody_gets_in_where_the_service_fails_later(start: Start, service: AuthServer, script: str) -> None:
-    world = start(service.port, initialHandshakeTimeoutSeconds=2)
+    world = start(service.port, initialHandshakeTimeoutSeconds=5)
     service.script = AFTER[script]
     assert world.outcome() == SYS_TEMP
     service.script = None

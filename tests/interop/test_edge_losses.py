@@ -116,7 +116,7 @@ def move(flows: list[Flow], count: int) -> None:
 
 def finish(flows: list[Flow]) -> list[Counter[str | None]]:
     """The outcomes of each flow, checked."""
-    wait_until(lambda: all(flow.finished() for flow in flows), 30.0, "outcomes")
+    wait_until(lambda: all(flow.finished() for flow in flows), 60.0, "outcomes")
     return [flow.check() for flow in flows]
 
 
@@ -205,7 +205,7 @@ def test_draining_loses_nothing(mesh: EdgeMesh, stack: ExitStack, who: str) -> N
                     flow.move(kept=0)
                 return process.poll() is not None
 
-            wait_until(over, 30.0, drained.log_tail)
+            wait_until(over, 60.0, drained.log_tail)
             assert process.returncode == 0
         if who == "edge":  # what its producers sent after the end of their connections has no outcome
             assert all("modified" not in flow.check_truth() for flow in crossing)

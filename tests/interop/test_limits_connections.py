@@ -17,6 +17,7 @@ from tests.interop.hostile import (
     HALF_SASL,
     NOTHING,
     descriptors,
+    exchange_in_time,
     exchange_message,
     half_open,
     has_ended,
@@ -149,8 +150,8 @@ def test_peer_that_does_not_open_in_time_is_ended(
     _, port = listening(initialHandshakeTimeoutSeconds=1)
     before = time.monotonic()
     with half_open(port, 3, said) as sockets:
-        exchange_message(port)
-        wait_until(lambda: all(has_ended(sock) for sock in sockets), 10)
+        exchange_in_time(port)
+        wait_until(lambda: all(has_ended(sock) for sock in sockets), 60)
     assert time.monotonic() - before >= 0.9
 
 
@@ -163,8 +164,8 @@ def test_peer_that_does_not_end_its_tls_handshake_in_time_is_ended(
     profile, context = tls(tmp_path)
     _, port = listening(profile, sslProfile="p", initialHandshakeTimeoutSeconds=1)
     with half_open(port, 3, said) as sockets:
-        exchange_message(port, context)
-        wait_until(lambda: all(has_ended(sock) for sock in sockets), 10)
+        exchange_in_time(port, context)
+        wait_until(lambda: all(has_ended(sock) for sock in sockets), 60)
 
 
 def test_peer_that_sends_its_open_in_drips_is_ended(
@@ -183,7 +184,7 @@ def test_peer_that_sends_its_open_in_drips_is_ended(
                 return True
             return False
 
-        wait_until(ended, 10)
+        wait_until(ended, 60)
 
 
 # ---- maxOpeningConnections
@@ -196,11 +197,11 @@ def test_flood_of_connections_that_do_not_open_does_not_keep_clients_out(
     before = descriptors(router)
     with half_open(port, FLOOD, said) as sockets:
         exchange_message(port)
-        wait_until(lambda: sum(map(has_ended, sockets)) >= FLOOD - MOST, 30)
+        wait_until(lambda: sum(map(has_ended, sockets)) >= FLOOD - MOST, 60)
         assert not any(map(has_ended, sockets[-MOST + 10 :]))  # the oldest are ended
-        wait_until(lambda: descriptors(router) <= before + MOST, 10)
+        wait_until(lambda: descriptors(router) <= before + MOST, 60)
         exchange_message(port)
-    wait_until(lambda: descriptors(router) <= before, 10)
+    wait_until(lambda: descriptors(router) <= before, 60)
     assert router.log.count("maxOpeningConnections): the oldest ones are ended") == 1
 
 
@@ -229,9 +230,9 @@ def test_flood_of_tls_handshakes_does_not_keep_clients_out(
     before = descriptors(router)
     with half_open(port, FLOOD, said) as sockets:
         exchange_message(port, context)
-        wait_until(lambda: sum(map(has_ended, sockets)) >= FLOOD - MOST, 30)
-        wait_until(lambda: descriptors(router) <= before + MOST, 10)
-    wait_until(lambda: descriptors(router) <= before, 10)
+        wait_until(lambda: sum(map(has_ended, sockets)) >= FLOOD - MOST, 60)
+        wait_until(lambda: descriptors(router) <= before + MOST, 60)
+    wait_until(lambda: descriptors(router) <= before, 60)
 
 
 def test_flood_of_http_connections_does_not_keep_probes_out(
@@ -240,7 +241,7 @@ def test_flood_of_http_connections_does_not_keep_probes_out(
     router, port = listening(http=True, maxOpeningConnections=MOST)
     before = descriptors(router)
     with half_open(port, FLOOD, b"GET /healthz HT") as sockets:
-        wait_until(lambda: sum(map(has_ended, sockets)) >= FLOOD - MOST, 30)
+        wait_until(lambda: sum(map(has_ended, sockets)) >= FLOOD - MOST, 60)
         with half_open(port, 1, b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n") as (probe,):
             answer = bytearray()
 
@@ -251,9 +252,9 @@ def test_flood_of_http_connections_does_not_keep_probes_out(
                     return False
                 return b"\r\n\r\n" in answer
 
-            wait_until(answered, 10)
+            wait_until(answered, 60)
             assert answer.startswith(b"HTTP/1.1 200")
-    wait_until(lambda: descriptors(router) <= before, 10)
+    wait_until(lambda: descriptors(router) <= before, 60)
 
 
 # ---- coming and going
@@ -272,7 +273,8 @@ def test_connections_that_come_and_go_leave_nothing_behind(router: RouterProcess
     before = counts()
     memory = router.resident_bytes()
     churn(1000)
-    wait_until(lambda: counts() == before, 30)
+    # The last ones of before may still have been there.
+    wait_until(lambda: all(now <= then for now, then in zip(counts(), before)), 60)
     assert router.resident_bytes() - memory < 8 << 20
 
 

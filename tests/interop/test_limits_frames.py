@@ -88,10 +88,10 @@ def test_frame_that_never_ends_does_not_keep_a_connection_alive(start_router: St
     with RawClient(port) as raw:
         raw.open()
         raw.send(b"\0\0\x30\0\x02\0\0\0")
-        begin = time.monotonic()
+        end = time.monotonic() + 60
         while b"local-idle-timeout" not in raw.waiting(0.05):
             raw.send(b"\0")
-            assert time.monotonic() - begin < 10
+            assert time.monotonic() < end
         exchange_message(router.port)
 
 
@@ -122,9 +122,9 @@ def test_idle_time_out_is_what_ends_peers_that_do_nothing(start_router: StartRou
 )
 @pytest.mark.parametrize("where", ["begin", "attach"])
 def test_declared_sizes_and_nesting_are_refused_with_little_work(
-    raw: RawClient, bounded: Callable[[int], None], where: str, value: bytes
+    raw: RawClient, router1: RouterProcess, bounded: Callable[[int], None], where: str, value: bytes
 ) -> None:
-    begin = time.monotonic()
+    begin = router1.cpu_s()
     performative = Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     if where == "begin":
         performative.properties = Raw(value)
@@ -133,7 +133,7 @@ def test_declared_sizes_and_nesting_are_refused_with_little_work(
         terminus = Terminus("source", address="a")
         raw.send(encode_frame(0, Attach("n", 9, role=True, source=terminus, properties=Raw(value))))
     assert raw.close_error()[0] == "amqp:decode-error"
-    assert time.monotonic() - begin < 5
+    assert router1.cpu_s() - begin < 5
     bounded(16)
 
 
@@ -252,15 +252,14 @@ def test_flood_of_flows_and_ranges_of_dispositions_delays_nobody(
     ranges = encode_frame(0, Disposition(role=True, first=0, last=2**31 - 2, settled=True))
     for _ in range(50):
         raw.send(encode_frame(0, flow) * 400 + ranges * 100)
-    begin = time.monotonic()
+    begin = router1.cpu_s()
     exchange_message(router1.port)
-    assert time.monotonic() - begin < 10
+    assert router1.cpu_s() - begin < 10
     bounded(16)
 
 
 def test_links_and_addresses_that_come_and_go_leave_nothing_on_any_router(line2: Mesh) -> None:
     first, second = line2.routers
-    exchange_message(first.port)
     before = [(entity(router)["addrCount"], entity(router)["linkCount"]) for router in (first, second)]
     with RawClient(first.port) as raw:
         raw.open()
@@ -270,7 +269,7 @@ def test_links_and_addresses_that_come_and_go_leave_nothing_on_any_router(line2:
             raw.put(Attach(f"flood-{number}", number, role=True, source=source, target=Terminus("target")))
         for _ in range(2000):
             raw.expect(Attach)
-        wait_until(lambda: entity(second)["addrCount"] >= before[1][0] + 2000, 30)
+        wait_until(lambda: entity(second)["addrCount"] >= before[1][0] + 2000, 60)
         exchange_message(second.port)
         for number in range(1000):
             raw.put(Detach(handle=number, closed=True))

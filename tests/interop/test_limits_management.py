@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop.hostile import bounded, exchange_message
 from tests.interop.raw_client import RawClient
-from tests.interop.shared import fresh
+from tests.interop.shared import fresh, patient_port
 from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
@@ -119,7 +119,8 @@ def test_replies_that_nobody_reads_are_dropped_beyond_a_part_of_the_budget(
     guarded: RouterProcess, entity: str
 ) -> None:
     """And those who read theirs get all of them."""
-    with RawClient(guarded.port) as links, RawClient(guarded.port) as raw, bounded(guarded, 24):
+    port = patient_port(guarded)
+    with RawClient(port) as links, RawClient(port) as raw, bounded(guarded, 24):
         links.open()
         links.begin()
         for number in range(LINKS):

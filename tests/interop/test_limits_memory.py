@@ -37,7 +37,7 @@ class Managed:
         return dict(row)
 
     def await_state(self, state: str) -> None:
-        wait_until(lambda: self.row()["memoryState"] == state, 10)
+        wait_until(lambda: self.row()["memoryState"] == state, 60)
 
 
 def test_connections_are_refused_while_memory_is_full_and_those_that_exist_are_served(router: RouterProcess) -> None:
@@ -148,7 +148,7 @@ def test_links_that_end_or_are_refused_meanwhile_are_forgotten(router: RouterPro
             raw.put(Detach(handle=7, closed=True))
             raw.attach_sender(fresh(), wait_credit=False)
             assert managed.row()["linksAwaitingMemory"] == 1
-        wait_until(lambda: managed.row()["linksAwaitingMemory"] == 0, 10)
+        wait_until(lambda: managed.row()["linksAwaitingMemory"] == 0, 60)
 
 
 def test_routers_connect_while_memory_is_full(start_mesh: StartMesh) -> None:
@@ -160,7 +160,7 @@ def test_routers_connect_while_memory_is_full(start_mesh: StartMesh) -> None:
         managed.set(1.3)
         managed.await_state("full")
         second.restart()
-        wait_until(lambda: managed.row()["nodeCount"] == 1, 30)
+        wait_until(lambda: managed.row()["nodeCount"] == 1, 60)
         assert managed.row()["memoryState"] == "full"
 
 

@@ -90,7 +90,7 @@ def test_a_link_ends_with_its_certificate_and_comes_back_with_a_new_one(meshes: 
         if status == "SUCCESS" or EXPIRED in meshes.south.log:
             break
     wait_until(lambda: EXPIRED in meshes.south.log, 2 * LIFETIMES_S[-1], meshes.logs)
-    assert f" closed: {EXPIRED}" in meshes.north.log, meshes.logs()
+    wait_until(lambda: f" closed: {EXPIRED}" in meshes.north.log, what=meshes.logs)
     wait_until(lambda: meshes.link()[0] == "FAILED", what=meshes.logs)
     (told,) = [line for line in meshes.north.log.splitlines() if "event=certificate.expires" in line]
     assert 'CN=south [event=certificate.expires user="CN=south" router=S host=127.0.0.1:' in told

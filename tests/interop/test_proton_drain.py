@@ -62,7 +62,7 @@ def test_an_idle_router(router: RouterProcess) -> None:
 def test_nobody_is_there() -> None:
     done = subprocess.run(
         [*command(), "--drain", "--url", f"amqp://127.0.0.1:{free_port()}"],
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("waymesh-router: drain: ")
@@ -81,7 +81,7 @@ def test_it_waits_for_what_is_unsettled(router: RouterProcess) -> None:
             assert process.poll() is None
             received.accept()
             assert sent.outcome() == "accepted"
-            assert process.wait(10) == 0
+            assert process.wait(60) == 0
         for client in (consumer, producer):
             assert client.wait_ended() == NO_CLOSE
     assert state_of(router) == (True, "drained", 0)
@@ -123,7 +123,7 @@ def test_a_connection_that_opens_at_the_end_of_the_drain_is_not_cut(router: Rout
         kept = receiver.next()
         with draining(router) as process, Client(router.url) as new:
             kept.accept()
-            assert process.wait(10) == 0
+            assert process.wait(60) == 0
             assert new.sender("$management").wait_credit() > 0
             new.receiver("orders", wait=False)
             assert new.wait_ended() == NO_CLOSE
@@ -149,7 +149,7 @@ def test_readiness_and_cancelling(start_router: StartRouter) -> None:
 
 
 def ready(port: int) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/readyz")
     response = connection.getresponse()
     return response.status, response.read()
@@ -196,7 +196,7 @@ class Mover:
 
     def close(self) -> None:
         self._stop.set()
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -215,7 +215,7 @@ def test_nothing_is_lost_or_doubled_when_a_router_of_a_mesh_goes(start_mesh: Sta
                         continue
                     assert sent.state == "accepted"
                     accepted.append(number)
-                assert process.wait(20) == 0
+                assert process.wait(60) == 0
             assert c.stop() == 0
             mesh.wait_converged("AB")
             assert sender.send(400).outcome() == "accepted"
@@ -240,7 +240,7 @@ def test_a_server_answers_what_it_was_asked_before(router: RouterProcess) -> Non
             assert received.body == "answer"
             received.accept()
             request.accept()
-            assert process.wait(10) == 0
+            assert process.wait(60) == 0
         assert server.wait_ended() == NO_CLOSE
 
 
@@ -251,5 +251,5 @@ def test_sigterm_while_draining(router: RouterProcess, tmp_path: Path) -> None:
         receiver.next()
         with draining(router) as process:
             assert router.stop() == 0
-            assert process.wait(20) == 1
+            assert process.wait(60) == 1
         assert consumer.wait_ended() == NO_CLOSE

@@ -103,7 +103,7 @@ def test_a_replica_that_opens_and_closes_is_left_for_the_next(start_router: Star
         try:
             with ManagementClient(router.url) as manager:
                 wait_until(lambda: "other" in peers(manager))
-            assert tries
+            wait_until(lambda: tries)
         finally:
             other.stop()
 

@@ -45,19 +45,19 @@ def test_no_time_out_is_not_told(start_router: StartRouter) -> None:
 def test_silent_client_is_closed(start_router: StartRouter) -> None:
     _, port = with_listener(start_router, idleTimeoutSeconds=1)
     with RawClient(port) as raw:
-        raw.open()
         began = time.monotonic()
+        raw.open()
         assert raw.close_error() == ("amqp:resource-limit-exceeded", "local-idle-timeout expired")
         assert time.monotonic() - began >= 0.9
 
 
 def test_client_with_heartbeats_stays(start_router: StartRouter) -> None:
     """proton sends empty frames on its own."""
-    _, port = with_listener(start_router, idleTimeoutSeconds=2)
+    _, port = with_listener(start_router, idleTimeoutSeconds=5)
     with Client(f"amqp://127.0.0.1:{port}") as client:
         receiver, sender = client.receiver(address := fresh(), 10), client.sender(address)
-        end = time.monotonic() + 4.2
-        wait_until(lambda: time.monotonic() > end, 10.0, "time to go by")
+        end = time.monotonic() + 6.0
+        wait_until(lambda: time.monotonic() > end, what="time to go by")
         assert not client.ended.is_set()
         sender.send("still here")
         assert receiver.next().body == "still here"
@@ -65,11 +65,11 @@ def test_client_with_heartbeats_stays(start_router: StartRouter) -> None:
 
 def test_router_sends_heartbeats_to_a_client_that_asks(router1: RouterProcess) -> None:
     with RawClient(router1.port) as raw:
-        raw.open(idle_time_out=2000)
+        raw.open(idle_time_out=6000)
         for _ in range(2):
             began = time.monotonic()
             assert raw.read(8) == EMPTY
-            assert time.monotonic() - began < 2.0
+            assert time.monotonic() - began < 6.0
 
 
 def test_router_sends_none_to_a_client_that_does_not_ask(router1: RouterProcess) -> None:

@@ -57,7 +57,7 @@ def wait_stalled(sender: StreamSender) -> int:
             last, since = sender.handed, time.monotonic()
         return sender.handed > 0 and time.monotonic() - since > QUIET_S
 
-    wait_until(quiet, 30.0, "the sender to stall")
+    wait_until(quiet, 60.0, "the sender to stall")
     return last
 
 
@@ -171,7 +171,7 @@ def test_consumer_lost_in_the_middle_of_a_large_message(line4: Mesh, stack: Exit
     sender = StreamSender(stack.enter_context(Client(line4["A"].url)), address, size)
     wait_stalled(sender)
     consumer.abort()
-    wait_until(lambda: sender.state is not None, 20.0, "an outcome")
+    wait_until(lambda: sender.state is not None, 60.0, "an outcome")
     assert sender.state in (proton.Delivery.MODIFIED, proton.Delivery.RELEASED)
     again = stack.enter_context(Client(line4["D"].url)).receiver(address, 10)
     sent = stack.enter_context(Client(line4["A"].url)).sender(address).send("next")

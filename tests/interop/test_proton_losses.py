@@ -174,7 +174,7 @@ def test_router_killed_on_the_way_in_a_triangle(start_mesh: StartMesh, stack: Ex
             kept.extend(receiver.take(1))
         return all(s.settled.is_set() for s in sent)
 
-    wait_until(settle_all, 15.0, lambda: f"outcomes of {[n for n, s in enumerate(sent) if not s.settled.is_set()]}")
+    wait_until(settle_all, 60.0, lambda: f"outcomes of {[n for n, s in enumerate(sent) if not s.settled.is_set()]}")
     outcomes = outcomes_of(sent)
     assert set(outcomes) <= {"accepted", "modified", "released"}, outcomes
     bodies = [received.body for received in kept]
@@ -242,7 +242,7 @@ def test_paused_router_is_noticed_and_comes_back(start_mesh: StartMesh, stack: E
     sender.wait_credit()
     mesh["B"].pause()
     try:
-        wait_until(lambda: sender.credit == 0, 10.0, "withdrawal of credit")
+        wait_until(lambda: sender.credit == 0, 60.0, "withdrawal of credit")
     finally:
         mesh["B"].resume()
     sender.wait_credit()

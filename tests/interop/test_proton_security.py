@@ -39,7 +39,7 @@ class Guarded:
 
     def users(self) -> set[tuple[str, str, bool]]:
         """(user, SASL mechanism, encrypted) of each connection."""
-        with ManagementClient(self.router.url, timeout_s=5.0) as client:
+        with ManagementClient(self.router.url, timeout_s=30.0) as client:
             rows = client.query("connection", ["user", "sasl", "isEncrypted"])
         return {(str(row["user"]), str(row["sasl"]), bool(row["isEncrypted"])) for row in rows}
 
@@ -102,7 +102,7 @@ def test_wrong_password(by_password: Guarded, mechanism: str, user: str, passwor
 
 def test_passwords_are_not_sent_without_tls(start_router: StartRouter, tmp_path: Path) -> None:
     guarded = with_users(start_router, tmp_path)
-    assert "saslMechanisms: PLAIN is not offered without TLS" in guarded.router.log
+    wait_until(lambda: "saslMechanisms: PLAIN is not offered without TLS" in guarded.router.log)
     with RawClient(guarded.port) as raw:
         raw.send(SASL)
         raw.read(8)
@@ -337,7 +337,7 @@ def test_mesh_over_tls(tmp_path: Path, authority: Authority, server: KeyPair) ->
             sent = sending.sender(address).send(b"x" * 100_000)
             assert len(receiver.next().body) == 100_000
             assert not sent.settled.is_set()
-        with ManagementClient(mesh["A"].url, timeout_s=5.0) as client:
+        with ManagementClient(mesh["A"].url, timeout_s=30.0) as client:
             rows = client.query("connection", ["role", "isEncrypted", "isAuthenticated", "sasl"])
         assert [(r["isEncrypted"], r["sasl"]) for r in rows if r["role"] == "inter-router"] == [(True, "EXTERNAL")]
     finally:

@@ -18,7 +18,7 @@ Ask = Callable[[Shape], Any]
 @pytest.fixture
 def ask(router: RouterProcess) -> Iterator[Ask]:
     """Sends requests as the tools do: no SASL layer, one sender to the address, dynamic reply-to, one credit."""
-    connection = BlockingConnection(f"amqp://127.0.0.1:{router.port}", timeout=10, sasl_enabled=False)
+    connection = BlockingConnection(f"amqp://127.0.0.1:{router.port}", timeout=60, sasl_enabled=False)
     requester = SyncRequestResponse(connection, "$management")
 
     def send(shape: Shape) -> Any:

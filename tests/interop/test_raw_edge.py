@@ -20,7 +20,7 @@ from waymesh_router.core.edge.messages import LookupRequest, encode_lookup
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 LARGE = b"x" * 300_000
 """The body of a message of many frames."""
 PROXY = "org.apache.qpid.dispatch.router.connection.linkRoute"

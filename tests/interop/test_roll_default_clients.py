@@ -90,7 +90,7 @@ def test_default_clients_come_back_at_once_and_nothing_is_lost(mesh: Mesh, start
     service = Service(mesh.routers)
     receivers = {name: start("receive", name, service.front.url) for name in ADDRESSES}
     senders = {name: start("send", name, service.front.url, "--rate", "50", "--at-least", "100") for name in ADDRESSES}
-    wait_until(lambda: len(service.front.passages) == len(receivers) + len(senders), END_S)
+    wait_until(lambda: len(service.front.passages) >= len(receivers) + len(senders), END_S)
     for router in reversed(mesh.routers):
         service.ready.remove(router)
         subprocess.run([*command(), "--drain", "--url", router.url], check=True, timeout=60)

@@ -6,7 +6,6 @@ python-qpid-proton has neither mechanism unless it is built with Cyrus SASL and 
 from __future__ import annotations
 
 import re
-import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -58,7 +57,7 @@ class Guarded:
 
     def users(self) -> set[tuple[str, str]]:
         """(user, SASL mechanism) of each connection."""
-        with ManagementClient(self.router.url, timeout_s=5.0) as client:
+        with ManagementClient(self.router.url, timeout_s=30.0) as client:
             return {(str(row["user"]), str(row["sasl"])) for row in client.query("connection", ["user", "sasl"])}
 
 
@@ -253,9 +252,7 @@ def test_without_tls_no_token_is_taken(guarded: Guarded, issuer: Issuer) -> None
 def test_unreachable_keys_refuse_everybody_and_the_router_serves_others(
     start: Started, issuer: Issuer, authority: Authority
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    guarded = start(keysUrl=f"https://127.0.0.1:{port}/keys", caCertFile=authority.cert)
+    guarded = start(keysUrl=f"https://127.0.0.1:{free_port()}/keys", caCertFile=authority.cert)
     assert guarded.login("OAUTHBEARER", issuer.token()) == 1
     assert "there are no keys" in wait_until(lambda: guarded.router.log, what="log")
     with Client(guarded.router.url) as bystander:
@@ -263,7 +260,7 @@ def test_unreachable_keys_refuse_everybody_and_the_router_serves_others(
 
 
 def test_profile_in_use_is_not_deleted_and_unknown_ones_are_refused(guarded: Guarded) -> None:
-    with ManagementClient(guarded.router.url, timeout_s=5.0) as client:
+    with ManagementClient(guarded.router.url, timeout_s=30.0) as client:
         with pytest.raises(Exception, match="tokenProfile tokens is in use: listener guarded"):
             client.delete("tokenProfile", name="tokens")
         attrs = {"port": "0", "host": "127.0.0.1", "sslProfile": "tls", "tokenProfile": "unknown"}

@@ -44,7 +44,7 @@ WAYS = {"auto_linked": auto_linked, "routed": routed}
 
 def wait_depth(scene: Scene, queue: str, count: int) -> None:
     """Until the queue has so many messages."""
-    wait_until(lambda: scene.broker.depth(queue) == count, 10.0, lambda: f"depth {scene.broker.depth(queue)}")
+    wait_until(lambda: scene.broker.depth(queue) == count, 60.0, lambda: f"depth {scene.broker.depth(queue)}")
 
 
 def check_send_and_receive(scene: Scene, queue: str) -> None:

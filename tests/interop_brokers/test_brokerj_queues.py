@@ -92,7 +92,7 @@ def test_groups(scene: Scene) -> None:
     with Client(scene.near.url) as client:
         receivers = [client.receiver(queue, credit=10, name=name) for name in ("one", "other")]
         fill(client, queue, [proton.Message(body=n, group_id="ab"[n % 2]) for n in range(10)])
-        wait_until(lambda: sum(receiver.arrived.qsize() for receiver in receivers) == 10, 10.0, "all messages")
+        wait_until(lambda: sum(receiver.arrived.qsize() for receiver in receivers) == 10, 60.0, "all messages")
         seen = [{received.message.group_id for received in r.take(r.arrived.qsize())} for r in receivers]
         assert not seen[0] & seen[1]
         assert seen[0] | seen[1] == {"a", "b"}
@@ -166,9 +166,9 @@ def test_a_full_queue_that_stalls_its_senders(scene: Scene, way: str) -> None:
         left = [proton.Message(body=number) for number in range(total)]
         sender.wait_credit()
         sent = sender.send_some(left[: 2 * DEPTH])
-        wait_until(lambda: stalled(scene, queue), 10.0, "no credit at the broker")
+        wait_until(lambda: stalled(scene, queue), 60.0, "no credit at the broker")
         sent += sender.send_some(left[len(sent) :])
-        wait_until(lambda: sender.credit == 0, 10.0, "no credit of the router")
+        wait_until(lambda: sender.credit == 0, 60.0, "no credit of the router")
         del left[: len(sent)]
         assert left
         receiver = client.receiver(queue, credit=50)
@@ -182,7 +182,7 @@ def test_a_full_queue_that_stalls_its_senders(scene: Scene, way: str) -> None:
             return not receiver.arrived.empty()
 
         while len(got) < total:
-            wait_until(go_on, 10.0, "a delivery")
+            wait_until(go_on, 60.0, "a delivery")
             received = receiver.next()
             received.accept()
             receiver.flow(1)

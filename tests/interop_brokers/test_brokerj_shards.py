@@ -95,7 +95,7 @@ def test_routed_links_are_balanced(router: RouterProcess, brokers: dict[str, Bro
         broker.create_queue(queue)
     with Client(router.url) as one, Client(router.url) as other:
         receivers = [client.receiver(queue, credit=1) for client in (one, other)]
-        assert [broker.consumers(queue) for broker in brokers.values()] == [1, 1]
+        wait_until(lambda: [broker.consumers(queue) for broker in brokers.values()] == [1, 1])
         for receiver in receivers:
             receiver.close()
 

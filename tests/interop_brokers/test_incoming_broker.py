@@ -79,12 +79,12 @@ def routes_of(management: ManagementClient) -> list[str]:
 def test_an_artemis_that_connects_serves_clients_of_all_routers(up: Up, broker: Artemis) -> None:
     for queue in QUEUES:
         broker.create_queue(queue)
-    up.file.write_text(MESH + BROKER.replace("ID", broker.container_id()))
+    up.write(MESH + BROKER.replace("ID", broker.container_id()))
     up.wait_for("Broker/store is active on 1/2")
     for link in ("AutoLink/orders-out", "AutoLink/orders-in", "LinkRoute/archive"):
         up.wait_for(f"{link} is active on 1/1")
     with up.client("mesh-0") as management:
-        wait_until(lambda: routes_of(management) == ["Carchive", "Darchive"], 20, "the other router knows the way")
+        wait_until(lambda: routes_of(management) == ["Carchive", "Darchive"], 60, "the other router knows the way")
     with Client(up.url("mesh-0")) as far, Client(up.url("mesh-1")) as near:
         for producer, consumer in ((far, near), (near, far)):
             for address in QUEUES:
@@ -93,4 +93,4 @@ def test_an_artemis_that_connects_serves_clients_of_all_routers(up: Up, broker: 
                 assert {one.outcome() for one in sent} == {"accepted"}
                 received = consumer.receiver(address, credit=COUNT).take(COUNT)
                 assert sorted(one.message.body for one in received) == list(range(COUNT))
-        wait_until(lambda: not any(map(broker.depth, QUEUES)), 20, "the queues are empty")
+        wait_until(lambda: not any(map(broker.depth, QUEUES)), 60, "the queues are empty")

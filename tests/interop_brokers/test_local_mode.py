@@ -82,14 +82,14 @@ def test_autolinks_that_are_taken_away_under_load_lose_nothing(up: Up, brokerj_d
         sent = [sender.send(proton.Message(body=number, durable=True)) for number in range(COUNT)]
         held = receiver.take(20, accept=False)
         text = up.file.read_text()
-        up.file.write_text("---\n".join(part for part in text.split("---\n") if "kind: AutoLink" not in part))
+        up.write("---\n".join(part for part in text.split("---\n") if "kind: AutoLink" not in part))
         up.wait_for("quiesce and remove router.config.autoLink new-orders-in", times=2)
         assert "k8s/default/AutoLink/new-orders-in" in names(up, "router.config.autoLink")
         for received in held:
             received.accept()
         accepted = sum(one.outcome() == "accepted" for one in sent)
-        wait_until(lambda: brokerj_durable.depth(QUEUE) == accepted - len(held), 10, "what was received has left")
+        wait_until(lambda: brokerj_durable.depth(QUEUE) == accepted - len(held), 60, "what was received has left")
     # Until now what had come into the mesh waited for the consumer.
-    wait_until(lambda: not names(up, "router.config.autoLink"), 10, "the autolinks gone")
-    wait_until(lambda: brokerj_durable.consumers(QUEUE) == 0, 10, "the broker's side of them gone")
+    wait_until(lambda: not names(up, "router.config.autoLink"), 60, "the autolinks gone")
+    wait_until(lambda: brokerj_durable.consumers(QUEUE) == 0, 60, "the broker's side of them gone")
     assert brokerj_durable.depth(QUEUE) == accepted - len(held)

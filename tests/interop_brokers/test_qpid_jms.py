@@ -24,7 +24,7 @@ from tests.kit.process import RouterProcess
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.brokers, pytest.mark.timeout(700)]
 
 CHECKS = jms_checks.names()
 TOPICS = jms_checks.names("Topic")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.kit.certificates import KeyPair
+from tests.kit.ports import free_port
 from waymesh_amqp.performatives import (
     Close,
     Open,
@@ -87,8 +88,8 @@ class AuthServer:
         if self.pair is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._context.load_cert_chain(self.pair.cert, self.pair.key)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listening.getsockname()[1]
+        self.port = free_port()
+        self._listening = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:

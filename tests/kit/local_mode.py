@@ -21,7 +21,7 @@ from waymesh_operator.resources.router import Ref
 
 ROOT = Path(__file__).parents[2]
 CODE = "import sys; from waymesh_operator.cli.main import main; sys.argv[0] = 'waymesh'; main()"
-DEADLINE_S = 60
+DEADLINE_S = 120
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -41,7 +41,7 @@ class Up:
 
     def __init__(self, folder: Path, manifests: str) -> None:
         self.file = folder / "mesh.yaml"
-        self.file.write_text(manifests)
+        self.write(manifests)
         self.state = folder / "state"
         self.process = start("up", "-f", str(self.file), "--state-dir", str(self.state), "--free-ports")
         self.text = ""
@@ -64,10 +64,16 @@ class Up:
             assert self.process.poll() is None, f"it ended:\n{self.text}"
             time.sleep(0.02)
 
+    def write(self, manifests: str) -> None:
+        """As a whole: the run may read the file at any time."""
+        new = self.file.with_name("mesh.new")
+        new.write_text(manifests)
+        new.replace(self.file)
+
     def edit(self, old: str, new: str) -> None:
         text = self.file.read_text()
         assert old in text
-        self.file.write_text(text.replace(old, new))
+        self.write(text.replace(old, new))
 
     def remembered(self) -> dict[str, Any]:
         (path,) = self.state.glob("*/state.json")
@@ -114,7 +120,7 @@ class Up:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(DEADLINE_S)
-        self._reader.join(5)
+        self._reader.join(DEADLINE_S)
         return code
 
 

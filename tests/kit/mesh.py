@@ -122,7 +122,7 @@ def known_routers(router: RouterProcess) -> set[str]:
 
 def address_counts(router: RouterProcess, key: str) -> tuple[int, int]:
     """(subscriberCount, remoteCount) of an address, given by its key (`M0orders`); (0, 0) when it is unknown."""
-    with ManagementClient(router.url, timeout_s=5.0) as client:
+    with ManagementClient(router.url, timeout_s=CONVERGE_S) as client:
         for row in client.query("router.address", ["name", "subscriberCount", "remoteCount"]):
             if row["name"] == key:
                 return int(row["subscriberCount"]), int(row["remoteCount"])
@@ -136,4 +136,4 @@ def wait_address(router: RouterProcess, address: str, local: int | None = None, 
         counts = address_counts(router, f"M0{address}")
         return (local is None or counts[0] == local) and (remote is None or counts[1] == remote)
 
-    wait_until(reached, 10.0, lambda: f"{address} on {router.name}: {address_counts(router, 'M0' + address)}")
+    wait_until(reached, CONVERGE_S, lambda: f"{address} on {router.name}: {address_counts(router, 'M0' + address)}")

@@ -77,7 +77,7 @@ def test_routers_boot_find_each_other_and_hold_what_is_wanted_before_and_after_a
     assert desired.stalled == ""
     pods.boot(desired)
     with pods.client(0) as client:
-        wait_until(lambda: len(client.query("router.node")) == 2, 20, "the routers see each other")
+        wait_until(lambda: len(client.query("router.node")) == 2, 60, "the routers see each other")
         connections = client.query("connection")
     between = [row for row in connections if row["role"] == "inter-router"]
     assert all((row["sasl"], row["isEncrypted"], row["isAuthenticated"]) == ("EXTERNAL", True, True) for row in between)

@@ -61,7 +61,8 @@ def test_a_mesh_lives_through_edits_and_the_loss_of_a_router(up: Up) -> None:
     assert {name: pid for name, pid in up.pids().items() if name in before} == before
 
     up.edit("distribution: multicast", "distribution: closest")
-    up.wait_for("mesh-4: replace address news (prefix news, closest)")
+    for k in range(5):
+        up.wait_for(f"mesh-{k}: replace address news (prefix news, closest)")
     with up.client("mesh-0") as client:
         (news,) = client.query("router.config.address", ["name", "distribution"])
         assert news == {"name": "k8s/default/Address/news", "distribution": "closest"}
@@ -94,7 +95,7 @@ def test_an_entity_removed_by_hand_comes_back(up: Up) -> None:
 
 @pytest.mark.engine_independent
 def test_addresses_of_a_broker_that_is_away_are_refused_by_routers_that_never_have_it(up: Up) -> None:
-    up.file.write_text(up.file.read_text() + BROKER.format(port=free_port()))
+    up.write(up.file.read_text() + BROKER.format(port=free_port()))
     up.wait_for("LinkRoute/archive: mesh-1: the broker is not connected")
     with Client(up.url("mesh-0")) as client:
         assert "qd:no-route-to-dest" in str(client.receiver("archive.2026", wait=False).wait_detached())

@@ -59,7 +59,7 @@ def when(condition: Callable[[], bool], do: Callable[[], None]) -> threading.Thr
     """Do something as soon as something is so."""
 
     def watch() -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if condition():
                 do()

@@ -46,7 +46,7 @@ def boot(folder: Path, resources: Resources) -> Iterator[Pods]:
     try:
         made.boot(desire(resources))
         with made.operator(0) as operator:
-            wait_until(lambda: len(operator.query("router.node")) == 2, 20, "the routers see each other")
+            wait_until(lambda: len(operator.query("router.node")) == 2, 60, "the routers see each other")
         yield made
     finally:
         for router in made.routers:

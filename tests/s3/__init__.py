@@ -78,7 +78,7 @@ class S3Server:
 
     def _control(self, wish: dict[str, Any]) -> dict[str, Any]:
         request = Request(self.url + CONTROL, json.dumps(wish).encode(), {"Content-Type": "application/json"})
-        with urlopen(request, timeout=10) as answer:
+        with urlopen(request, timeout=60) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
