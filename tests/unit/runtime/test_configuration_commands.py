@@ -14,6 +14,7 @@ from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
+from waymesh_router import peers
 from waymesh_router.runtime.main import main
 from waymesh_schema.config import ConfigEntry, parse_json
 
@@ -168,6 +169,41 @@ def test_vhosts_that_do_not_act_are_a_warning(
     text += section("vhost", hostname="$default") + section("vhost", hostname="*.example")
     code, _, lines = check(capsys, tmp_path, text)
     assert (code, lines) == (0, [f"waymesh-router: {warning}"] if warning else [])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "warnings"),
+    [
+        ({"saslUsername": "u", "saslPassword": "p"}, []),
+        ({"saslUsername": "u", "saslPassword": "p", "saslMechanisms": "PLAIN ANONYMOUS"}, []),
+        ({"saslMechanisms": "ANONYMOUS"}, []),
+        ({"saslMechanisms": "EXTERNAL", "sslProfile": "t"}, []),
+        (
+            {"saslUsername": "u", "saslPassword": "p", "saslMechanisms": "EXTERNAL ANONYMOUS"},
+            ["not used: saslUsername, saslPassword: saslMechanisms allows only EXTERNAL ANONYMOUS"],
+        ),
+        (
+            {"saslUsername": "u", "saslMechanisms": "ANONYMOUS"},
+            ["not used: saslUsername: saslMechanisms allows only ANONYMOUS"],
+        ),
+        ({"saslUsername": "u"}, ["not used: saslUsername: there is no saslPassword"]),
+        ({"saslPassword": "p"}, ["not used: saslPassword: there is no saslUsername"]),
+        ({"saslMechanisms": "PLAIN"}, [peers.CANNOT_LOG_IN.format("PLAIN")]),
+        ({"saslMechanisms": "EXTERNAL"}, [peers.CANNOT_LOG_IN.format("EXTERNAL")]),
+        (
+            {"saslUsername": "u", "saslMechanisms": "PLAIN", "sslProfile": "t"},
+            ["not used: saslUsername: there is no saslPassword", peers.CANNOT_LOG_IN.format("PLAIN")],
+        ),
+    ],
+)
+def test_credentials_that_a_connector_does_not_use_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], attributes: dict[str, str], warnings: list[str]
+) -> None:
+    """As at the start; Qpid Dispatch starts with such files."""
+    text = section("router", id="A") + section("sslProfile", name="t")
+    text += section("connector", name="c", host="127.0.0.1", port=1, **attributes)
+    code, _, lines = check(capsys, tmp_path, text)
+    assert (code, lines) == (0, [f"waymesh-router: connector c: {text}" for text in warnings])
 
 
 def given(entries: list[ConfigEntry]) -> list[tuple[str, dict[str, Any]]]:
