@@ -18,7 +18,7 @@ Usage: waymesh-router [options]
                        {DEFAULT_CONFIG}); several are read in order as one
   -I, --include PATH   accepted for compatibility and ignored
   -d, --daemon         run in the background
-  -P, --pidfile PATH   with -d: write the process id to this file
+  -P, --pidfile PATH   write the process id to this file once the router listens
   -U, --user NAME      run as this user once the router listens
       --check          do not start a router: read the configuration and the files it names, and tell all
                        errors; exit code 0 if there are none
