@@ -39,6 +39,18 @@ _LONG = (
 )  # fmt: skip
 
 
+_ACTIONS = ("--check", "--dump", "--drain")
+_USED_BY = {
+    ("-c", "--config"): ("", "--check"),
+    ("-d", "--daemon"): ("",),
+    ("-P", "--pidfile"): ("",),
+    ("-U", "--user"): ("",),
+    ("--timeout",): ("--drain",),
+    ("--url",): ("--drain", "--dump"),
+}
+"""Options, and the actions that use them; "" is to run a router. All others would ignore them."""
+
+
 class UsageError(Exception):
     """An invalid command line. Its text, reason and usage, is printed to stderr; the exit code is 1."""
 
@@ -79,6 +91,8 @@ def parse_options(argv: Sequence[str]) -> Options:
     def asked(*names: str) -> bool:
         return any(name in found for name in names)
 
+    if not asked("v", "version", "h", "help"):
+        _refuse_unused(given)
     return Options(
         config=tuple(value for name, value in given if name in ("-c", "--config")) or (DEFAULT_CONFIG,),
         daemon=asked("d", "daemon"),
@@ -92,6 +106,21 @@ def parse_options(argv: Sequence[str]) -> Options:
         version=asked("v", "version"),
         help=asked("h", "help"),
     )
+
+
+def _refuse_unused(given: Sequence[tuple[str, str]]) -> None:
+    """Raises UsageError for an option that would have no effect."""
+    actions = list(dict.fromkeys(name for name, _ in given if name in _ACTIONS))
+    if len(actions) > 1:
+        raise UsageError(f"waymesh-router: only one of {', '.join(actions)} is possible\n{USAGE}")
+    action = actions[0] if actions else ""
+    for name, value in given:
+        users = next((users for names, users in _USED_BY.items() if name in names), (action,))
+        if action not in users:
+            of = f"has no effect with {action}" if "" in users else f"is only for {', '.join(users)}"
+            raise UsageError(f"waymesh-router: {name} {of}\n{USAGE}")
+        if name in ("-P", "--pidfile", "-U", "--user") and not value:
+            raise UsageError(f"waymesh-router: {name} needs a value that is not empty\n{USAGE}")
 
 
 def _seconds(text: str | None) -> int | None:
