@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,6 +76,39 @@ def test_check_looks_into_files_and_at_services(tmp_path: Path, capsys: pytest.C
         "waymesh-router: /t.conf:13: listener w: httpRootDir: /nowhere: No such file or directory",
         "waymesh-router: /t.conf:9: connector c: failoverUrls: amqp:// has no host",
     ]
+
+
+def test_check_finds_outputs_of_the_log_that_cannot_be_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And files that several log entities would rename; nothing is created."""
+    file, pipe = tmp_path / "log", tmp_path / "pipe"
+    file.write_text("a line\n", encoding="utf-8")
+    os.mkfifo(pipe)
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    good = [file, pipe, tmp_path / "dangling", tmp_path / "other", "stdout", "syslog"]
+    modules = ["ROUTER", "AGENT", "SERVER", "POLICY", "HTTP", "ERROR"]
+    text = "".join(section("log", module=module, outputFile=output) for module, output in zip(modules, good))
+    assert check(capsys, tmp_path, text)[::2] == (0, [])
+    assert {path.name for path in tmp_path.iterdir()} == {"log", "pipe", "dangling", "t.conf"}
+    assert file.read_text(encoding="utf-8") == "a line\n"
+    bad = [("ROUTER", "/nowhere/log"), ("AGENT", tmp_path), ("SERVER", file / "log")]
+    text = "".join(section("log", module=module, outputFile=output) for module, output in bad)
+    text += section("log", module="POLICY", outputFile=file, maxMegabytes=1)
+    text += section("log", module="HTTP", outputFile=file)
+    code, _, lines = check(capsys, tmp_path, text)
+    assert code == 1
+    for line, words in zip(
+        lines,
+        [
+            "log outputFile: /nowhere/log cannot be opened: No such file or directory",
+            "log outputFile:  cannot be opened: Is a directory",
+            "log outputFile: /log/log cannot be opened: Not a directory",
+            "all log entities of /log must give it the same name",
+        ],
+        strict=True,
+    ):
+        assert words in line
 
 
 def test_check_finds_vhosts_that_cannot_be_enforced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
