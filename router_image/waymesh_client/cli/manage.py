@@ -6,13 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from waymesh_client.errors import ClientError
 from waymesh_client.management import ManagementClient, long_type
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
+from waymesh_schema.text import one_line
 
+_Result = TypeVar("_Result")
 Operation = Callable[[ManagementClient, "ManageRequest"], None]
 
 
@@ -124,8 +126,33 @@ def _print(request: ManageRequest, data: Any) -> None:
     print(json.dumps(data, indent=indent))
 
 
-def _print_each(request: ManageRequest, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    results = [work(attributes) for attributes in request.attributes]
+def _each(request: ManageRequest, done: str, work: Callable[[dict[str, Any]], _Result]) -> list[_Result]:
+    """The results of `work` with each map of attributes, in order; `done` is what it does to an entity, for errors.
+
+    Raises ClientError for the first failure, which names the entity of a list: those before it are done.
+    """
+    results: list[_Result] = []
+    total = len(request.attributes)
+    for attributes in request.attributes:
+        try:
+            results.append(work(attributes))
+        except ClientError as error:
+            if not request.bulk:
+                raise
+            where = f"entity {len(results) + 1} of {total} ({_label(request, attributes)})"
+            left = total - len(results) - 1
+            raise ClientError(f"{where}: {error}; {done} before: {len(results)}, not tried: {left}") from None
+    return results
+
+
+def _label(request: ManageRequest, attributes: Mapping[str, Any]) -> str:
+    """Type and name of an entity, as far as they are known."""
+    ids = request.ids(attributes)
+    words = [str(word) for word in (request.kind(attributes), ids.get("identity") or ids.get("name")) if word]
+    return one_line(" ".join(words)) or "without a type and a name"
+
+
+def _print_results(request: ManageRequest, results: list[dict[str, Any]]) -> None:
     _print(request, results if request.bulk else results[0])
 
 
@@ -141,7 +168,7 @@ def _create(client: ManagementClient, request: ManageRequest) -> None:
             raise ClientError("no entity type given: --type TYPE or type=TYPE")
         return client.create(kind, attributes, name=request.name or attributes.get("name"))
 
-    _print_each(request, work)
+    _print_results(request, _each(request, "created", work))
 
 
 def _read(client: ManagementClient, request: ManageRequest) -> None:
@@ -153,12 +180,14 @@ def _update(client: ManagementClient, request: ManageRequest) -> None:
         changes = {name: value for name, value in attributes.items() if name not in ("type", "identity")}
         return client.update(changes, request.kind(attributes), **request.ids(attributes))
 
-    _print_each(request, work)
+    _print_results(request, _each(request, "updated", work))
 
 
 def _delete(client: ManagementClient, request: ManageRequest) -> None:
-    for attributes in request.attributes:
+    def work(attributes: dict[str, Any]) -> None:
         client.delete(request.kind(attributes), **request.ids(attributes))
+
+    _each(request, "deleted", work)
 
 
 def _described(operation: str) -> Operation:
