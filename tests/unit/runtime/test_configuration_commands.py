@@ -188,10 +188,15 @@ def test_check_fails_for_a_listener_that_would_stay_closed_and_calls_it_by_its_p
 @pytest.mark.parametrize(
     ("policy", "warning"),
     [
-        ({}, "policy: enableVhostPolicy is no: not enforced are the vhosts $default, *.example"),
+        (
+            {},
+            "vhosts are ignored ($default, *.example): all clients may use all addresses until the section policy has "
+            "enableVhostPolicy: yes",
+        ),
         (
             {"enableVhostPolicy": "yes"},
-            "vhost *.example: is not a pattern without enableVhostNamePatterns of policy",
+            "vhost *.example is only for clients that ask for exactly this name: * and # are wildcards only if the "
+            "section policy has enableVhostNamePatterns: yes",
         ),
         ({"enableVhostPolicy": "yes", "enableVhostNamePatterns": "yes"}, ""),
     ],
