@@ -163,10 +163,12 @@ class Router:
 
     def lost(self, conn: Connection, reason: str) -> None:
         """The transport ended."""
-        error = conn.error
+        error, unopened = conn.error, conn.remote is None and not conn.over
         conn.eof(reason)
         if not isinstance(conn, RouterConnection):
             return
+        if unopened and conn.error is None:
+            self._events.connection_unopened(conn, reason)
         self.admission.gone(conn)
         self._login_expiry.gone(conn)
         self.logins.gone(conn)
