@@ -162,7 +162,7 @@ def _domain(tls: Tls) -> proton.SSLDomain:
         domain.set_trusted_ca_db(tls.ca)
     if not tls.verify:
         domain.set_peer_authentication(proton.SSLDomain.ANONYMOUS_PEER)
-    elif tls.ca is not None:
+    elif tls.ca is not None or not tls.verify_name:  # without ca, those that the system trusts
         mode = proton.SSLDomain.VERIFY_PEER_NAME if tls.verify_name else proton.SSLDomain.VERIFY_PEER
         domain.set_peer_authentication(mode, tls.ca)
     return domain

@@ -58,6 +58,11 @@ def is_table(view: str) -> bool:
     return view in _VIEWS
 
 
+def is_sheet(view: str) -> bool:
+    """Whether the view shows one entity."""
+    return view in SHEETS
+
+
 def watch(client: ManagementClient, request: StatRequest, seconds: float) -> None:
     """Show it again and again, until Ctrl-C. Raises ClientError."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import proton
@@ -54,6 +55,27 @@ def test_a_router_of_an_unknown_authority(server: FakeServer, tmp_path: Path) ->
 def test_no_verification_when_asked(server: FakeServer) -> None:
     with ManagementClient(server.url, tls=Tls(verify=False)) as client:
         assert client.read("router")["id"] == "A"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_another_name_when_asked(
+    server: FakeServer, authority: Authority, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    """The certificate is checked, its name is not; also against the authorities that the system trusts."""
+    if not named:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.cert))
+    strict = Tls(str(authority.cert) if named else None, server_name="elsewhere")
+    lenient = replace(strict, verify_name=False)
+    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=strict, timeout_s=5):
+        pass
+    with ManagementClient(server.url, tls=lenient) as client:
+        assert client.read("router")["id"] == "A"
+
+
+def test_a_name_that_is_not_checked_leaves_the_authority_to_be_checked(server: FakeServer) -> None:
+    tls = Tls(verify_name=False)
+    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=tls, timeout_s=5):
+        pass
 
 
 def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Path) -> None:
