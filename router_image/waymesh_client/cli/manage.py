@@ -14,6 +14,10 @@ from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.text import one_line
 
+_OF_ENTITIES = ("create", "read", "update", "delete")
+_BULK = ("create", "update", "delete")
+"""Operations that take several entities from standard input."""
+_IDS = ("type", "name", "identity")
 _Result = TypeVar("_Result")
 Operation = Callable[[ManagementClient, "ManageRequest"], None]
 
@@ -54,11 +58,14 @@ def parse(request: ManageRequest, arguments: list[str], stdin: bool) -> ManageRe
     """Add the arguments, and the attributes on standard input if wanted, to a request. Raises UsageError."""
     request = _with_identity(replace(request, words=[word for word in arguments if "=" not in word]))
     pairs = [word.partition("=") for word in arguments if "=" in word]
+    _refuse_unused(request, [name for name, _, _ in pairs], stdin)
     kind = request.type or next((value for name, _, value in pairs if name == "type"), None)
     given = {name: _value(kind, name, value) for name, _, value in pairs}
     data = _read_stdin() if stdin else {}
     bulk = isinstance(data, list)
     maps = data if isinstance(data, list) else [data]
+    if bulk and request.operation.lower() not in _BULK:
+        raise UsageError(f"{request.operation} takes one map on standard input, not a list")
     if not all(isinstance(one, dict) for one in maps):
         raise UsageError("standard input must be a JSON map or a list of maps")
     return replace(
@@ -81,6 +88,30 @@ def _with_identity(request: ManageRequest) -> ManageRequest:
     if request.words and operation in ("create", "read", "update", "delete", "get-mgmt-nodes", "get-schema"):
         raise UsageError(f"unexpected arguments: {' '.join(request.words)}")
     return request
+
+
+def _refuse_unused(request: ManageRequest, attributes: list[str], stdin: bool) -> None:
+    """Raises UsageError for what the operation would ignore. Other operations than OPERATIONS use all."""
+    operation = request.operation.lower()
+    if operation not in OPERATIONS:
+        return
+    given = {"--body": request.body is not None, "--properties": bool(request.properties)}
+    if operation not in _OF_ENTITIES:
+        given |= {"--name": request.name is not None, "--identity": request.identity is not None, "--stdin": stdin}
+    elif operation == "create":
+        given["--identity"] = request.identity is not None
+    if operation in ("get-mgmt-nodes", "get-log"):
+        given["--type"] = request.type is not None
+    given["--name with --identity"] = bool(request.name and request.identity)
+    if operation in ("read", "delete"):
+        given |= {f"{name}=": name not in _IDS for name in attributes}
+    elif operation not in ("create", "update", "get-log"):
+        given |= dict.fromkeys((f"{name}=" for name in attributes), True)
+    if operation == "get-log" or (operation.startswith("get-") and len(request.words) > (request.type is None)):
+        given |= dict.fromkeys(request.words, True)
+    unused = [name for name, here in given.items() if here]
+    if unused:
+        raise UsageError(f"{request.operation} does not use {', '.join(unused)}")
 
 
 def _read_stdin() -> Any:

@@ -284,32 +284,6 @@ def test_standard_input(server: FakeServer, capsys: Capture, monkeypatch: pytest
     assert run(capsys, server, "create", "--stdin", "--type", "listener")["name"] == "l2"
 
 
-def test_a_list_that_fails_midway(
-    server: FakeServer, capsys: Capture, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error names the entity, and how many are done."""
-    maps: list[dict[str, str]] = [{"type": "listener", "name": f"l{n}", "port": str(7000 + n)} for n in range(5)]
-    maps[2]["flavour"] = "sweet"
-
-    def failure(operation: str, entities: list[dict[str, str]]) -> str:
-        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(entities)))
-        status, text = fail(capsys, server, operation, "--stdin")
-        assert status == 1
-        return text
-
-    text = failure("create", maps)
-    assert text.startswith("waymesh manage: entity 3 of 5 (listener l2): ")
-    assert "flavour" in text
-    assert text.endswith("; created before: 2, not tried: 2\n")
-    assert bench.events == [("create", f"listener/{7000 + n}:l{n}") for n in range(2)]
-    text = failure("update", [{"identity": name, "enable": "info+"} for name in ("log/DEFAULT", "log/X\x1b")])
-    assert text.startswith("waymesh manage: entity 2 of 2 (log/X\\x1b): ")
-    assert text.endswith("; updated before: 1, not tried: 0\n")
-    text = failure("delete", [{"type": "listener", "name": f"l{n}"} for n in range(4)])
-    assert text.startswith("waymesh manage: entity 3 of 4 (listener l2): ")
-    assert text.endswith("; deleted before: 2, not tried: 1\n")
-
-
 def test_descriptions(server: FakeServer, capsys: Capture) -> None:
     assert run(capsys, server, "get-mgmt-nodes") == ["amqp:/_topo/0/A/$management", "amqp:/_topo/0/B/$management"]
     assert list(run(capsys, server, "get-types", "--type", "listener")) == [PREFIX + "listener"]
@@ -351,30 +325,6 @@ def test_refusals(server: FakeServer, capsys: Capture) -> None:
     status, text = fail(capsys, server, "create", "port=1")
     assert (status, "type" in text) == (1, True)
     assert fail(capsys, server, "dance")[0] == 1
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        [],
-        ["create", "--stdin"],
-        ["create", "loose"],
-        ["read", "a", "b"],
-        ["get-mgmt-nodes", "x"],
-        ["query", "--nonsense"],
-        ["dance", "--body", "{"],
-        ["dance", "--properties", "[]"],
-        ["create", "type=vhost", "groups={"],
-    ],
-)
-def test_wrong_usage_of_manage(
-    argv: list[str], server: FakeServer, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("[1]"))
-    status, text = fail(capsys, server, *argv)
-    assert status == 2
-    assert "waymesh manage: " in text
-    assert server.requests == []
 
 
 def test_password_files(server: FakeServer, tmp_path: Path, capsys: Capture) -> None:
