@@ -54,13 +54,16 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
 
 def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     """What users should know of vhosts that do not act, as in Qpid Dispatch; those of an operator are its affair."""
+    config = [entry for entry in config if not of_operator(entry.attributes)]
     policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
-    vhosts = [entry.attributes for entry in config if entry.type.name == "vhost"]
-    names = [str(attributes["hostname"]) for attributes in vhosts if not of_operator(attributes)]
-    if policy is None or of_operator(policy) or not names:
+    if policy is None:
         return []
+    names = [str(entry.attributes["hostname"]) for entry in config if entry.type.name == "vhost"]
     if not policy["enableVhostPolicy"]:
-        return [_IGNORED.format(", ".join(names))]
+        bound = [entry.attributes for entry in config if entry.type.name == "listener"]
+        listeners = [str(attributes["name"]) for attributes in bound if attributes["policyVhost"]]
+        names += [f"policyVhost of listener {name}" for name in listeners]
+        return [_IGNORED.format(", ".join(names))] if names else []
     if policy["enableVhostNamePatterns"]:
         return []
     patterns = [name for name in names if "*" in name or "#" in name]

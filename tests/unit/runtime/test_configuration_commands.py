@@ -78,6 +78,20 @@ def test_check_looks_into_files_and_at_services(tmp_path: Path, capsys: pytest.C
     ]
 
 
+def test_a_vhost_of_a_listener_that_is_not_enforced_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener = section("listener", name="l", host="127.0.0.1", port=1, policyVhost="v")
+    code, _, lines = check(capsys, tmp_path, section("router", id="A") + listener)
+    assert code == 0
+    assert lines == [
+        "waymesh-router: vhosts are ignored (policyVhost of listener l): all clients may use all addresses until the "
+        "section policy has enableVhostPolicy: yes"
+    ]
+    policy = section("policy", enableVhostPolicy="yes")
+    assert check(capsys, tmp_path, section("router", id="A") + policy + listener)[::2] == (0, [])
+
+
 def test_check_finds_outputs_of_the_log_that_cannot_be_opened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
