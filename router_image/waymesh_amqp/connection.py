@@ -1,7 +1,4 @@
-"""One AMQP connection: frames, sessions, time-outs. Bytes in, calls of a `Handler`, bytes out.
-
-Spec: 2.2 to 2.4, 5.3.
-"""
+"""One AMQP connection: frames, sessions, time-outs. Bytes in, calls of a `Handler`, bytes out. Spec: 2.2 to 2.4, 5.3"""
 
 from __future__ import annotations
 
@@ -212,7 +209,10 @@ class Connection(OutputBuffer):
             self.trim()
         if self.state != OPENED:
             if now >= times.deadline:
-                self.eof("handshake not completed in time" if self.remote is None else "no answer to close")
+                reason = "handshake not completed in time" if self.remote is None else "no answer to close"
+                if self.state == START:
+                    self.error = ErrorInfo(CONNECTION_FORCED, reason)
+                self.eof(reason)
                 return math.inf
             return times.deadline
         idle: cython.double = self.settings.idle_timeout_s

@@ -6,13 +6,13 @@ import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import proton
 from proton.utils import BlockingConnection, SendException, SyncRequestResponse
 
 from waymesh_client.errors import ConnectionFailed, NoRoute, RequestTimeout
+from waymesh_client.tls_files import check_files
 
 _CONDITION = re.compile(r"Condition\('([^']*)',\s*(?:'([^']*)'|\"([^\"]*)\")")
 _CLOSE_TIMEOUT_S = 1.0
@@ -112,7 +112,7 @@ class Channel:
             link.handler = None
 
     def connect(self) -> BlockingConnection:
-        """The open connection, made when there is none yet. Raises ConnectionFailed."""
+        """The open connection, made when there is none yet. Raises ConnectionFailed or UnusableFile."""
         if self._connection is None:
             try:
                 self._connection = self._open()
@@ -154,9 +154,7 @@ def _links(connection: proton.Connection) -> Iterator[proton.Link]:
 
 
 def _domain(tls: Tls) -> proton.SSLDomain:
-    for file in (tls.ca, tls.certificate, tls.key):
-        if file is not None:  # proton says only "SSL failure" of a file that cannot be read
-            Path(file).read_bytes()
+    check_files(tls.ca, tls.certificate, tls.key, tls.key_password)
     domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
     if tls.certificate is not None:
         domain.set_credentials(tls.certificate, tls.key or tls.certificate, tls.key_password)
@@ -164,7 +162,7 @@ def _domain(tls: Tls) -> proton.SSLDomain:
         domain.set_trusted_ca_db(tls.ca)
     if not tls.verify:
         domain.set_peer_authentication(proton.SSLDomain.ANONYMOUS_PEER)
-    elif tls.ca is not None:
+    elif tls.ca is not None or not tls.verify_name:  # without ca, those that the system trusts
         mode = proton.SSLDomain.VERIFY_PEER_NAME if tls.verify_name else proton.SSLDomain.VERIFY_PEER
         domain.set_peer_authentication(mode, tls.ca)
     return domain

@@ -17,6 +17,10 @@ class ConnectionFailed(ClientError):
         self.reason = reason
 
 
+class UnusableFile(ClientError):
+    """A file with certificates or a key cannot be used; the text names it."""
+
+
 class NoRoute(ClientError):
     """The management address cannot be reached, for example because there is no such router."""
 

@@ -30,7 +30,8 @@ _NODE = {"type": "org.amqp.management", "name": "self"}
 class ManagementClient:
     """Blocking client of one router's management agent, or through it of another's (`router`, `edge_router`, `at`).
 
-    All methods raise `ClientError`: `ConnectionFailed`, `NoRoute`, `RequestTimeout`, `BadReply`, `ManagementError`.
+    All methods raise `ClientError`: `ConnectionFailed`, `UnusableFile`, `NoRoute`, `RequestTimeout`, `BadReply`,
+    `ManagementError`.
     """
 
     def __init__(

@@ -11,6 +11,14 @@ from waymesh_router.policy.settings import host_names
 from waymesh_schema.config import ConfigEntry
 from waymesh_schema.errors import ConfigError, Problem, SchemaError
 
+_IGNORED = (
+    "vhosts are ignored ({}): all clients may use all addresses until the section policy has enableVhostPolicy: yes"
+)
+_NO_PATTERN = (
+    "vhost {} is only for clients that ask for exactly this name: * and # are wildcards only if the section policy has "
+    "enableVhostNamePatterns: yes"
+)
+
 
 def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
     """Create the configured entities in order, as CREATE requests would. `log(module, level, text)`.
@@ -46,17 +54,20 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
 
 def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     """What users should know of vhosts that do not act, as in Qpid Dispatch; those of an operator are its affair."""
+    config = [entry for entry in config if not of_operator(entry.attributes)]
     policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
-    vhosts = [entry.attributes for entry in config if entry.type.name == "vhost"]
-    names = [str(attributes["hostname"]) for attributes in vhosts if not of_operator(attributes)]
-    if policy is None or of_operator(policy) or not names:
+    if policy is None:
         return []
+    names = [str(entry.attributes["hostname"]) for entry in config if entry.type.name == "vhost"]
     if not policy["enableVhostPolicy"]:
-        return [f"policy: enableVhostPolicy is no: not enforced are the vhosts {', '.join(names)}"]
+        bound = [entry.attributes for entry in config if entry.type.name == "listener"]
+        listeners = [str(attributes["name"]) for attributes in bound if attributes["policyVhost"]]
+        names += [f"policyVhost of listener {name}" for name in listeners]
+        return [_IGNORED.format(", ".join(names))] if names else []
     if policy["enableVhostNamePatterns"]:
         return []
     patterns = [name for name in names if "*" in name or "#" in name]
-    return [f"vhost {name}: is not a pattern without enableVhostNamePatterns of policy" for name in patterns]
+    return [_NO_PATTERN.format(name) for name in patterns]
 
 
 def _indispensable(name: str, entry: ConfigEntry) -> bool:

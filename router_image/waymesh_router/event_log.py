@@ -93,6 +93,16 @@ class EventLog(TelemetryHooks):
             self._log(MODULE, "info", f"[C{connection.id}] Connection Closed", event)
         self.records.connection_closed(connection, error)
 
+    def connection_unopened(self, connection: RouterConnection, reason: str) -> None:
+        """A connection ended before its open, without an error of AMQP: its peer went away, or TLS failed.
+
+        Of one that sent no protocol header, as a probe of a load balancer, there is a line at level debug only.
+        """
+        kind = LogEvent.CONNECTOR_FAILED if connection.settings.client else LogEvent.CONNECTION_REFUSED
+        level = "info" if connection.octets_in or connection.peer.tls else "debug"
+        text = f"[C{connection.id}] closed before its open: {reason}"
+        self._log("SERVER", level, text, about(kind, connection, reason=reason))
+
     def link_attached(self, link: RouterLink) -> None:
         connection: RouterConnection = link.connection  # type: ignore[assignment]
         if link.id not in self._attached:

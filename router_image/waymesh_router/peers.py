@@ -14,6 +14,7 @@ NOBODY_ADMITTED = (
     "(usersFile, or saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens "
     "(tokenProfile) that saslMechanisms allows"
 )
+_CREDENTIALS = ("saslUsername", "saslPassword")
 OWN = ("EXTERNAL", *BEARER_MECHANISMS)
 """Mechanisms that a listener with saslPlugin answers itself, where it can."""
 ANYBODY_IS_TRUSTED = (
@@ -22,6 +23,10 @@ ANYBODY_IS_TRUSTED = (
 )
 NO_SASL_NEEDED = "saslPlugin: clients without SASL are let in as anonymous; authenticatePeer: yes refuses them"
 PLAIN_NOT_OFFERED = "saslMechanisms: PLAIN is not offered without TLS, unless allowInsecurePlain: yes"
+CANNOT_LOG_IN = (
+    "saslMechanisms: {}: it cannot log in anywhere: EXTERNAL needs an sslProfile, PLAIN and SCRAM need saslUsername "
+    "and saslPassword"
+)
 
 
 class _NoTokens:
@@ -70,6 +75,30 @@ def login_warnings(
     named = "PLAIN" in str(attrs.get("saslMechanisms") or "").split()
     if named and profile is None and not attrs.get("allowInsecurePlain"):
         warnings.append(PLAIN_NOT_OFFERED)
+    return warnings
+
+
+def connector_warnings(attrs: Mapping[str, Any]) -> list[str]:
+    """What users of a connector should know: what it does not use, or why it cannot log in.
+
+    No error: Qpid Dispatch starts with such a connector, and what it does not use weakens nothing.
+    """
+    mechanisms = mechanisms_of(attrs)
+    given = [name for name in _CREDENTIALS if attrs.get(name)]
+    by_password = [name for name in mechanisms if name not in ("EXTERNAL", "ANONYMOUS")]
+    usable = {
+        "ANONYMOUS": "ANONYMOUS" in mechanisms,
+        "EXTERNAL": "EXTERNAL" in mechanisms and attrs.get("sslProfile"),
+        "password": by_password and len(given) == len(_CREDENTIALS),
+    }
+    warnings = []
+    if given and not by_password:
+        warnings.append(f"not used: {', '.join(given)}: saslMechanisms allows only {' '.join(mechanisms)}")
+    elif len(given) == 1:
+        (missing,) = set(_CREDENTIALS) - set(given)
+        warnings.append(f"not used: {given[0]}: there is no {missing}")
+    if not any(usable.values()):
+        warnings.append(CANNOT_LOG_IN.format(" ".join(mechanisms)))
     return warnings
 
 

@@ -38,7 +38,7 @@ from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
 from waymesh_router.own_certificates import OwnCertificates
-from waymesh_router.peers import check_connector, check_listener, check_unused, mechanisms_of
+from waymesh_router.peers import check_connector, check_listener, check_unused, connector_warnings, mechanisms_of
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
@@ -163,10 +163,12 @@ class Router:
 
     def lost(self, conn: Connection, reason: str) -> None:
         """The transport ended."""
-        error = conn.error
+        error, unopened = conn.error, conn.remote is None and not conn.over
         conn.eof(reason)
         if not isinstance(conn, RouterConnection):
             return
+        if unopened and conn.error is None:
+            self._events.connection_unopened(conn, reason)
         self.admission.gone(conn)
         self._login_expiry.gone(conn)
         self.logins.gone(conn)
@@ -243,6 +245,8 @@ class Router:
         except OSError:
             del self.connectors[attrs["name"]]
             raise
+        for text in connector_warnings(attrs):
+            self.host.log("SERVER", "warning", f"connector {attrs['name']}: {text}")
         self._events.configured("Connector", attrs)
 
     def remove_connector(self, attrs: Mapping[str, Any]) -> None:

@@ -59,7 +59,8 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.CONNECTION_OPENED: "the open of a peer was accepted",
     LogEvent.CONNECTION_CLOSED: "a connection that was opened has ended",
     LogEvent.CONNECTION_ERROR: "a connection ends because of an error (`condition`) of one of its sides",
-    LogEvent.CONNECTION_REFUSED: "a connection ends before it is open, by an error or by policy: TLS, protocol, limits",
+    LogEvent.CONNECTION_REFUSED: "a connection ends before it is open (`reason` or `condition`): by TLS, protocol, "
+    "HTTP, a limit, policy, or its peer",
     LogEvent.CONNECTOR_FAILED: "a connector could not connect; it retries",
     LogEvent.ROUTER_REFUSED: "a router is refused that has the `id` of another one; `instance` is its start, `known` "
     "that of the other",

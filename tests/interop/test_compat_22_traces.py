@@ -20,7 +20,7 @@ from waymesh_client.management import ManagementClient
 
 
 def wait_for_line(router: RouterProcess, form: str) -> None:
-    wait_until(lambda: re.search(form, router.log) is not None, 10, form)
+    wait_until(lambda: re.search(form, router.log) is not None, 60, form)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Attach, Begin, Detach, Flow, Terminus
 from waymesh_client.management import ManagementClient
+from waymesh_operator.cli.main import run_command
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
@@ -63,6 +65,30 @@ def test_connections_are_refused_while_memory_is_full_and_those_that_exist_are_s
         exchange_message(router.port)
     assert router.log.count("memory is full") == 1
     assert router.log.count("memory is normal") == 1
+
+
+def test_waymesh_stat_shows_memory_its_limit_and_the_objects(
+    router: RouterProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ManagementClient(router.url) as client:
+        managed = Managed(router, client)
+        managed.set(0.9)
+        managed.await_state("high")
+        assert run_command(["stat", "-m", "-b", router.url]) == 0
+        managed.set(None)
+        managed.await_state("normal")
+    memory, _, objects = capsys.readouterr().out.partition("\n\n")
+    assert ["Memory", "State", "high"] in [line.split() for line in memory.splitlines()]
+    assert all(label in memory for label in ("Memory Usage", "Memory Limit", "Waiting Messages"))
+    assert objects.splitlines()[0] == "Objects"
+    assert objects.splitlines()[1].split() == ["type", "size", "total", "in-threads"]
+    assert [line.split()[0] for line in objects.splitlines()[3:]] == [
+        "address", "connection", "link", "router", "session",
+    ]  # fmt: skip
+    assert run_command(["stat", "-m", "-b", router.url, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["router"]["memoryState"] == "normal"
+    assert [row["typeName"] for row in found["allocator"]] == ["address", "connection", "link", "router", "session"]
 
 
 def test_new_links_of_connections_that_exist_are_refused_while_memory_is_full(router: RouterProcess) -> None:

@@ -25,6 +25,16 @@ CLUSTER = "Router of a cluster"
 CONNECTION = "Connection"
 _CLUSTER_OPTIONS = {"--context": "context", "--namespace": "namespace", "-n": "namespace", "--pod": "pod"}
 
+_EXCLUSIVE = (
+    ("router", "edge_router"),
+    ("bus", "pod"),
+    ("bus", "context"),
+    ("bus", "namespace"),
+    ("ssl_password", "ssl_password_file"),
+    ("sasl_password", "sasl_password_file"),
+)
+"""Options of which the second one would be ignored."""
+
 
 @dataclass(slots=True)
 class Split:
@@ -163,11 +173,20 @@ class RouterOptions:
         str | None, typer.Option(metavar="FILE", help="File with the SASL password.", rich_help_panel=CONNECTION)
     ] = None
 
+    def check(self) -> None:
+        """Raises BadParameter for options that would have no effect with the others."""
+        for one, other in _EXCLUSIVE:
+            if getattr(self, one) and getattr(self, other):
+                raise typer.BadParameter(f"use only one of {_option(one)}, {_option(other)}")
+        for name in ("ssl_key", "ssl_password", "ssl_password_file"):
+            if getattr(self, name) is not None and self.ssl_certificate is None:
+                raise typer.BadParameter(f"{_option(name)} needs --ssl-certificate")
+
     def tls(self) -> Tls | None:
         """Raises OSError for an unreadable file."""
         from waymesh_client.channel import Tls
 
-        if self.ssl_certificate is None and self.ssl_trustfile is None:
+        if self.ssl_certificate is None and self.ssl_trustfile is None and not self.ssl_disable_peer_name_verify:
             return None
         return Tls(
             ca=self.ssl_trustfile,
@@ -193,8 +212,7 @@ def run_on_router(name: str, options: RouterOptions, work: Callable[[ManagementC
     from waymesh_client.errors import ClientError
     from waymesh_client.management import ManagementClient
 
-    if options.router and options.edge_router:
-        raise typer.BadParameter("use only one of --router, --edge-router")
+    options.check()
     with router_url(options) as url:
         try:
             client = ManagementClient(
@@ -233,6 +251,10 @@ def router_url(options: RouterOptions) -> Iterator[str]:
         from .local_bus import local_bus
 
         yield local_bus() or DEFAULT_BUS
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _password(value: str | None, file: str | None) -> str | None:

@@ -97,6 +97,8 @@ def stat(
         raise typer.BadParameter("use only one of --router, --edge-router, --all-routers")
     if csv and output not in ("table", "wide", "csv"):
         raise typer.BadParameter(f"use only one of --csv, --output {output}")
+    if limit is not None and tables.is_sheet(view):
+        raise typer.BadParameter(f"--{view} has no rows to limit")
     if (where or order_by) and not tables.is_table(view):
         raise typer.BadParameter(f"--{view.replace('_', '-')} has no rows to choose from or to sort")
     form = "csv" if csv else "table" if output == "wide" else output

@@ -6,13 +6,19 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from waymesh_client.errors import ClientError
 from waymesh_client.management import ManagementClient, long_type
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
+from waymesh_schema.text import one_line
 
+_OF_ENTITIES = ("create", "read", "update", "delete")
+_BULK = ("create", "update", "delete")
+"""Operations that take several entities from standard input."""
+_IDS = ("type", "name", "identity")
+_Result = TypeVar("_Result")
 Operation = Callable[[ManagementClient, "ManageRequest"], None]
 
 
@@ -52,11 +58,14 @@ def parse(request: ManageRequest, arguments: list[str], stdin: bool) -> ManageRe
     """Add the arguments, and the attributes on standard input if wanted, to a request. Raises UsageError."""
     request = _with_identity(replace(request, words=[word for word in arguments if "=" not in word]))
     pairs = [word.partition("=") for word in arguments if "=" in word]
+    _refuse_unused(request, [name for name, _, _ in pairs], stdin)
     kind = request.type or next((value for name, _, value in pairs if name == "type"), None)
     given = {name: _value(kind, name, value) for name, _, value in pairs}
     data = _read_stdin() if stdin else {}
     bulk = isinstance(data, list)
     maps = data if isinstance(data, list) else [data]
+    if bulk and request.operation.lower() not in _BULK:
+        raise UsageError(f"{request.operation} takes one map on standard input, not a list")
     if not all(isinstance(one, dict) for one in maps):
         raise UsageError("standard input must be a JSON map or a list of maps")
     return replace(
@@ -79,6 +88,30 @@ def _with_identity(request: ManageRequest) -> ManageRequest:
     if request.words and operation in ("create", "read", "update", "delete", "get-mgmt-nodes", "get-schema"):
         raise UsageError(f"unexpected arguments: {' '.join(request.words)}")
     return request
+
+
+def _refuse_unused(request: ManageRequest, attributes: list[str], stdin: bool) -> None:
+    """Raises UsageError for what the operation would ignore. Other operations than OPERATIONS use all."""
+    operation = request.operation.lower()
+    if operation not in OPERATIONS:
+        return
+    given = {"--body": request.body is not None, "--properties": bool(request.properties)}
+    if operation not in _OF_ENTITIES:
+        given |= {"--name": request.name is not None, "--identity": request.identity is not None, "--stdin": stdin}
+    elif operation == "create":
+        given["--identity"] = request.identity is not None
+    if operation in ("get-mgmt-nodes", "get-log"):
+        given["--type"] = request.type is not None
+    given["--name with --identity"] = bool(request.name and request.identity)
+    if operation in ("read", "delete"):
+        given |= {f"{name}=": name not in _IDS for name in attributes}
+    elif operation not in ("create", "update", "get-log"):
+        given |= dict.fromkeys((f"{name}=" for name in attributes), True)
+    if operation == "get-log" or (operation.startswith("get-") and len(request.words) > (request.type is None)):
+        given |= dict.fromkeys(request.words, True)
+    unused = [name for name, here in given.items() if here]
+    if unused:
+        raise UsageError(f"{request.operation} does not use {', '.join(unused)}")
 
 
 def _read_stdin() -> Any:
@@ -124,8 +157,33 @@ def _print(request: ManageRequest, data: Any) -> None:
     print(json.dumps(data, indent=indent))
 
 
-def _print_each(request: ManageRequest, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    results = [work(attributes) for attributes in request.attributes]
+def _each(request: ManageRequest, done: str, work: Callable[[dict[str, Any]], _Result]) -> list[_Result]:
+    """The results of `work` with each map of attributes, in order; `done` is what it does to an entity, for errors.
+
+    Raises ClientError for the first failure, which names the entity of a list: those before it are done.
+    """
+    results: list[_Result] = []
+    total = len(request.attributes)
+    for attributes in request.attributes:
+        try:
+            results.append(work(attributes))
+        except ClientError as error:
+            if not request.bulk:
+                raise
+            where = f"entity {len(results) + 1} of {total} ({_label(request, attributes)})"
+            left = total - len(results) - 1
+            raise ClientError(f"{where}: {error}; {done} before: {len(results)}, not tried: {left}") from None
+    return results
+
+
+def _label(request: ManageRequest, attributes: Mapping[str, Any]) -> str:
+    """Type and name of an entity, as far as they are known."""
+    ids = request.ids(attributes)
+    words = [str(word) for word in (request.kind(attributes), ids.get("identity") or ids.get("name")) if word]
+    return one_line(" ".join(words)) or "without a type and a name"
+
+
+def _print_results(request: ManageRequest, results: list[dict[str, Any]]) -> None:
     _print(request, results if request.bulk else results[0])
 
 
@@ -141,7 +199,7 @@ def _create(client: ManagementClient, request: ManageRequest) -> None:
             raise ClientError("no entity type given: --type TYPE or type=TYPE")
         return client.create(kind, attributes, name=request.name or attributes.get("name"))
 
-    _print_each(request, work)
+    _print_results(request, _each(request, "created", work))
 
 
 def _read(client: ManagementClient, request: ManageRequest) -> None:
@@ -153,12 +211,14 @@ def _update(client: ManagementClient, request: ManageRequest) -> None:
         changes = {name: value for name, value in attributes.items() if name not in ("type", "identity")}
         return client.update(changes, request.kind(attributes), **request.ids(attributes))
 
-    _print_each(request, work)
+    _print_results(request, _each(request, "updated", work))
 
 
 def _delete(client: ManagementClient, request: ManageRequest) -> None:
-    for attributes in request.attributes:
+    def work(attributes: dict[str, Any]) -> None:
         client.delete(request.kind(attributes), **request.ids(attributes))
+
+    _each(request, "deleted", work)
 
 
 def _described(operation: str) -> Operation:

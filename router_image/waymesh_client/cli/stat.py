@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from waymesh_client.cli import views
+from waymesh_client.cli.sheets import SHEETS, Sheet
 from waymesh_client.cli.table import format_csv, format_table
 from waymesh_client.management import ManagementClient
 
@@ -19,7 +20,6 @@ _VIEWS: dict[str, views.View] = {
     "nodes": views.NODES,
     "edge": views.EDGES,
     "address": views.ADDRESSES,
-    "memory": views.MEMORY,
     "autolinks": views.AUTOLINKS,
     "linkroutes": views.LINK_ROUTES,
     "vhosts": views.VHOSTS,
@@ -56,6 +56,11 @@ class StatRequest:
 def is_table(view: str) -> bool:
     """Whether the view has rows that can be filtered and sorted."""
     return view in _VIEWS
+
+
+def is_sheet(view: str) -> bool:
+    """Whether the view shows one entity."""
+    return view in SHEETS
 
 
 def watch(client: ManagementClient, request: StatRequest, seconds: float) -> None:
@@ -102,9 +107,17 @@ def _data(client: ManagementClient, request: StatRequest) -> Any:
         return {view: _data(client, replace(request, view=view)) for view in _EACH}
     if request.view == "log":
         return _log(client, request.limit)
-    if request.view in views.SHEETS:
-        return _entity(client, views.SHEETS[request.view])
+    if request.view in SHEETS:
+        return _sheet_data(client, SHEETS[request.view])
     return _rows(client, request, ())
+
+
+def _sheet_data(client: ManagementClient, sheet: Sheet) -> dict[str, Any]:
+    """The entity; with the rows below it, if there are any, each under its type."""
+    entity = _entity(client, sheet)
+    if sheet.below is None:
+        return entity
+    return {sheet.entity_type: entity, sheet.below.entity_type: client.query(sheet.below.entity_type)}
 
 
 def _text(client: ManagementClient, request: StatRequest) -> str:
@@ -112,9 +125,12 @@ def _text(client: ManagementClient, request: StatRequest) -> str:
         return "\n\n".join(_text(client, replace(request, view=view)) for view in _EACH)
     if request.view == "log":
         return "\n".join(_log_line(line) for line in _log(client, request.limit))
-    if request.view in views.SHEETS:
-        sheet = views.SHEETS[request.view]
+    if request.view in SHEETS:
+        sheet = SHEETS[request.view]
         tables = [sheet.table(_entity(client, sheet))]
+        if sheet.below is not None:
+            rows = client.query(sheet.below.entity_type, sheet.below.attributes(request.wide))
+            tables.append(sheet.below.table(rows, request.wide))
     else:
         view = _VIEWS[request.view]
         rows = _rows(client, request, view.attributes(request.wide))
@@ -133,7 +149,7 @@ def _rows(client: ManagementClient, request: StatRequest, attributes: Sequence[s
     return list(filter(view.belongs, found))
 
 
-def _entity(client: ManagementClient, sheet: views.Sheet) -> dict[str, Any]:
+def _entity(client: ManagementClient, sheet: Sheet) -> dict[str, Any]:
     found = client.query(sheet.entity_type)
     return found[0] if found else {}
 

@@ -17,7 +17,6 @@ from waymesh_client.cli.cells import (
     duration,
     plain,
     security,
-    size,
     text_list,
     without_slash,
 )
@@ -307,72 +306,19 @@ VHOST_STATS = View(
     hidden=("perUserState", "perHostState"),
 )
 
-MEMORY = View("Memory", "router", (_value("VmSize", "memoryUsage", size),))
-
-GENERAL: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("Version", "version", plain),
-    ("Mode", "mode", plain),
-    ("Router Id", "id", plain),
-    ("Worker Threads", "workerThreads", plain),
-    ("Uptime", "uptimeSeconds", duration),
-    ("VmSize", "memoryUsage", size),
-    ("Area", "area", plain),
-    ("Link Routes", "linkRouteCount", plain),
-    ("Auto Links", "autoLinkCount", plain),
-    ("Links", "linkCount", plain),
-    ("Nodes", "nodeCount", plain),
-    ("Addresses", "addrCount", plain),
-    ("Connections", "connectionCount", plain),
-    ("Presettled Count", "presettledDeliveries", plain),
-    ("Dropped Presettled Count", "droppedPresettledDeliveries", plain),
-    ("Accepted Count", "acceptedDeliveries", plain),
-    ("Rejected Count", "rejectedDeliveries", plain),
-    ("Released Count", "releasedDeliveries", plain),
-    ("Modified Count", "modifiedDeliveries", plain),
-    ("Deliveries Delayed > 1sec", "deliveriesDelayed1Sec", plain),
-    ("Deliveries Delayed > 10sec", "deliveriesDelayed10Sec", plain),
-    ("Deliveries Stuck > 10sec", "deliveriesStuck", plain),
-    ("Deliveries to Fallback", "deliveriesRedirectedToFallback", plain),
-    ("Links Blocked", "linksBlocked", plain),
-    ("Ingress Count", "deliveriesIngress", plain),
-    ("Egress Count", "deliveriesEgress", plain),
-    ("Transit Count", "deliveriesTransit", plain),
-    ("Deliveries from Route Container", "deliveriesIngressRouteContainer", plain),
-    ("Deliveries to Route Container", "deliveriesEgressRouteContainer", plain),
+OBJECTS = View(
+    "Objects",
+    "allocator",
+    (
+        _value("type", "typeName"),
+        _value("size", "typeSize", commas),
+        _value("batch", "transferBatchSize", verbose=True),
+        _value("thread-max", "localFreeListMax", verbose=True),
+        _value("total", "totalAllocFromHeap", commas),
+        _value("in-threads", "heldByThreads", commas),
+        _value("rebal-in", "batchesRebalancedToThreads", verbose=True),
+        _value("rebal-out", "batchesRebalancedToGlobal", verbose=True),
+    ),
+    sort="type",
 )
-"""Rows of the general view: label, attribute of the router entity, format."""
-
-POLICY: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("Maximum Connections", "maxConnections", plain),
-    ("Maximum Message Size", "maxMessageSize", plain),
-    ("Enable Vhost Policy", "enableVhostPolicy", plain),
-    ("Enable Vhost Name Patterns", "enableVhostNamePatterns", plain),
-    ("Policy Directory", "policyDir", plain),
-    ("Default Vhost", "defaultVhost", plain),
-    ("Current Connections", "connectionsCurrent", plain),
-    ("Denied Connections", "connectionsDenied", plain),
-    ("Links Denied", "linksDenied", plain),
-    ("Total Denials", "totalDenials", plain),
-)
-"""Rows of the policy view."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """The attributes of the one entity of a type, one a row: label, attribute, format."""
-
-    title: str
-    entity_type: str
-    lines: tuple[tuple[str, str, Callable[[Any], str]], ...]
-
-    def table(self, entity: Row) -> Table:
-        """Title, headings and cells; attributes that the entity does not have are left out."""
-        rows = [[label, text(entity[name])] for label, name, text in self.lines if entity.get(name) is not None]
-        return self.title, ["attr", "value"], rows
-
-
-SHEETS = {
-    "general": Sheet("Router Statistics", "router", GENERAL),
-    "policy": Sheet("Policy Statistics", "policy", POLICY),
-}
-"""The views of a single entity, by the name of their option."""
+"""What is about pools is only in the wide table: routers of Waymesh have none."""

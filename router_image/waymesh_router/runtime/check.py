@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from waymesh_router.events import Event
@@ -13,12 +16,13 @@ from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number
 from waymesh_router.runtime.auth_services import service_place
 from waymesh_router.runtime.connector import configured_targets
-from waymesh_router.runtime.log import SERIOUS
+from waymesh_router.runtime.log import SERIOUS, Log
+from waymesh_router.runtime.log_rotation import Rotation
 from waymesh_router.runtime.profiles import Profiles, without_unusable
 from waymesh_router.runtime.tokens import TokenProfile, check_profile
 from waymesh_router.runtime.users import UserFiles, users_hint
 from waymesh_schema.config import read_config
-from waymesh_schema.loglevels import parse_levels
+from waymesh_schema.table_router import STANDARD_OUTPUTS
 
 
 def check(filenames: Sequence[str]) -> int:
@@ -47,6 +51,7 @@ class CheckHost:
     """Checks the arguments of requests without performing them."""
 
     def __init__(self) -> None:
+        self._log = Log(lambda: datetime.now(UTC), CheckedOutput)
         self._profiles = Profiles(lambda level, text, event=None: None)
         self.tokens = CheckTokens()
         self.users = UserFiles(lambda level, text, event=None: _warn(text))
@@ -71,8 +76,8 @@ class CheckHost:
         configured_targets(str(attrs["name"]), attrs)
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
-        """Check the levels. Raises ValueError."""
-        parse_levels(attrs["enable"])
+        """Check levels and output, as the log of a router does. Raises SchemaError."""
+        self._log.configure(attrs)
 
     def numeric_addresses(self, names: Collection[str]) -> Addresses:
         """None: host names are not looked up, because another machine may know others."""
@@ -97,6 +102,35 @@ class CheckHost:
     def logs(self, module: str, level: str) -> bool:
         """Nothing below a warning is printed."""
         return level in SERIOUS
+
+
+class CheckedOutput:
+    """An output of the log that would open: nothing is created or written."""
+
+    def __init__(self, output: str, rotation: Rotation | None = None) -> None:
+        """Raises OSError if a router could not open it."""
+        if output not in STANDARD_OUTPUTS:
+            can_append(os.path.realpath(output))
+
+    def write(self, level: str, line: str) -> None:
+        """Not written."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def can_append(path: str) -> None:
+    """Raises OSError if a file cannot be opened to append to it, or be created."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK))
+    except FileNotFoundError:
+        folder = os.path.dirname(path)
+        os.stat(folder)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # a pipe that nobody reads yet: a router waits for its reader
+            raise
 
 
 class CheckTokens:

@@ -19,16 +19,37 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+class PidFile:
+    """The file with the id of the process; without a path, nothing is written."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = os.path.abspath(path) if path else None
+
+    def write(self) -> None:
+        """The router listens. Raises HostError."""
+        if self._path:
+            try:
+                Path(self._path).write_text(f"{os.getpid()}\n", encoding="ascii")
+            except OSError as error:
+                raise HostError(f"pidfile {self._path}: {error.strerror}") from None
+
+    def remove(self) -> None:
+        """The router has ended: remove the file, if still permitted."""
+        if self._path:
+            try:
+                os.unlink(self._path)
+            except OSError:
+                return
+
+
 class Daemon:
     """A background process. The process that was started waits for `ready()` and returns the result as its exit code.
 
     The working directory is kept: relative paths of the configuration (certificates, user files) are read again later.
     """
 
-    def __init__(self, pidfile: str | None, user: str | None) -> None:
+    def __init__(self) -> None:
         """Forks: returns in the background process only. Call it before creating any thread, socket or epoll."""
-        self._pidfile = os.path.abspath(pidfile) if pidfile else None
-        self._user = user
         reading, self._report = os.pipe()
         if os.fork():
             os.close(self._report)
@@ -40,14 +61,7 @@ class Daemon:
             os._exit(0)
 
     def ready(self) -> None:
-        """The router listens: write the pidfile, drop privileges, leave the terminal. Raises HostError."""
-        if self._pidfile:
-            try:
-                Path(self._pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
-            except OSError as error:
-                raise HostError(f"pidfile {self._pidfile}: {error.strerror}") from None
-        if self._user:
-            become(self._user)
+        """The router serves its clients: leave the terminal."""
         nothing = os.open(os.devnull, os.O_RDWR)
         sys.stdout.flush()
         for stream in (0, 1, 2):
@@ -55,14 +69,6 @@ class Daemon:
         os.close(nothing)
         os.write(self._report, READY)
         os.close(self._report)
-
-    def ended(self) -> None:
-        """Remove the pidfile, if still permitted."""
-        if self._pidfile:
-            try:
-                os.unlink(self._pidfile)
-            except OSError:
-                return
 
 
 def become(user: str) -> None:

@@ -136,7 +136,7 @@ class Listener:
         if limit < math.inf:  # a cancelled timer stays in the heap of the loop until it would have been due
             timer = self._loop.call_later(limit, lambda: self._fail(fd, peer, "TLS: the handshake took too long"))
         self._handshakes[fd] = (sock, timer)
-        self.opening.add(fd, host, lambda _: self._drop(fd))
+        self.opening.add(fd, host, lambda reason: self._fail(fd, peer, reason))
         first = FirstBytes(sock, lambda tls: self._decided(fd, peer, tls), lambda reason: self._fail(fd, peer, reason))
         self._loop.register(fd, first, FirstBytes.MASK, low_priority=True)
 

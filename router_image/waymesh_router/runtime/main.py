@@ -19,7 +19,7 @@ from waymesh_router.events import Event
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.memory_watermark import default_limit
 from waymesh_router.router import Router
-from waymesh_router.runtime.daemon import Daemon, become, raise_descriptor_limit
+from waymesh_router.runtime.daemon import Daemon, PidFile, become, raise_descriptor_limit
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
@@ -82,23 +82,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: Options) -> int:
     entries = read_config(*options.config)
-    daemon = Daemon(options.pidfile, options.user) if options.daemon else None
+    pidfile = PidFile(options.pidfile)
+    daemon = Daemon() if options.daemon else None
     raise_descriptor_limit()
     running = Running(entries)
     running.watch_signals()  # before it listens: who sees it listen may send a signal
     running.start()
+    pidfile.write()
+    if options.user:
+        try:
+            become(options.user)
+        except OSError:
+            pidfile.remove()
+            raise
     if daemon is not None:
         daemon.ready()
-    elif options.user:
-        become(options.user)
     _settle_memory()
     running.loop.run(running.host.turn)
     running.router.end_telemetry()
     running.host.end_telemetry()
     running.log.write("ROUTER", "info", "stopped")
     running.log.close()
-    if daemon is not None:
-        daemon.ended()
+    pidfile.remove()
     return 0
 
 

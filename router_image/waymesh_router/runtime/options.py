@@ -18,7 +18,7 @@ Usage: waymesh-router [options]
                        {DEFAULT_CONFIG}); several are read in order as one
   -I, --include PATH   accepted for compatibility and ignored
   -d, --daemon         run in the background
-  -P, --pidfile PATH   with -d: write the process id to this file
+  -P, --pidfile PATH   write the process id to this file once the router listens
   -U, --user NAME      run as this user once the router listens
       --check          do not start a router: read the configuration and the files it names, and tell all
                        errors; exit code 0 if there are none
@@ -37,6 +37,18 @@ _LONG = (
     "config=", "include=", "daemon", "pidfile=", "user=", "check", "dump", "drain", "timeout=", "url=", "version",
     "help",
 )  # fmt: skip
+
+
+_ACTIONS = ("--check", "--dump", "--drain")
+_USED_BY = {
+    ("-c", "--config"): ("", "--check"),
+    ("-d", "--daemon"): ("",),
+    ("-P", "--pidfile"): ("",),
+    ("-U", "--user"): ("",),
+    ("--timeout",): ("--drain",),
+    ("--url",): ("--drain", "--dump"),
+}
+"""Options, and the actions that use them; "" is to run a router. All others would ignore them."""
 
 
 class UsageError(Exception):
@@ -79,6 +91,8 @@ def parse_options(argv: Sequence[str]) -> Options:
     def asked(*names: str) -> bool:
         return any(name in found for name in names)
 
+    if not asked("v", "version", "h", "help"):
+        _refuse_unused(given)
     return Options(
         config=tuple(value for name, value in given if name in ("-c", "--config")) or (DEFAULT_CONFIG,),
         daemon=asked("d", "daemon"),
@@ -92,6 +106,21 @@ def parse_options(argv: Sequence[str]) -> Options:
         version=asked("v", "version"),
         help=asked("h", "help"),
     )
+
+
+def _refuse_unused(given: Sequence[tuple[str, str]]) -> None:
+    """Raises UsageError for an option that would have no effect."""
+    actions = list(dict.fromkeys(name for name, _ in given if name in _ACTIONS))
+    if len(actions) > 1:
+        raise UsageError(f"waymesh-router: only one of {', '.join(actions)} is possible\n{USAGE}")
+    action = actions[0] if actions else ""
+    for name, value in given:
+        users = next((users for names, users in _USED_BY.items() if name in names), (action,))
+        if action not in users:
+            of = f"has no effect with {action}" if "" in users else f"is only for {', '.join(users)}"
+            raise UsageError(f"waymesh-router: {name} {of}\n{USAGE}")
+        if name in ("-P", "--pidfile", "-U", "--user") and not value:
+            raise UsageError(f"waymesh-router: {name} needs a value that is not empty\n{USAGE}")
 
 
 def _seconds(text: str | None) -> int | None:

@@ -197,6 +197,14 @@ def test_all_entities(server: FakeServer, capsys: Capture) -> None:
         ["--log", "--order-by", "a"],
         ["--nonsense"],
         ["-b", "http://x"],
+        ["-b", "127.0.0.1:1", "--pod", "a-0"],
+        ["-b", "127.0.0.1:1", "--context", "c"],
+        ["-b", "127.0.0.1:1", "--namespace", "n"],
+        ["--ssl-key", "k"],
+        ["--ssl-trustfile", "ca", "--ssl-password", "p"],
+        ["--ssl-certificate", "c", "--ssl-password", "p", "--ssl-password-file", "f"],
+        ["--sasl-password", "p", "--sasl-password-file", "f"],
+        ["-g", "--limit", "2"],
         ["--sasl-password-file", "/no/such/file"],
     ],
 )
@@ -316,30 +324,6 @@ def test_refusals(server: FakeServer, capsys: Capture) -> None:
     status, text = fail(capsys, server, "create", "port=1")
     assert (status, "type" in text) == (1, True)
     assert fail(capsys, server, "dance")[0] == 1
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        [],
-        ["create", "--stdin"],
-        ["create", "loose"],
-        ["read", "a", "b"],
-        ["get-mgmt-nodes", "x"],
-        ["query", "--nonsense"],
-        ["dance", "--body", "{"],
-        ["dance", "--properties", "[]"],
-        ["create", "type=vhost", "groups={"],
-    ],
-)
-def test_wrong_usage_of_manage(
-    argv: list[str], server: FakeServer, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("[1]"))
-    status, text = fail(capsys, server, *argv)
-    assert status == 2
-    assert "waymesh manage: " in text
-    assert server.requests == []
 
 
 def test_password_files(server: FakeServer, tmp_path: Path, capsys: Capture) -> None:

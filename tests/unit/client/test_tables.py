@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from waymesh_client.cli import cells, views
+from waymesh_client.cli import cells, sheets, views
 from waymesh_client.cli.table import format_csv, format_table
 from waymesh_schema.entities import entity_type
 
@@ -22,7 +22,7 @@ ALL_VIEWS = [
     views.VHOSTS,
     views.VHOST_GROUPS,
     views.VHOST_STATS,
-    views.MEMORY,
+    views.OBJECTS,
 ]
 
 # Dispatch book 3.3.2
@@ -101,8 +101,20 @@ def test_every_view_asks_for_attributes_that_exist(view: views.View, verbose: bo
     assert set(view.attributes(verbose)) <= set(entity_type(view.entity_type).attributes)
 
 
-def test_general_asks_for_attributes_that_exist() -> None:
-    assert {name for _, name, _ in views.GENERAL} <= set(entity_type("router").attributes)
+@pytest.mark.parametrize("sheet", sheets.SHEETS.values(), ids=lambda sheet: sheet.title)
+def test_every_sheet_shows_attributes_that_exist(sheet: sheets.Sheet) -> None:
+    assert {name for _, name, _ in sheet.lines} <= set(entity_type(sheet.entity_type).attributes)
+
+
+def test_memory() -> None:
+    ours = {"memoryUsage": 50 << 20, "memoryLimit": 0, "memoryState": "normal", "bufferedBytes": 0}
+    assert sheets.SHEETS["memory"].table(ours)[2] == [
+        ["Memory Usage", "50.00 MiB"],
+        ["Memory Limit", "none"],
+        ["Memory State", "normal"],
+        ["Waiting Messages", "0 B"],
+    ]
+    assert sheets.SHEETS["memory"].table({"memoryUsage": 1})[2] == [["Memory Usage", "1 B"]], "Qpid Dispatch"
 
 
 @pytest.mark.parametrize("view", ALL_VIEWS, ids=lambda view: view.title)

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.management.stub_router import NOW, STARTED, Manager, StubRouter, peer, pending
 from waymesh_amqp.performatives import Close, decode_performative
 from waymesh_amqp.states import DETACHED
-from waymesh_client.cli import views
+from waymesh_client.cli import sheets, views
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.kinds import BALANCED, CLOSEST, CONTROL, DATA, FLOOD, MULTICAST, ROUTED, UNAVAILABLE
 from waymesh_router.core.model import Branch, Node, PendingQueue, Queued, Target
@@ -365,7 +365,7 @@ VIEWS = [
     views.VHOSTS,
     views.VHOST_GROUPS,
     views.VHOST_STATS,
-    views.MEMORY,
+    views.OBJECTS,
 ]
 
 
@@ -382,5 +382,5 @@ def test_every_table_of_the_tools(router: StubRouter, manager: Manager, view: vi
 
 
 def test_the_general_table_of_the_tools(manager: Manager) -> None:
-    _, _, cells = views.SHEETS["general"].table(manager.ask("READ", type="router")[2])
-    assert len(cells) == len(views.GENERAL)
+    _, _, cells = sheets.SHEETS["general"].table(manager.ask("READ", type="router")[2])
+    assert len(cells) == len(sheets.GENERAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
+from waymesh_router import peers
 from waymesh_router.runtime.main import main
 from waymesh_schema.config import ConfigEntry, parse_json
 
@@ -74,6 +76,53 @@ def test_check_looks_into_files_and_at_services(tmp_path: Path, capsys: pytest.C
         "waymesh-router: /t.conf:13: listener w: httpRootDir: /nowhere: No such file or directory",
         "waymesh-router: /t.conf:9: connector c: failoverUrls: amqp:// has no host",
     ]
+
+
+def test_a_vhost_of_a_listener_that_is_not_enforced_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener = section("listener", name="l", host="127.0.0.1", port=1, policyVhost="v")
+    code, _, lines = check(capsys, tmp_path, section("router", id="A") + listener)
+    assert code == 0
+    assert lines == [
+        "waymesh-router: vhosts are ignored (policyVhost of listener l): all clients may use all addresses until the "
+        "section policy has enableVhostPolicy: yes"
+    ]
+    policy = section("policy", enableVhostPolicy="yes")
+    assert check(capsys, tmp_path, section("router", id="A") + policy + listener)[::2] == (0, [])
+
+
+def test_check_finds_outputs_of_the_log_that_cannot_be_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And files that several log entities would rename; nothing is created."""
+    file, pipe = tmp_path / "log", tmp_path / "pipe"
+    file.write_text("a line\n", encoding="utf-8")
+    os.mkfifo(pipe)
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    good = [file, pipe, tmp_path / "dangling", tmp_path / "other", "stdout", "syslog"]
+    modules = ["ROUTER", "AGENT", "SERVER", "POLICY", "HTTP", "ERROR"]
+    text = "".join(section("log", module=module, outputFile=output) for module, output in zip(modules, good))
+    assert check(capsys, tmp_path, text)[::2] == (0, [])
+    assert {path.name for path in tmp_path.iterdir()} == {"log", "pipe", "dangling", "t.conf"}
+    assert file.read_text(encoding="utf-8") == "a line\n"
+    bad = [("ROUTER", "/nowhere/log"), ("AGENT", tmp_path), ("SERVER", file / "log")]
+    text = "".join(section("log", module=module, outputFile=output) for module, output in bad)
+    text += section("log", module="POLICY", outputFile=file, maxMegabytes=1)
+    text += section("log", module="HTTP", outputFile=file)
+    code, _, lines = check(capsys, tmp_path, text)
+    assert code == 1
+    for line, words in zip(
+        lines,
+        [
+            "log outputFile: /nowhere/log cannot be opened: No such file or directory",
+            "log outputFile:  cannot be opened: Is a directory",
+            "log outputFile: /log/log cannot be opened: Not a directory",
+            "all log entities of /log must give it the same name",
+        ],
+        strict=True,
+    ):
+        assert words in line
 
 
 def test_check_finds_vhosts_that_cannot_be_enforced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,10 +202,15 @@ def test_check_fails_for_a_listener_that_would_stay_closed_and_calls_it_by_its_p
 @pytest.mark.parametrize(
     ("policy", "warning"),
     [
-        ({}, "policy: enableVhostPolicy is no: not enforced are the vhosts $default, *.example"),
+        (
+            {},
+            "vhosts are ignored ($default, *.example): all clients may use all addresses until the section policy has "
+            "enableVhostPolicy: yes",
+        ),
         (
             {"enableVhostPolicy": "yes"},
-            "vhost *.example: is not a pattern without enableVhostNamePatterns of policy",
+            "vhost *.example is only for clients that ask for exactly this name: * and # are wildcards only if the "
+            "section policy has enableVhostNamePatterns: yes",
         ),
         ({"enableVhostPolicy": "yes", "enableVhostNamePatterns": "yes"}, ""),
     ],
@@ -168,6 +222,41 @@ def test_vhosts_that_do_not_act_are_a_warning(
     text += section("vhost", hostname="$default") + section("vhost", hostname="*.example")
     code, _, lines = check(capsys, tmp_path, text)
     assert (code, lines) == (0, [f"waymesh-router: {warning}"] if warning else [])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "warnings"),
+    [
+        ({"saslUsername": "u", "saslPassword": "p"}, []),
+        ({"saslUsername": "u", "saslPassword": "p", "saslMechanisms": "PLAIN ANONYMOUS"}, []),
+        ({"saslMechanisms": "ANONYMOUS"}, []),
+        ({"saslMechanisms": "EXTERNAL", "sslProfile": "t"}, []),
+        (
+            {"saslUsername": "u", "saslPassword": "p", "saslMechanisms": "EXTERNAL ANONYMOUS"},
+            ["not used: saslUsername, saslPassword: saslMechanisms allows only EXTERNAL ANONYMOUS"],
+        ),
+        (
+            {"saslUsername": "u", "saslMechanisms": "ANONYMOUS"},
+            ["not used: saslUsername: saslMechanisms allows only ANONYMOUS"],
+        ),
+        ({"saslUsername": "u"}, ["not used: saslUsername: there is no saslPassword"]),
+        ({"saslPassword": "p"}, ["not used: saslPassword: there is no saslUsername"]),
+        ({"saslMechanisms": "PLAIN"}, [peers.CANNOT_LOG_IN.format("PLAIN")]),
+        ({"saslMechanisms": "EXTERNAL"}, [peers.CANNOT_LOG_IN.format("EXTERNAL")]),
+        (
+            {"saslUsername": "u", "saslMechanisms": "PLAIN", "sslProfile": "t"},
+            ["not used: saslUsername: there is no saslPassword", peers.CANNOT_LOG_IN.format("PLAIN")],
+        ),
+    ],
+)
+def test_credentials_that_a_connector_does_not_use_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], attributes: dict[str, str], warnings: list[str]
+) -> None:
+    """As at the start; Qpid Dispatch starts with such files."""
+    text = section("router", id="A") + section("sslProfile", name="t")
+    text += section("connector", name="c", host="127.0.0.1", port=1, **attributes)
+    code, _, lines = check(capsys, tmp_path, text)
+    assert (code, lines) == (0, [f"waymesh-router: connector c: {text}" for text in warnings])
 
 
 def given(entries: list[ConfigEntry]) -> list[tuple[str, dict[str, Any]]]:

@@ -214,6 +214,24 @@ def test_daemon_that_cannot_start(daemon: tuple[RouterProcess, Path]) -> None:
     done = run("-c", str(router.config_path), "-d", "-P", str(pidfile), "-U", "no-such-user-here")
     assert done.returncode == 1
     assert "no-such-user-here" in done.stderr
+    assert not pidfile.exists()
+
+
+def test_a_pidfile_in_the_foreground(tmp_path: Path) -> None:
+    """-P acts without -d, too; the file is gone after an orderly end."""
+    router, pidfile = standalone(tmp_path), tmp_path / "router.pid"
+    with subprocess.Popen([*command(), "-c", str(router.config_path), "-P", str(pidfile)]) as process:
+        try:
+            wait_until(lambda: pidfile.exists() and pidfile.read_text(encoding="ascii") == f"{process.pid}\n")
+            with Client(router.url):
+                process.terminate()
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+    assert not pidfile.exists()
+    done = run("-c", str(router.config_path), "-P", "/nowhere/router.pid")
+    assert done.returncode == 1
+    assert "waymesh-router: pidfile /nowhere/router.pid: No such file or directory" in done.stderr
 
 
 def test_a_user_in_the_foreground(tmp_path: Path) -> None:

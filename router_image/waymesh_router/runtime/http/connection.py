@@ -54,7 +54,10 @@ class HttpConnection:
         self._out = b""
         self._file: BinaryIO | None = None
         self._left = 0
-        self._timer: Timer | None = loop.call_later(limit_s, self.close) if limit_s < math.inf else None
+        self._received = False
+        self.refused = ""
+        """Why the client was not served, "" if it was."""
+        self._timer: Timer | None = loop.call_later(limit_s, self._expire) if limit_s < math.inf else None
         loop.register(sock.fileno(), self, EPOLLIN, low_priority=True)
 
     def on_event(self, mask: int) -> None:
@@ -66,18 +69,23 @@ class HttpConnection:
                 self._write(self._answer)
         except _NOT_READY:
             return
-        except OSError:
-            self.close()
+        except OSError as error:
+            self.close(error.strerror or str(error))
 
-    def close(self) -> None:
-        """Close the socket at once."""
+    def close(self, reason: str = "") -> None:
+        """Close the socket at once; `reason` is why, if no answer has begun."""
+        if self._answer is None:
+            self.refused = reason
         self._release()
         self._sock.close()
         self._ended(self, None)
 
     def abandon(self) -> None:
         """An internal error: close at once."""
-        self.close()
+        self.close("internal error")
+
+    def _expire(self) -> None:
+        self.close("no request arrived in time")
 
     def _release(self) -> None:
         if self._timer is not None:
@@ -89,9 +97,10 @@ class HttpConnection:
     def _read(self) -> None:
         while self._answer is None:
             data = self._sock.recv(READ_BYTES)
-            if not data:
-                self.close()
+            if not data:  # a probe, or a browser that opens connections ahead, sends nothing
+                self.close("closed by the peer" if self._received else "")
                 return
+            self._received = True
             try:
                 request = self._exchange.receive(data)
             except BadRequest as error:
@@ -102,6 +111,7 @@ class HttpConnection:
 
     def _begin(self, answer: Answer) -> None:
         self._answer, self._file, self._left = answer, answer.file, answer.size
+        self.refused = answer.refused
         self._out = self._exchange.encode(answer)
         if self._timer is not None:
             self._timer.cancel()

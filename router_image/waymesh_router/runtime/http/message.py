@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -41,7 +41,8 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a request. The content is `body`, or the first `size` bytes of `file`, which belongs to the
-    receiver and is None for HEAD. `stream`: with status 101, the WebSocket that begins behind the answer."""
+    receiver and is None for HEAD. `stream`: with status 101, the WebSocket that begins behind the answer. `refused`:
+    why the client is not served, for the log."""
 
     status: int
     fields: Fields = ()
@@ -49,12 +50,18 @@ class Answer:
     file: BinaryIO | None = None
     size: int = 0
     stream: WebSocketStream | None = None
+    refused: str = ""
 
 
 def text_answer(status: int, text: str, fields: Fields = ()) -> Answer:
     """An answer of plain text."""
     plain = ("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")
     return Answer(status, (*plain, *fields), f"{text}\n".encode())
+
+
+def refusal(status: int, text: str, fields: Fields = ()) -> Answer:
+    """The answer to a client that is not served; the log tells it, too."""
+    return replace(text_answer(status, text, fields), refused=text)
 
 
 class BadRequest(Exception):
@@ -78,7 +85,7 @@ class Exchange:
         try:
             event = self._h11.next_event()
         except h11.RemoteProtocolError as error:
-            raise BadRequest(text_answer(error.error_status_hint, str(error))) from None
+            raise BadRequest(refusal(error.error_status_hint, str(error))) from None
         if not isinstance(event, h11.Request):
             return None
         self._head_only = event.method == b"HEAD"

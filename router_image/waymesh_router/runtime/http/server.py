@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from waymesh_router.events import Log
 from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import Loop
@@ -24,6 +25,10 @@ class Owner(Protocol):
 
     loop: Loop
     lingering: Lingering
+
+    @property
+    def log(self) -> Log:
+        """Writes lines."""
 
     def internal_error(self, where: str, error: Exception) -> None:
         """Log and count an internal error."""

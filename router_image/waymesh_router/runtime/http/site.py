@@ -7,6 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.events import Event, at
 from waymesh_router.pages import Page, page
 from waymesh_router.runtime.http.connection import HttpConnection
 from waymesh_router.runtime.http.files import StaticFiles
@@ -14,6 +15,7 @@ from waymesh_router.runtime.http.message import Answer, Request, text_answer
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 from waymesh_router.transports import handshake_timeout_s
+from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.router import Router
@@ -63,6 +65,10 @@ class HttpListener:
 
         def ended(http: HttpConnection, stream: WebSocketStream | None) -> None:
             self._connections.discard(http)
+            if http.refused:
+                event = Event(LogEvent.CONNECTION_REFUSED, at(listener.name, peer), {"reason": http.refused})
+                text = f"{listener}: connection from {peer} not served: {http.refused}"
+                self._owner.log("HTTP", "info", text, event)
             if stream is None:
                 listener.opening.remove(fd)
             else:
@@ -75,7 +81,7 @@ class HttpListener:
         limit_s = handshake_timeout_s(listener.attrs)
         http = HttpConnection(self._owner.loop, self._owner.lingering, sock, limit_s, respond, ended)
         self._connections.add(http)
-        listener.opening.passed_on(fd, lambda _: http.close())
+        listener.opening.passed_on(fd, http.close)
 
     def _respond(self, request: Request, *, secure: bool) -> Answer:
         try:

@@ -12,7 +12,7 @@ from wsproto.events import Request as UpgradeRequest
 from wsproto.handshake import H11Handshake
 from wsproto.utilities import RemoteProtocolError
 
-from waymesh_router.runtime.http.message import Answer, Request, text_answer
+from waymesh_router.runtime.http.message import Answer, Request, refusal
 from waymesh_router.runtime.http.web_socket import WebSocketStream
 
 SUBPROTOCOLS = ("amqp", "binary")
@@ -45,9 +45,9 @@ def upgrade(request: Request, origins: Origins, *, secure: bool) -> Answer:
     """The answer to such a request: 101 with the stream, or a refusal. `secure`: the client uses TLS."""
     if not origins.admit(request.field("origin"), request.field("host") or "", secure=secure):
         reason = "the origin is neither that of this listener nor in its allowedOrigins"
-        return text_answer(HTTPStatus.FORBIDDEN, reason)
+        return refusal(HTTPStatus.FORBIDDEN, reason)
     if request.early:
-        return text_answer(HTTPStatus.BAD_REQUEST, "the client did not wait for the answer")
+        return refusal(HTTPStatus.BAD_REQUEST, "the client did not wait for the answer")
     handshake = H11Handshake(ConnectionType.SERVER)
     try:
         handshake.initiate_upgrade_connection(list(request.fields), request.target)
@@ -55,11 +55,11 @@ def upgrade(request: Request, origins: Origins, *, secure: bool) -> Answer:
     except RemoteProtocolError as error:
         return _refusal(error)
     except (h11.ProtocolError, UnicodeError):
-        return text_answer(HTTPStatus.BAD_REQUEST, "not a WebSocket handshake")
+        return refusal(HTTPStatus.BAD_REQUEST, "not a WebSocket handshake")
     assert isinstance(asked, UpgradeRequest)
     chosen = next((name for name in SUBPROTOCOLS if name in asked.subprotocols), None)
     if chosen is None:
-        return text_answer(HTTPStatus.BAD_REQUEST, f"the client must offer the subprotocol {SUBPROTOCOLS[0]}")
+        return refusal(HTTPStatus.BAD_REQUEST, f"the client must offer the subprotocol {SUBPROTOCOLS[0]}")
     fields = _switching_fields(handshake, chosen)
     return Answer(HTTPStatus.SWITCHING_PROTOCOLS, fields, stream=WebSocketStream())
 
@@ -74,9 +74,9 @@ def _switching_fields(handshake: H11Handshake, subprotocol: str) -> tuple[tuple[
 def _refusal(error: RemoteProtocolError) -> Answer:
     hint = error.event_hint
     if not isinstance(hint, RejectConnection):
-        return text_answer(HTTPStatus.BAD_REQUEST, str(error))
+        return refusal(HTTPStatus.BAD_REQUEST, str(error))
     fields = tuple((name.decode(), value.decode()) for name, value in hint.headers)
-    return text_answer(hint.status_code, str(error), fields)
+    return refusal(hint.status_code, str(error), fields)
 
 
 def _normal(origin: str) -> str:
