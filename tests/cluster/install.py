@@ -6,7 +6,7 @@ import time
 
 import yaml
 
-from tests.cluster import binaries, images, system
+from tests.cluster import binaries, definitions, images, system
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
 from tests.cluster.paths import REPO, say
@@ -18,10 +18,11 @@ OPERATOR_NAMESPACE = "waymesh-system"
 
 
 def prepare() -> None:
-    """System packages, binaries and images, without starting anything. Unsuitable where there can be no cluster."""
+    """System packages, binaries, CRDs, images; starts nothing. Unsuitable where there can be no cluster."""
     system.ensure()
     binaries.kubernetes()
     binaries.helm()
+    definitions.fetched()
     images.pause()
     images.build()
 

@@ -20,6 +20,7 @@ from tests.cluster.command import CommandError
 from tests.cluster.install import install_chart, install_crds, prepare
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
+from tests.e2e_cluster.own_operator import chart_stands_by
 
 HERE = Path(__file__).resolve().parent
 KEEP = os.environ.get("WAYMESH_CLUSTER_KEEP") == "1"
@@ -121,6 +122,13 @@ def operator_image(cluster: Cluster) -> str:
 def operator(cluster: Cluster, router_image: str, operator_image: str) -> Namespace:
     """The operator, installed by its chart for all namespaces; its namespace."""
     return install_chart(cluster)
+
+
+@pytest.fixture
+def alone(cluster: Cluster, crds: list[str]) -> Iterator[None]:
+    """The CRDs, and no operator that acts unless the test starts one."""
+    with chart_stands_by(cluster):
+        yield
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.cluster.install import OPERATOR_NAMESPACE
+from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
@@ -27,7 +29,8 @@ from waymesh_operator.kube.client import DynamicKube, find_cluster
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.client import KeyFolder, LiveClient, Reach, SecureReach
 
-QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, missing_s=1.0)
+QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, missing_s=1.0, apis_s=1.0)
+FOREVER_S = 3600
 
 
 def own_settings(image: str) -> OperatorSettings:
@@ -99,6 +102,11 @@ class OwnOperator:
                     found[key] = found.get(key, 0) + sample.value
         return found
 
+    def turns(self) -> int:
+        """How often it has looked at a mesh."""
+        samples = [sample for metric in self.metrics.reconciles.collect() for sample in metric.samples]
+        return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+
     def leads(self) -> bool:
         return float(next(iter(self.metrics.leader.collect())).samples[0].value) == 1.0
 
@@ -128,6 +136,35 @@ def own_operator(space: Namespace, image: str, pace: Pace = QUICK) -> Iterator[O
         yield operator
     finally:
         operator.stop()
+
+
+@contextmanager
+def chart_stands_by(cluster: Cluster) -> Iterator[None]:
+    """Nobody else acts meanwhile: the operator of the chart, if it is there, loses its Lease and stands by."""
+    wait_until(lambda: all("podIP" in pod["status"] for pod in _of_chart(cluster)), 180, "pods of the operator started")
+    others = [pod["status"]["podIP"] for pod in _of_chart(cluster)]
+    if others:
+        _hand_lease_to(cluster, "a test", FOREVER_S)
+        wait_until(lambda: all(_stands_by(address) for address in others), 120, "the operator of the chart stands by")
+    yield
+    if others:
+        _hand_lease_to(cluster, "", 1)
+
+
+def _of_chart(cluster: Cluster) -> list[dict[str, Any]]:
+    """The pods of the chart's operator that are to stay."""
+    pods = cluster.api.all("Pod", OPERATOR_NAMESPACE, "app.kubernetes.io/name=waymesh-operator")
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def _hand_lease_to(cluster: Cluster, holder: str, seconds: int) -> None:
+    change = {"spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds}}
+    cluster.api.patch("Lease", "waymesh-operator", change, OPERATOR_NAMESPACE)
+
+
+def _stands_by(address: str) -> bool:
+    with urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=30) as answer:
+        return "waymesh_operator_leader 0.0" in answer.read().decode()
 
 
 # --- single turns, killed at will ---

@@ -5,49 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.own_operator import Bomb, OwnOperator, let_in, life, own_operator
 from tests.e2e_cluster.scene import Mesh, resource
 from tests.kit.waiting import wait_until
 
-SYSTEM = "waymesh-system"
-FOREVER_S = 3600
-
-
-@pytest.fixture(autouse=True)
-def alone(cluster: Cluster, crds: list[str]) -> Iterator[None]:
-    """Nobody else acts meanwhile: the operator of the chart, if it is there, loses its Lease and stands by."""
-    wait_until(lambda: all("podIP" in pod["status"] for pod in _others(cluster)), 180, "pods of the operator started")
-    others = [pod["status"]["podIP"] for pod in _others(cluster)]
-    if others:
-        _hand_lease_to(cluster, "a test", FOREVER_S)
-        wait_until(lambda: all(_stands_by(address) for address in others), 120, "the operator of the chart stands by")
-    yield
-    if others:
-        _hand_lease_to(cluster, "", 1)
-
-
-def _others(cluster: Cluster) -> list[dict[str, Any]]:
-    """The pods of the chart's operator that are to stay."""
-    pods = cluster.api.all("Pod", SYSTEM, "app.kubernetes.io/name=waymesh-operator")
-    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-
-
-def _hand_lease_to(cluster: Cluster, holder: str, seconds: int) -> None:
-    change = {"spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds}}
-    cluster.api.patch("Lease", "waymesh-operator", change, SYSTEM)
-
-
-def _stands_by(address: str) -> bool:
-    with urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=30) as answer:
-        return "waymesh_operator_leader 0.0" in answer.read().decode()
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def status_of(space: Namespace, kind: str, name: str) -> dict[str, Any]:
@@ -165,14 +132,9 @@ def _in_loop(loop: asyncio.AbstractEventLoop, work: Any) -> Any:
 
 def _rests(operator: OwnOperator) -> bool:
     """Whether three more turns ask the API server for nothing."""
-    turns, before = _turns(operator.metrics), operator.requests()
-    wait_until(lambda: _turns(operator.metrics) >= turns + 3, 180, "three resyncs")
+    turns, before = operator.turns(), operator.requests()
+    wait_until(lambda: operator.turns() >= turns + 3, 180, "three resyncs")
     return operator.requests() == before
-
-
-def _turns(metrics: Any) -> float:
-    samples = [sample for metric in metrics.reconciles.collect() for sample in metric.samples]
-    return float(sum(sample.value for sample in samples if sample.name.endswith("_total")))
 
 
 def test_operator_ends_quickly_when_told(namespace: Namespace, router_image: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.api import Object
+from tests.cluster.definitions import route_apis
 from tests.cluster.install import RELEASE, install_chart
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
@@ -51,16 +52,11 @@ def definitions(cluster: Cluster, api_version: str, *kinds: str) -> Iterator[Non
         served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
         names = {"kind": kind, "plural": plural, "singular": kind.lower()}
         spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [served]}
-        metadata = {"name": f"{plural}.{group}", "annotations": APPROVED}
-        definition = {"kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec}
+        definition = {"kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"}, "spec": spec}
         cluster.api.apply({"apiVersion": "apiextensions.k8s.io/v1", **definition})
     yield
     for kind in kinds:
         cluster.api.delete("CustomResourceDefinition", f"{kind.lower()}s.{group}")
-
-
-APPROVED = {"api-approved.kubernetes.io": "unapproved, for a test"}
-"""Without it Kubernetes takes no definition of a group in its own domain."""
 
 
 @pytest.fixture
@@ -70,23 +66,13 @@ def cert_manager(cluster: Cluster) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def route_apis(cluster: Cluster) -> Iterator[None]:
-    """Gateway API and the Routes of OpenShift, with nobody behind them."""
-    gateway = "gateway.networking.k8s.io/v1alpha2"
-    with (
-        definitions(cluster, gateway, "TLSRoute", "TCPRoute"),
-        definitions(cluster, "route.openshift.io/v1", "Route"),
-    ):
-        yield
-
-
 def test_operator_has_the_rights_that_it_uses_and_no_others(
-    cluster: Cluster, operator: Namespace, namespace: Namespace, cert_manager: None, route_apis: None
+    cluster: Cluster, operator: Namespace, namespace: Namespace, cert_manager: None
 ) -> None:
     live_through(namespace)
     with_cert_manager(namespace)
-    with_routes(namespace)
+    with route_apis(cluster):
+        with_routes(namespace)
     account = f"system:serviceaccount:{operator.name}:{RELEASE}"
 
     def left() -> set[Right]:

@@ -37,6 +37,15 @@ def install(lab: Lab, *versions: str) -> None:
         lab.kube.documents[f"/apis/{GROUP}/{version}"] = {"resources": kinds}
 
 
+def uninstall(lab: Lab) -> None:
+    """Gateway API goes, and with it all routes."""
+    lab.kube.unknown_kinds |= {"TLSRoute", "TCPRoute"}
+    for key in [key for key in lab.kube.objects if key[0] in lab.kube.unknown_kinds]:
+        lab.kube.remove(*key)
+    for path in [path for path in lab.kube.documents if path.startswith(f"/apis/{GROUP}")]:
+        del lab.kube.documents[path]
+
+
 def doors(lab: Lab) -> set[str]:
     return {f"{kind} {name}" for kind, _, name in lab.kube.objects if "-out-" in name}
 
@@ -79,6 +88,24 @@ def test_without_gateway_api_the_router_is_stalled_serves_all_the_same_and_goes_
         assert lab.condition("Ready")[0] == "True"
         assert lab.kube.objects["TLSRoute", NAMESPACE, "mesh-out-amqps"]["apiVersion"] == f"{GROUP}/v1"
         assert lab.status()["listeners"][0]["addresses"] == ["a.org:443"]
+
+    run(story)
+
+
+def test_when_gateway_api_goes_the_router_is_stalled_at_once_and_its_mesh_is_looked_after() -> None:
+    async def story(lab: Lab) -> None:
+        install(lab, "v1")
+        lab.router(1, listeners=gateway())
+        await lab.settle()
+        uninstall(lab)
+        lab.router(2, listeners=gateway())
+        await lab.settle()
+        assert lab.condition("Stalled") == ("True", "ApiMissing")
+        assert (lab.status()["size"], lab.condition("Converged")[0]) == (2, "True")
+        install(lab, "v1alpha3")
+        lab.later(70)
+        await lab.settle()
+        assert lab.condition("Stalled")[0] == "False"
 
     run(story)
 

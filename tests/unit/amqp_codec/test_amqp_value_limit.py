@@ -11,7 +11,7 @@ from waymesh_amqp.codec_decode import has_more_values
 from waymesh_amqp.codec_encode import encode
 from waymesh_amqp.codec_values import Described, Symbol, ULong, symbol_array
 from waymesh_amqp.errors import DecodeError
-from waymesh_amqp.performatives import MAX_VALUES, decode_performative
+from waymesh_amqp.performatives import MAX_VALUES, Attach, decode_performative
 
 pytestmark = pytest.mark.engine_independent
 
@@ -57,7 +57,9 @@ def test_a_performative_may_have_many_values() -> None:
     body = attach((MAX_VALUES - 50) // 2)
     attached, after = decode_performative(body, 0, len(body))
     assert after == len(body)
-    assert attached.properties["key-400"] == 400  # type: ignore[union-attr]
+    assert isinstance(attached, Attach)
+    assert attached.properties is not None
+    assert attached.properties["key-400"] == 400
 
 
 def test_a_performative_with_too_many_values_is_refused() -> None:

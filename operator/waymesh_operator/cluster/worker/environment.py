@@ -104,7 +104,7 @@ class Pace:
     """Seconds between turns: while all is as it should be, while something is under way, and after errors at most.
 
     `gather_s` is how long a change waits for others to come with it. What a resource refers to and is not there is
-    looked for every `missing_s`.
+    looked for every `missing_s`. Which APIs of routes there are is asked again after `apis_s`.
     """
 
     resync_s: float = 30.0
@@ -113,6 +113,7 @@ class Pace:
     backoff_s: float = 60.0
     gather_s: float = 0.1
     missing_s: float = 1.0
+    apis_s: float = 60.0
     jitter: float = 0.15
 
     @property

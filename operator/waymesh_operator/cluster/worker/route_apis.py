@@ -8,21 +8,24 @@ from dataclasses import dataclass, field
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import ROUTES, KubeClient
 
-EVERY_S = 60.0
 GROUPS = tuple(sorted({kind.group for kind in ROUTES}))
 
 
 @dataclass(slots=True)
 class ServedApis:
-    """Asks the discovery documents, and again when the answers are EVERY_S old."""
+    """Asks the discovery documents, and again when the answers are old."""
 
     _known: Mapping[str, str] = field(default_factory=dict)
     _read_at: float = float("-inf")
 
-    async def read(self, kube: KubeClient, now: float) -> Mapping[str, str]:
+    def forget(self) -> None:
+        """Ask again next time, whatever the age of the answers."""
+        self._read_at = float("-inf")
+
+    async def read(self, kube: KubeClient, now: float, max_age_s: float) -> Mapping[str, str]:
         """apiVersion of each kind that is there: of several the one that the API server lists first. Raises
         KubeError."""
-        if now - self._read_at < EVERY_S:
+        if now - self._read_at < max_age_s:
             return self._known
         found: dict[str, str] = {}
         for group in GROUPS:

@@ -30,30 +30,43 @@ class Routes:
     async def read(self, router: Router, objects: dict[Key, Object]) -> RouteApis:
         """The APIs that there are. Puts the present routes of the mesh among its objects, in place of what answers to
         our own writes have told of them. Raises KubeError."""
-        wanted = {route_kind(listener) for listener in router.listeners} - {""}
+        wanted = frozenset(route_kind(listener) for listener in router.listeners) - {""}
         if self._held is None:
             self._held = _KINDS if any(_is_door(body) for body in objects.values()) else frozenset()
         for key in [key for key in objects if key[0] in _KINDS]:
             del objects[key]
         if not wanted | self._held:
             return RouteApis()
-        served = dict(await self.world.served.read(self.world.kube, self.world.clock()))
+        try:
+            apis, found = await self._list(wanted | self._held)
+        except KubeError as error:
+            if not error.missing:
+                raise
+            # An API went, or changed its versions, since it was last asked for.
+            self.world.served.forget()
+            apis, found = await self._list(wanted | self._held)
+        self._held = frozenset(item["kind"] for item in found)
+        objects.update({key_of(item): item for item in found})
+        return apis
+
+    async def _list(self, kinds: frozenset[str]) -> tuple[RouteApis, list[Object]]:
+        """The APIs that there are, and the present routes of these kinds."""
+        world = self.world
+        served = dict(await world.served.read(world.kube, world.clock(), world.pace.apis_s))
         found: list[Object] = []
         forbidden: set[str] = set()
         for kind in ROUTES:
-            if kind.kind not in served or kind.kind not in wanted | self._held:
+            if kind.kind not in served or kind.kind not in kinds:
                 continue
             try:
                 here = kind.in_version(served[kind.kind])
-                found += await self.world.kube.list(here, self.mesh.namespace, f"{SELECTOR}={self.mesh.name}")
+                found += await world.kube.list(here, self.mesh.namespace, f"{SELECTOR}={self.mesh.name}")
             except KubeError as error:
                 if error.status != 403:
                     raise
                 forbidden.add(kind.kind)
                 del served[kind.kind]
-        self._held = frozenset(item["kind"] for item in found)
-        objects.update({key_of(item): item for item in found})
-        return RouteApis(served, frozenset(forbidden))
+        return RouteApis(served, frozenset(forbidden)), found
 
 
 def exposed_addresses(router: Router, objects: Mapping[Key, Object]) -> dict[str, list[str]]:
