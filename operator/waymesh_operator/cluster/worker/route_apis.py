@@ -1,4 +1,4 @@
-"""Which of the APIs of routes the cluster has, read from the API server for all meshes."""
+"""Finds the route APIs of the cluster in the API server, for all meshes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ GROUPS = tuple(sorted({kind.group for kind in ROUTES}))
 
 @dataclass(slots=True)
 class ServedApis:
-    """Asks the discovery documents, and again when the answers are EVERY_S old."""
+    """Reads the discovery documents, and again when they are EVERY_S old."""
 
     _known: Mapping[str, str] = field(default_factory=dict)
     _read_at: float = float("-inf")
 
     async def read(self, kube: KubeClient, now: float) -> Mapping[str, str]:
-        """apiVersion of each kind that is there: of several the one that the API server lists first. Raises
+        """Return the apiVersion of each existing kind: of several, the one that the API server lists first. Raises
         KubeError."""
         if now - self._read_at < EVERY_S:
             return self._known

@@ -1,4 +1,4 @@
-"""The routes of one mesh, which no watch tells of."""
+"""The routes of one mesh, which are not watched."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _KINDS = frozenset(kind.kind for kind in ROUTES)
 
 @dataclass(slots=True)
 class Routes:
-    """Lists the routes of a mesh: those kinds that its Router wants, and those of which it has some. A worker that
-    begins looks for all kinds if there is a Service that an earlier one may have left routes to."""
+    """Lists the routes of a mesh: the kinds that its Router needs, and those of which it has some. A new worker lists
+    all kinds if there is a Service to which an earlier worker may have left routes."""
 
     mesh: Ref
     world: Environment
     _held: frozenset[str] | None = None
 
     async def read(self, router: Router, objects: dict[Key, Object]) -> RouteApis:
-        """The APIs that there are. Puts the present routes of the mesh among its objects, in place of what answers to
-        our own writes have told of them. Raises KubeError."""
+        """Return the existing APIs. Stores the present routes of the mesh in its objects, in place of those from
+        responses to our writes. Raises KubeError."""
         wanted = {route_kind(listener) for listener in router.listeners} - {""}
         if self._held is None:
             self._held = _KINDS if any(_is_door(body) for body in objects.values()) else frozenset()
@@ -57,7 +57,7 @@ class Routes:
 
 
 def exposed_addresses(router: Router, objects: Mapping[Key, Object]) -> dict[str, list[str]]:
-    """Where clients reach the doors of listeners that tell them of other routers, by the names of the doors."""
+    """Return the addresses of the doors of listeners with failover lists, by the names of the doors."""
     wanted = {listener.name for listener in router.listeners if listener.failover}
     if not wanted:
         return {}
