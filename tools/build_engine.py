@@ -1,9 +1,9 @@
 """Compiles the hot modules with Cython, in place beside their sources, and only those that changed.
 
 A module is rebuilt when the hash of its source, of the `.pxd` files it takes declarations from, of the compiler
-settings or of the versions of Python and Cython differs from the one that was noted when it was last built. Compiled
-files come into place together, when all compilers have ended, and each in one step: until then what runs meanwhile
-finds the engine of before. Run by `make engine`; `setup.py` uses the same settings for a wheel.
+settings or of the versions of Python and Cython differs from the one recorded at its last build. Compiled files are
+moved into place together, after all compilers have ended, and each atomically: until then, other processes find the
+previous engine. Run by `make engine`; `setup.py` uses the same settings for a wheel.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ BUILD = REPO / "build" / "engine"
 NOTES = BUILD / "hashes.json"
 PARALLEL = os.cpu_count() or 1
 SHARED = "waymesh_amqp._cyutility"
-"""Cython's own code for memory views and such, once for all modules: it is more C than most of them have."""
+"""Cython's utility code for memory views etc., shared by all modules: it is larger than the C code of most of them."""
 
-COMPILE_ARGS = ("-g0", "-w")  # of generated C no warning is of use
+COMPILE_ARGS = ("-g0", "-w")  # warnings about generated C are not useful
 COLD = (
     SHARED,
     "waymesh_amqp.connection_frames",
@@ -48,18 +48,19 @@ COLD = (
 
 DIRECTIVES: dict[str, object] = {
     "language_level": 3,
-    "boundscheck": True,  # parsers read hostile bytes; proven loops switch it off where they stand
+    "boundscheck": True,  # parsers read untrusted bytes; proven loops switch it off locally
     "wraparound": False,
     "initializedcheck": False,
     "cdivision": True,
     "infer_types": True,
-    "auto_pickle": False,  # nobody pickles a connection, and its code is a fifth of a class with many fields
+    "auto_pickle": False,  # connections are never pickled, and the code for it is a fifth of a class with many fields
     "warn.unreachable": False,  # the branches that `cython.compiled` switches off
 }
 
 
 def engine_module() -> ModuleType:
-    """`waymesh_amqp/_engine.py` loaded by itself: its package would choose an engine while we are building one."""
+    """`waymesh_amqp/_engine.py` loaded by itself: importing its package would choose an engine while one is being
+    built."""
     spec = importlib.util.spec_from_file_location("waymesh_engine_choice", ROOT / "waymesh_amqp" / "_engine.py")
     assert spec is not None
     assert spec.loader is not None
@@ -87,7 +88,7 @@ def wanted_modules() -> list[str]:
 
 
 def compile_args(name: str) -> list[str]:
-    """What the C compiler is told for a module, after what Python itself was built with."""
+    """Return the C compiler's options for a module, in addition to those of Python's build."""
     return ["-O1" if name in COLD else "-O3", *COMPILE_ARGS]
 
 
@@ -148,7 +149,7 @@ def compile_all(names: Sequence[str]) -> dict[str, Path]:
 
 
 def hashes(names: Iterable[str]) -> dict[str, str]:
-    """For each module the hash of all that its compiled twin is made from."""
+    """Return for each module the hash of all inputs of its compiled form."""
     from Cython.Build.Dependencies import create_dependency_tree
     from Cython.Compiler.Main import Context
     from Cython.Compiler.Options import CompilationOptions
@@ -179,7 +180,7 @@ def noted() -> dict[str, str]:
 
 
 def put_in_place(made: Path, name: str) -> None:
-    """Gives the module its new twin in one step; processes that have loaded the one of before keep it."""
+    """Replace a module's compiled file atomically; processes that have loaded the previous one keep it."""
     target: Path = ENGINE.source_of(name).with_name(made.name)
     fresh = target.with_name(f".new.{made.name}")
     shutil.copy(made, fresh)
@@ -188,7 +189,7 @@ def put_in_place(made: Path, name: str) -> None:
 
 
 def remove_twins(names: Iterable[str], keep: Path | None = None) -> None:
-    """Takes away compiled files, those of other Python versions too: CPython would prefer them to the source."""
+    """Remove compiled files, including those of other Python versions: CPython would prefer them to the source."""
     for name in names:
         source = ENGINE.source_of(name)
         for twin in source.parent.glob(f"{source.stem}.*so"):
@@ -197,7 +198,7 @@ def remove_twins(names: Iterable[str], keep: Path | None = None) -> None:
 
 
 def main() -> int:
-    """Builds what is stale; the exit status is the build's."""
+    """Build the stale modules and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--force", action="store_true", help="compile every hot module again")
     parser.add_argument("--clean", action="store_true", help="remove the compiled modules and stop")
@@ -214,7 +215,7 @@ def main() -> int:
 
 
 def build(force: bool) -> int:
-    """Compiles the stale modules, puts what compiled in place and notes its hashes."""
+    """Compile the stale modules, move the results into place and record their hashes."""
     began = time.time()
     names = wanted_modules()
     current, old = hashes(names), noted()
@@ -225,7 +226,7 @@ def build(force: bool) -> int:
         made = unchanged(compile_all(todo), current)
         for name, path in made.items():
             put_in_place(path, name)
-        # A stale twin must not meet new ones: they disagree about what their classes look like in memory.
+        # A stale compiled module must not be used with new ones: their classes have different memory layouts.
         remove_twins(set(todo) - fresh - set(made))
         fresh |= set(made)
         NOTES.write_text(json.dumps({n: current[n] for n in names if n in fresh}, indent=1) + "\n")
@@ -234,7 +235,8 @@ def build(force: bool) -> int:
 
 
 def unchanged(made: dict[str, Path], before: dict[str, str]) -> dict[str, Path]:
-    """The compiled files without those that somebody edited meanwhile: what text they are made of is not known."""
+    """Return the compiled files without those whose source was edited meanwhile: which version was compiled is
+    unknown."""
     after = hashes(made)
     edited = [n for n in made if after[n] != before[n]]
     if edited:
@@ -243,7 +245,7 @@ def unchanged(made: dict[str, Path], before: dict[str, str]) -> dict[str, Path]:
 
 
 def date(names: Collection[str], when: float) -> None:
-    """Lets the twins' age say what their hashes say: made of what the sources were at `when` (see `fault_of`)."""
+    """Set the compiled files' times to match their hashes: built from the sources as of `when` (see `fault_of`)."""
     for name in names:
         twin = ENGINE.twin_of(name)
         assert twin is not None

@@ -36,7 +36,7 @@ _OF_MESH = {
 
 
 def schema_text() -> str:
-    """What values.schema.json has to be: itself with the definitions made anew."""
+    """Return the text of values.schema.json with regenerated definitions."""
     schema = json.loads(FILE.read_text(encoding="utf-8"))
     crds = load_crds()
     schema["definitions"] = {name: _values(kind, crds[kind].schema) for kind, name in VALUES.items()}
@@ -44,7 +44,8 @@ def schema_text() -> str:
 
 
 def _values(kind: str, resource: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of a kind with the values beside it. Raises ValueError if the two have a name in common."""
+    """Return the schema of a kind's spec together with the chart's values for it. Raises ValueError if the two have a
+    name in common."""
     spec = json_schema(resource["properties"]["spec"])
     own = {**_OWN, **_OF_MESH} if kind == "Router" else _OWN
     if clash := own.keys() & spec["properties"].keys():
@@ -56,7 +57,7 @@ def _values(kind: str, resource: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_schema(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of a CRD in the words of JSON Schema. Raises ValueError at a word that it does not know."""
+    """Convert a schema of a CRD to JSON Schema. Raises ValueError at an unknown keyword."""
     found: dict[str, Any] = {}
     for word, value in node.items():
         if word in _KEPT:
@@ -75,7 +76,7 @@ def json_schema(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Writes the file, and says so if that changed it."""
+    """Write the file, and report if that changed it."""
     text = schema_text()
     if FILE.read_text(encoding="utf-8") != text:
         FILE.write_text(text, encoding="utf-8")

@@ -31,7 +31,7 @@ DESCRIPTION = (
 
 
 def archive(wheel: Path) -> bytes:
-    """The archive; its octets depend on the script and the wheel alone."""
+    """Return the archive; its bytes depend only on the script and the wheel."""
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed, tarfile.open(None, "w", compressed) as tar:
         for path, mode in ((SCRIPT, 0o755), (wheel, 0o644), (ROOT / "LICENSE", 0o644)):

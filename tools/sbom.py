@@ -1,7 +1,7 @@
 """The installed Python packages as CycloneDX JSON on stdout: `python tools/sbom.py NAME VERSION [FOLDER]`.
 
-NAME and VERSION are of what they make up; FOLDER is their site-packages (default: those of this Python). Uses the
-standard library alone, so that it runs where an image is built. The same packages give the same text.
+NAME and VERSION are those of the product that contains them; FOLDER is their site-packages (default: those of this
+Python). Uses only the standard library, so that it runs where an image is built. The same packages give the same text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of the operator, and the problems that it finds in manifests."""
+"""Errors of the operator, and problems in manifests."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 
 class WaymeshError(Exception):
-    """What a command reports to its user in one line, without a trace."""
+    """An error that a command reports to its user in one line, without a traceback."""
 
 
 def no_cluster(error: Exception) -> WaymeshError:
-    """What to report of a kubeconfig that cannot be used, in one line: parsers write several."""
+    """Return the error for an unusable kubeconfig, in one line: parsers' messages have several."""
     return WaymeshError(f"cannot find a cluster: {' '.join(str(error).split())}")
 
 
 class LocalError(WaymeshError):
-    """Local mode cannot do what is asked: a lock is held, a program is missing, a port cannot be had."""
+    """Local mode cannot do what was requested: a lock is held, a program is missing, no port is free."""
 
 
 class LiveError(WaymeshError):
-    """A router did not answer, or refused a management request (`refused` is its reason). Later it may work."""
+    """A router did not answer, or refused a management request (`refused` is its reason). A retry may succeed."""
 
     def __init__(self, message: str, *, refused: str = "") -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class LiveError(WaymeshError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a manifest: where it stands (line counts from 1, 0 is the whole file), on what, and why."""
+    """An error in a manifest: its position (lines count from 1, 0 is the whole file), its subject, and the reason."""
 
     file: str
     line: int
@@ -44,7 +44,7 @@ class Problem:
 
 
 class ManifestError(WaymeshError):
-    """Manifests that cannot be used; `problems` holds all that is wrong, in the order of files and lines."""
+    """Invalid manifests; `problems` holds all errors, in the order of files and lines."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (p.file, p.line)))
@@ -52,7 +52,7 @@ class ManifestError(WaymeshError):
 
 
 class KubeError(WaymeshError):
-    """The API server refused a request, or could not be asked (`status` 0). Trying again later may help."""
+    """The API server refused a request, or could not be reached (`status` 0). A retry may succeed."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -65,13 +65,13 @@ class KubeError(WaymeshError):
 
     @property
     def conflict(self) -> bool:
-        """Whether somebody else was faster, or owns a field."""
+        """Whether another writer was faster, or owns a field."""
         return self.status == 409
 
 
 class NotOurs(KubeError):
-    """An object of this name is there already, and the Router does not own it."""
+    """An object with this name exists already, and the Router does not own it."""
 
 
 class NamespaceEnding(KubeError):
-    """Nothing can be made any more in a namespace that is being deleted; what is in it goes by and by."""
+    """The namespace is being deleted: objects can no longer be created in it, and existing ones are being deleted."""

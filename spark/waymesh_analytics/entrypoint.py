@@ -1,7 +1,8 @@
 """The entrypoint of the job's image: it starts a Spark driver or executor, or else the given command.
 
-Spark on Kubernetes starts its pods with the argument `executor` (the Spark operator: `driver` and what to submit) and
-passes the rest in environment variables. The script of Spark's own image that does this is not part of PySpark.
+Spark on Kubernetes starts its pods with the argument `executor` (the Spark operator: `driver` and the spark-submit
+arguments) and passes the rest in environment variables. The script of Spark's own image that does this is not part of
+PySpark.
 """
 
 from __future__ import annotations

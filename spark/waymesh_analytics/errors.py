@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class AnalyticsError(Exception):
-    """The run cannot be done; the text says why."""
+    """The run is not possible; the text gives the reason."""
 
 
 class StoreBusy(AnalyticsError):

@@ -1,4 +1,4 @@
-"""Runs the whole job in a Spark session of its own."""
+"""Runs the whole job in a new Spark session."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def run(options: Options, log: Log = lambda text: None) -> Report:
     """Analyze. Raises AnalyticsError, StoreBusy; ModuleNotFoundError for a missing package."""
     started = time.monotonic()
-    log(f"starting Spark on {options.master}")  # before what takes seconds, so that one sees the job begin
+    log(f"starting Spark on {options.master}")  # first: the next steps take seconds
     from .spark.failures import translate_errors
 
-    # Python needs a second to import what the work needs, Java two to start: both at once.
+    # Importing the job's modules takes Python a second, starting takes Java two: do both in parallel.
     with ThreadPoolExecutor(1) as background:
         loading = background.submit(_load)
         spark = _open(options)

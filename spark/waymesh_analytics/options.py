@@ -11,7 +11,7 @@ STORE = "store"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How many days data is kept; 0: for ever."""
+    """How many days data is kept; 0: without limit."""
 
     # The exported files, which are removed only on request.
     raw: float = 0

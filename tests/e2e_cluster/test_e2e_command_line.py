@@ -53,7 +53,7 @@ def test_command_line_on_a_mesh(namespace: Namespace, crds: list[str], router_im
         (("drain", "nobody-0"), "there is no Router or router pod nobody-0"),
         (("stat", "--pod", "nobody"), "there is no Router or router pod nobody"),
         (("plan", "nobody"), "there is no Router nobody"),
-        (("stat",), "say which router with --pod"),
+        (("stat",), "choose a router with --pod"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )

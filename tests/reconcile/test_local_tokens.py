@@ -47,9 +47,9 @@ OWN = {"name": "amqps", "port": 5671, "tls": True, "certificate": {"secretRef": 
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
-        ({"listeners": [{**OWN, "certificate": None}]}, "local mode has no certificates of its own: TLS needs"),
+        ({"listeners": [{**OWN, "certificate": None}]}, "local mode issues no certificates: for TLS"),
         ({"listeners": [OWN]}, "Secret own does not exist"),
-        ({"listeners": [{**OWN, "auth": "mtls"}]}, "auth mtls needs clientAuthorities"),
+        ({"listeners": [{**OWN, "auth": "mtls"}]}, "for auth mtls, set clientAuthorities"),
         (
             {"tokenProfiles": [{"name": "p", "serviceAccounts": {"audience": "a"}}]},
             "there are no ServiceAccounts in local mode; use issuer, audience",

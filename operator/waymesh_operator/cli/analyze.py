@@ -15,10 +15,10 @@ from .options import flatten
 
 
 class AnalyzeCommand(TyperCommand):
-    """A command that keeps its words, because the job gets them as they are."""
+    """A command that keeps its arguments, because the job gets them unchanged."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep the words; parsing finds wrong usage and shows the help."""
+        """Keep the arguments; parsing only detects wrong usage and shows the help."""
         ctx.obj = tuple(args)
         return super().parse_args(ctx, args)
 
@@ -80,7 +80,7 @@ class JobOptions:
 def analyze(ctx: typer.Context, options: JobOptions) -> None:
     """Report on the files that routers exported: traffic, latency, outcomes, faults, missing records.
 
-    Needs the extra `analytics` and Java. What was read is kept in OUT/store: the next run reads only new files.
+    Needs the extra `analytics` and Java. Results are kept in OUT/store: the next run reads only new files.
     Exit code 0; 1 for an error; 2 for wrong usage; 3 with --strict if records are missing; 4 if another run
     writes OUT/store.
     """
@@ -93,12 +93,12 @@ class QueryOptions:
 
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A query: SELECT, WITH or VALUES.")]
     report: Annotated[
-        str | None, typer.Option(metavar="DIR", help="What --out of analyze named.", show_default="report")
+        str | None, typer.Option(metavar="DIR", help="The --out folder of `waymesh analyze`.", show_default="report")
     ] = None
     format: Annotated[
         str | None,
         typer.Option(
-            metavar="FORMAT", help="table, csv, json or parquet.", show_default="by the ending of --out, else table"
+            metavar="FORMAT", help="table, csv, json or parquet.", show_default="by the extension of --out, else table"
         ),
     ] = None
     out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Write to a file instead of stdout.")] = None
@@ -127,10 +127,10 @@ def query(ctx: typer.Context, options: QueryOptions) -> None:
 
 
 def run_analyze(words: Sequence[str], module: str = "waymesh_analytics") -> int:
-    """Run `python -m MODULE` with these words; returns its exit code. Ctrl-C reaches the job too."""
+    """Run `python -m MODULE` with these arguments and return its exit code. Ctrl-C reaches the job too."""
     job = subprocess.Popen([sys.executable, "-m", module, *words])
     while True:
         try:
             return job.wait()
         except KeyboardInterrupt:
-            continue  # the job ends by itself
+            continue  # the job also gets the signal and ends

@@ -1,4 +1,4 @@
-"""What the commands share that work on a cluster: where it is, what is in it, and a way to its routers."""
+"""Shared by commands that work on a cluster: its location, its objects, and access to its routers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCAL_PORT = 55673
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A cluster and a namespace as a user names them; None is what the kubeconfig says."""
+    """A cluster and a namespace as the user names them; None: the kubeconfig's default."""
 
     context: str | None = None
     namespace: str | None = None
@@ -36,7 +36,7 @@ class Found:
 
 
 def look(where: Where, kinds: Iterable[Kind]) -> Found:
-    """List objects: all of our kinds, of the others those that belong to a mesh. Raises WaymeshError."""
+    """List objects: all of our kinds; of other kinds, those that belong to a mesh. Raises WaymeshError."""
     return asyncio.run(_look(where, tuple(kinds)))
 
 
@@ -58,9 +58,9 @@ async def _look(where: Where, kinds: Sequence[Kind]) -> Found:
 
 
 def choose_pod(where: Where, wanted: str) -> tuple[str, str]:
-    """(namespace, pod) for the name of a router pod, or of a Router: then its first ready pod.
+    """Return (namespace, pod) for the name of a router pod, or of a Router: its first ready pod.
 
-    Without a name the only Router there is is meant. Raises WaymeshError.
+    Without a name, choose the only Router. Raises WaymeshError.
     """
     found = look(where, (kind_of("Router"), kind_of("Pod")))
     pods = {pod["metadata"]["name"]: pod for pod in found.objects["Pod"]}
@@ -69,7 +69,7 @@ def choose_pod(where: Where, wanted: str) -> tuple[str, str]:
     routers = [router["metadata"]["name"] for router in found.objects["Router"]]
     if not wanted and len(routers) != 1:
         names = ", ".join(routers) or "none"
-        raise WaymeshError(f"say which router with --pod: namespace {found.namespace} has the Routers {names}")
+        raise WaymeshError(f"choose a router with --pod: namespace {found.namespace} has the Routers {names}")
     mesh = wanted or routers[0]
     candidates = [name for name, pod in pods.items() if pod["metadata"]["labels"].get(SELECTOR) == mesh and _ready(pod)]
     if not candidates:
@@ -80,7 +80,7 @@ def choose_pod(where: Where, wanted: str) -> tuple[str, str]:
 
 @contextmanager
 def bus(where: Where, wanted: str) -> Iterator[tuple[str, str]]:
-    """(pod, AMQP URL of its management) while the context lasts. Raises WaymeshError."""
+    """Context manager: forward a port to a pod and yield (pod, AMQP URL of its management). Raises WaymeshError."""
     from waymesh_operator.kube.forward import Forwarder  # the synchronous client is slow to import
 
     namespace, pod = choose_pod(where, wanted)
@@ -89,7 +89,7 @@ def bus(where: Where, wanted: str) -> Iterator[tuple[str, str]]:
 
 
 def condition(resource: Object, kind: str) -> tuple[str, str]:
-    """Status and reason of a condition; empty ones when the operator has not said anything yet."""
+    """Return status and reason of a condition; empty strings if the operator has not set it yet."""
     conditions = (resource.get("status") or {}).get("conditions") or ()
     found: Object = next((item for item in conditions if item["type"] == kind), {})
     return found.get("status", ""), found.get("reason", "")

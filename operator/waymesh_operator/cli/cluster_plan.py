@@ -1,4 +1,4 @@
-"""`waymesh plan` on a cluster: what the operator would do now, or if manifests were applied. Nothing is changed."""
+"""`waymesh plan` on a cluster: what the operator would do now, or after manifests are applied. Changes nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNKNOWN_IMAGE = "the-operators-default"
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlanOptions:
-    """The options of the command. `router` empty means all of the namespace."""
+    """The options of the command. An empty `router` means all Routers of the namespace."""
 
     where: Where
     router: str = ""
@@ -50,7 +50,7 @@ class ClusterPlanOptions:
 
 
 def run_cluster_plan(options: ClusterPlanOptions) -> int:
-    """Print the plans; returns the exit code. Raises WaymeshError."""
+    """Print the plans and return the exit code. Raises WaymeshError."""
     plans = asyncio.run(_plans(options))
     if options.as_json:
         rows = [{"mesh": str(ref), **action_row(action)} for ref, actions in plans.items() for action in actions]
@@ -108,9 +108,9 @@ async def _fill(inventory: Inventory, kube: DynamicKube, namespace: str) -> None
 
 
 def _manifests(files: list[Path], namespace: str) -> list[dict[str, Any]]:
-    """The manifests of files for one namespace, with defaults; other kinds than ours are none of our business.
+    """Read the manifests for one namespace from files, with defaults; kinds other than ours are ignored.
 
-    Raises ManifestError with all that is wrong in them.
+    Raises ManifestError with all errors.
     """
     if not files:
         return []
@@ -122,7 +122,7 @@ def _manifests(files: list[Path], namespace: str) -> list[dict[str, Any]]:
 
 
 def _overlay(inventory: Inventory, manifest: dict[str, Any]) -> None:
-    """As if the manifest had been applied."""
+    """Put the manifest into `found` as if it had been applied."""
     metadata = manifest["metadata"]
     live = inventory.get(manifest["kind"], metadata["namespace"], metadata["name"]) or {"metadata": {}}
     former = live["metadata"]
@@ -138,7 +138,7 @@ def _overlay(inventory: Inventory, manifest: dict[str, Any]) -> None:
 
 
 def _settings(inventory: Inventory, namespace: str) -> OperatorSettings:
-    """The operator's settings as far as what it has made tells them."""
+    """Derive the operator's settings from the objects that it has created."""
     for mesh in inventory.meshes():
         live = inventory.get("StatefulSet", namespace, mesh.name)
         home = operator_namespace(inventory.get("NetworkPolicy", namespace, mesh.name) or {})
@@ -151,7 +151,7 @@ def _settings(inventory: Inventory, namespace: str) -> OperatorSettings:
 
 @dataclass(slots=True)
 class _ForwardReach:
-    """Routers through the API server, on their loopback; there is no certificate to see that way."""
+    """Reaches routers through the API server, on their loopback; certificates cannot be read this way."""
 
     forwarder: Forwarder
     inventory: Inventory

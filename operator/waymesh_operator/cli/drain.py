@@ -1,4 +1,4 @@
-"""`waymesh drain`: have a router hand its clients over to the others, or take it back into service."""
+"""`waymesh drain`: hand a router's clients over to the others, or put it back into service."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .cluster import Where, bus
 
 POLL_S = 0.5
 GRACE_S = 10.0
-"""How long after its time-out a router may take to say that it is drained."""
+"""How long after its time-out a router may take to report that it is drained."""
 
 
 def run_drain(where: Where, pod: str, timeout_s: int, undo: bool, wait: bool) -> int:
-    """Returns 0 when the router is drained (or, with `undo`, serves), 1 when it is not in time. Raises WaymeshError."""
+    """Drain a router. Returns 0 when it is drained (or with `undo`, serves), 1 on time-out. Raises WaymeshError."""
     with bus(where, pod) as (name, url):
         return drain_at(name, url, timeout_s, undo, wait)
 
 
 def drain_at(name: str, url: str, timeout_s: int, undo: bool, wait: bool) -> int:
-    """The same for the router whose management is at the URL."""
+    """Like `run_drain`, for the router whose management is at the URL."""
     client = connect(url, 10.0)
     try:
         set_draining(client, _router(client).name, None if undo else timeout_s)

@@ -26,11 +26,11 @@ _BOUNDS = (
     ("maxItems", "at most {} items"),
     ("pattern", "matches {}"),
 )
-"""Keywords of a schema that bound a value, and how they are said."""
+"""Schema keywords that limit a value, and their wording."""
 
 
 def run_explain(path: str, recursive: bool, no_color: bool) -> int:
-    """Print a field, such as `router.spec.size`, or without a path all kinds. Raises WaymeshError."""
+    """Describe a field, such as `router.spec.size`, or without a path, all kinds. Raises WaymeshError."""
     console, crds = make_console(no_color), load_crds()
     if not path:
         kinds = ((crd.kind, crd.api_version, str(crd.schema["description"])) for crd in crds.values())
@@ -54,7 +54,7 @@ def run_explain(path: str, recursive: bool, no_color: bool) -> int:
 
 
 def type_of(schema: Schema) -> str:
-    """The type as kubectl writes it: `string`, `[]object`, `map[string]string`."""
+    """Return the type as kubectl writes it: `string`, `[]object`, `map[string]string`."""
     if "items" in schema:
         return f"[]{type_of(schema['items'])}"
     values = schema.get("additionalProperties")
@@ -64,7 +64,7 @@ def type_of(schema: Schema) -> str:
 
 
 def allowed(schema: Schema) -> Iterator[str]:
-    """What is said about a value: its default, the choice, its bounds."""
+    """Describe the allowed values: default, choices, bounds."""
     if "default" in schema:
         yield f"default {_text(schema['default'])}"
     if "enum" in schema:
@@ -79,7 +79,7 @@ def _text(value: Any) -> str:
 
 
 def _crd(crds: Mapping[str, Crd], name: str) -> Crd:
-    """The CRD of a kind, named as kubectl takes it: Router, router, routers. Raises WaymeshError."""
+    """Return the CRD of a kind, named as kubectl accepts it: Router, router, routers. Raises WaymeshError."""
     for crd in crds.values():
         kind = crd.kind.lower()
         if name.lower() in (kind, f"{kind}s", f"{kind}es"):
@@ -88,7 +88,7 @@ def _crd(crds: Mapping[str, Crd], name: str) -> Crd:
 
 
 def _field(crd: Crd, fields: Iterable[str]) -> tuple[Schema, bool]:
-    """The schema of a field, and whether it is required. Raises WaymeshError for a field that does not exist."""
+    """Return the schema of a field, and whether it is required. Raises WaymeshError for an unknown field."""
     schema, required, where = crd.schema, False, crd.kind
     for name in fields:
         parent = _of_items(schema)
@@ -102,7 +102,7 @@ def _field(crd: Crd, fields: Iterable[str]) -> tuple[Schema, bool]:
 
 
 def _of_items(schema: Schema) -> Schema:
-    """The schema whose fields one means: that of the items of a list, of the values of a map."""
+    """Return the schema that has the fields: for a list that of its items, for a map that of its values."""
     while True:
         inner = schema.get("items") or schema.get("additionalProperties")
         if not isinstance(inner, Mapping):
@@ -132,5 +132,5 @@ def _print_rows(console: Console, heading: str, rows: Iterable[tuple[str, str, s
     table.add_column("Type", no_wrap=True)
     table.add_column("Description", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))  # a Text: descriptions may have brackets, which are no markup
+        table.add_row(*map(Text, row))  # a Text: brackets in descriptions are not markup
     console.print(table)

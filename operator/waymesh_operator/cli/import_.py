@@ -1,4 +1,4 @@
-"""`waymesh import`: manifests made of old configurations."""
+"""`waymesh import`: convert old configurations to manifests."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from waymesh_operator.resources.validation import check
 
 
 def run_import(files: Sequence[Path], name: str, out: Path | None) -> int:
-    """Print manifests, or write them to a file, and what has no counterpart on stderr. Returns 0. Raises WaymeshError.
+    """Print or write manifests; report what has no counterpart on stderr. Returns 0. Raises WaymeshError.
 
-    Configuration files become one mesh together; each Interconnect becomes one of its own.
+    All configuration files together become one mesh; each Interconnect becomes a separate one.
     """
     sources = [source for file in files for source in read_source(_read(file), str(file))]
     meshes = [[source] for source in sources if source.name] or [sources]
     if any(source.name for source in sources) and not all(source.name for source in sources):
-        raise WaymeshError("translate configuration files and Interconnect resources one after the other")
+        raise WaymeshError("translate configuration files and Interconnect resources in separate runs")
     found = [translate(mesh, name) for mesh in meshes]
     text = "---\n".join(_text(mesh, translation) for mesh, translation in zip(meshes, found))
     documents, problems = parse_text(text, "manifests")
@@ -52,9 +52,9 @@ def _read(file: Path) -> str:
 
 
 def _text(sources: Sequence[Source], translation: Translation) -> str:
-    """The manifests as YAML, with comments on what they were made of and what is missing."""
+    """Return the manifests as YAML, with comments on their sources and on what is missing."""
     places = ", ".join(Path(source.place.partition(":")[0]).name for source in sources)
-    comments = [f"# Made of {places} by `waymesh import`."]
+    comments = [f"# Made from {places} by `waymesh import`."]
     comments += [f"# {Path(place).name}:{note}" for place, _, note in (n.partition(":") for n in translation.notes)]
     manifests = yaml.safe_dump_all(translation.manifests, sort_keys=False, allow_unicode=True, width=120)
     return "\n".join(comments) + "\n" + manifests

@@ -30,9 +30,9 @@ app = typer.Typer(
 )
 T = TypeVar("T")
 MANAGER = "waymesh-link"
-"""Field manager of the Secret with the authority."""
+"""Field manager of the Secret with the certificate authority."""
 MODE = 0o600
-"""Of a file with a token."""
+"""File mode of a token file."""
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 Mesh = Annotated[str, typer.Argument(metavar="ROUTER", help="Name of the Router that takes the connections.")]
 Listener = Annotated[
@@ -61,14 +61,14 @@ def create_token(
     context: Context = None,
     namespace: Namespace = None,
 ) -> None:
-    """Write a Secret, to be applied where the other mesh is, for tokenSecretRef of a RouterLink there.
+    """Write a Secret to apply in the other mesh's cluster, for tokenSecretRef of a RouterLink there.
 
-    It has addresses, and a certificate with its key. The key is nowhere else: whoever has the token can connect until
-    it expires or is revoked. The authority is the Secret that the listener names as clientAuthorities; it is made if it
-    does not exist.
+    It holds addresses, and a certificate with its key. The key is not stored elsewhere: whoever has the token can
+    connect until it expires or is revoked. The certificate authority is the Secret that the listener names as
+    clientAuthorities; it is created if it does not exist.
     """
     if not _NAME.fullmatch(name):
-        raise typer.BadParameter("possible are a-z, 0-9 and -, at most 63", param_hint="--name")
+        raise typer.BadParameter("use a-z, 0-9 and -, at most 63 characters", param_hint="--name")
     where = Where(router, listener, context, namespace)
     issued = _with_door(where, lambda door: _create(door, name, address or [], days))
     if output is None:
@@ -82,7 +82,7 @@ def create_token(
 
 
 def _write(output: Path, issued: Coroutine[Any, Any, str]) -> None:
-    """Write a token to a file that nobody else can read. It is opened first: without a file no token is issued."""
+    """Write a token to a file readable only by its owner. Open the file first: if that fails, no token is issued."""
     try:
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT, MODE)
     except OSError:
@@ -103,7 +103,7 @@ def revoke(
     context: Context = None,
     namespace: Namespace = None,
 ) -> None:
-    """Revoke a token: routers close its connections and accept it no longer, within a minute or two."""
+    """Revoke a token: within a minute or two, routers close its connections and refuse it."""
     asyncio.run(_with_door(Where(router, listener, context, namespace), lambda door: _revoke(door, name)))
     typer.echo(f"token {name} is revoked")
 
@@ -138,7 +138,7 @@ def list_(
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The listener in a cluster as a user names it; None is what the kubeconfig says."""
+    """The listener in a cluster as the user names it; None: the kubeconfig's default."""
 
     router: str
     listener: str
@@ -184,12 +184,12 @@ class Door:
         return Stored(data, found["metadata"]["resourceVersion"])
 
     async def keep(self, authority: LinkAuthority, before: Stored | None) -> None:
-        """Write the Secret with the authority. Raises KubeError if it has changed since `before`."""
+        """Write the Secret with the certificate authority. Raises KubeError if it has changed since `before`."""
         data = {key: base64.b64encode(value).decode() for key, value in authority.data(self.now).items()}
         metadata = {"name": self.secret, "namespace": self.namespace}
         metadata |= {"resourceVersion": before.version} if before else {}
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
-        # Of two that make the Secret at the same time, the first wins: each has a manager of its own.
+        # If two runs create the Secret at the same time, the first wins, because each has a different field manager.
         manager = MANAGER if before else f"{MANAGER}-{secrets.token_hex(4)}"
         await self.kube.apply(body, manager=manager, force=before is not None)
 
@@ -212,13 +212,13 @@ async def _with_door(where: Where, work: Callable[[Door], Awaitable[T]]) -> T:
 
 
 def door_of(kube: KubeClient, router: Mapping[str, Any], wanted: str, now: datetime) -> Door:
-    """The listener of this name, or the only one for other routers. Raises WaymeshError."""
+    """Return the listener with this name, or the only one for other routers. Raises WaymeshError."""
     name, namespace = router["metadata"]["name"], router["metadata"]["namespace"]
     listeners = [item for item in router["spec"].get("listeners", ()) if item.get("role") in ROLES]
     chosen = [item for item in listeners if wanted in ("", item["name"])]
     if len(chosen) != 1:
         known = ", ".join(item["name"] for item in listeners) or "none"
-        raise WaymeshError(f"say which with --listener: listeners of {name} for other routers are: {known}")
+        raise WaymeshError(f"choose one with --listener: listeners of {name} for other routers are: {known}")
     (listener,) = chosen
     if not (listener.get("clientAuthorities") or {}).get("revocation"):
         raise WaymeshError(
@@ -270,13 +270,13 @@ def _check_name(door: Door, name: str) -> None:
 
 
 async def _server_authority(door: Door) -> bytes:
-    """The authority of the certificate that the listener shows."""
+    """Return the authority of the listener's certificate."""
     own = door.listener.get("certificate")
     secret = own["secretRef"]["name"] if own else f"{door.router}-tls"
     stored = await door.read(secret)
     found = stored.data.get("ca.crt") if stored else None
     if not found:
-        raise WaymeshError(f"Secret {secret} has no ca.crt, the authority of the certificate that the listener shows")
+        raise WaymeshError(f"Secret {secret} has no ca.crt, the authority of the listener's certificate")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Where the management of a local mesh is: no client listener of it takes management requests."""
+"""Locates the management listener of a local mesh: its client listeners refuse management requests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from waymesh_operator.router_entities.names import OPERATORS
 
 
 def local_bus(root: Path | None = None) -> str | None:
-    """AMQP URL of the management of the first running router of the local mesh; None where no mesh runs.
+    """Return the AMQP URL for management of the local mesh's first running router; None if no mesh runs.
 
-    `root`: where the state of local meshes is kept. Raises WaymeshError if several meshes run.
+    `root`: folder with the state of local meshes. Raises WaymeshError if several meshes run.
     """
     meshes = {}
     for path in sorted((root or default_root()).glob("*/state.json")):
@@ -23,12 +23,12 @@ def local_bus(root: Path | None = None) -> str | None:
             meshes[path.parent.name] = urls[min(urls)]
     if len(meshes) > 1:
         places = ", ".join(f"{url} ({name})" for name, url in meshes.items())
-        raise WaymeshError(f"several local meshes run: say which one with --bus: {places}")
+        raise WaymeshError(f"several local meshes run: choose one with --bus: {places}")
     return next(iter(meshes.values()), None)
 
 
 def _running(path: Path) -> dict[int, str]:
-    """The management of each running router of a mesh by the router's ordinal."""
+    """Return the management URL of each running router of a mesh, by the router's ordinal."""
     folder = StateFolder(path.parent, Ref("default", path.name))
     folder.load()
     return {

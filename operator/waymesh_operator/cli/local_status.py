@@ -55,7 +55,7 @@ def run_local_topology(meshes: Sequence[LocalMesh], name: str, no_color: bool) -
 
 @contextmanager
 def local_router(meshes: Iterable[LocalMesh], name: str) -> Iterator[tuple[str, str]]:
-    """(router, AMQP URL of its management) of a running router. Raises WaymeshError."""
+    """Return (router, AMQP URL of its management) of a running router. Raises WaymeshError."""
     running = {router: mesh for mesh in meshes for router in mesh.routers}
     if name not in running:
         raise WaymeshError(f"no router {name} runs on this machine; these do: {', '.join(sorted(running))}")
@@ -71,7 +71,7 @@ def _chosen(meshes: Sequence[LocalMesh], name: str) -> list[LocalMesh]:
 
 
 def _ready(mesh: LocalMesh) -> bool:
-    """Whether all routers run and reach each other."""
+    """Return whether all routers run and reach each other."""
     wanted = wanted_neighbours(mesh)
     return mesh.routers.keys() == wanted.keys() and all(
         router.state is RouterState.RUNNING

@@ -1,4 +1,4 @@
-"""`waymesh`: the commands. Each imports what it needs when it runs, so that all start quickly."""
+"""`waymesh`: the commands. Each imports its modules when it runs, so that every command starts quickly."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def up(
     filename: Files,
     state_dir: StateDir = None,
     free_ports: FreePorts = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop as soon as all is ready: exit code 0, else 1.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when all is ready: exit code 0, else 1.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds until all must be ready, else exit code 1. 0: no limit.")
+        float, typer.Option(min=0, help="Seconds to wait until all is ready; then exit code 1. 0: no limit.")
     ] = 0,
     no_color: NoColor = False,
 ) -> None:
@@ -90,7 +90,7 @@ def plan(
     ] = False,
     no_color: NoColor = False,
 ) -> None:
-    """Show what `waymesh up` would do, or the operator of a cluster (--context or -n), without doing it.
+    """Show what `waymesh up`, or with --context or -n the operator of a cluster, would do. Changes nothing.
 
     On a cluster, the plan assumes that the given manifests are applied.
     """
@@ -103,7 +103,7 @@ def plan(
         where = Where(context, namespace)
         raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
     if not files:
-        raise typer.BadParameter("name manifests, or a cluster with --context or -n", param_hint="--filename")
+        raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
     from .plan import PlanOptions, run_plan
 
     raise typer.Exit(run_plan(PlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
@@ -189,7 +189,7 @@ def explain(
     field: Annotated[
         str, typer.Argument(metavar="[KIND[.FIELD...]]", help="As in router.spec.size.", show_default="all kinds")
     ] = "",
-    recursive: Annotated[bool, typer.Option("--recursive", help="Also the fields of fields.")] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", help="Also show nested fields.")] = False,
     no_color: NoColor = False,
 ) -> None:
     """Describe the kinds and fields of manifests. Needs no cluster."""
@@ -245,14 +245,14 @@ def user(
     ] = "",
     namespace: Annotated[str, typer.Option("-n", "--namespace", help="Namespace of the Secret.")] = "",
     output: Annotated[str, typer.Option("-o", "--output", help="Format of the Secret: yaml.")] = "yaml",
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the user; no password is asked for.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the user; asks for no password.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the users of FILE and their mechanisms.")] = False,
 ) -> None:
-    """Make the lines of a users file (saslConfigDir of the router) for a user, with keys instead of the password.
+    """Generate a user's lines of a users file (saslConfigDir of the router), with keys instead of the password.
 
     The password is read from the terminal without echo, or from the standard input. With --file, the lines replace
-    those of the user in the file, and routers notice the change. With --secret, a Secret with the lines is printed,
-    which kubectl apply creates and kubectl patch adds to one that exists.
+    those of the user in the file, and routers reload it. With --secret, the command prints a Secret with the lines:
+    create it with kubectl apply, or add it to an existing one with kubectl patch.
     """
     from .user import Asked, run_user
 
@@ -271,7 +271,7 @@ def import_(
 ) -> None:
     """Translate configurations of Qpid Dispatch, or Interconnect resources of its operator, to manifests.
 
-    What has no counterpart is said on stderr and in comments of the output.
+    Settings without a counterpart are listed on stderr and in comments of the output.
     """
     from .import_ import run_import
 
@@ -285,7 +285,7 @@ def run(
         list[str] | None, typer.Option("-n", "--namespace", help="Manage only this namespace; repeatable.")
     ] = None,
     image_pull_policy: Annotated[
-        str, typer.Option(metavar="Always|IfNotPresent|Never", help="When nodes pull the image.")
+        str, typer.Option(metavar="Always|IfNotPresent|Never", help="When nodes pull the image (imagePullPolicy).")
     ] = "IfNotPresent",
     lease_namespace: Annotated[
         str, typer.Option(help="Namespace of the Lease.", show_default="that of the operator")
@@ -323,7 +323,7 @@ def demo(
 def _local(
     context: str | None, namespace: str | None, state_dir: Path | None, everywhere: bool = False
 ) -> list[LocalMesh]:
-    """The meshes that run on this machine, unless a cluster is asked for."""
+    """Return the meshes that run on this machine; none if the options name a cluster."""
     if everywhere or on_cluster(context, namespace):
         return []
     import time
@@ -334,7 +334,7 @@ def _local(
 
 
 def run_command(words: Sequence[str]) -> int:
-    """Run a command line without its first word; returns the exit code."""
+    """Run a command line, given without the program's name, and return the exit code."""
     program = "kubectl-waymesh" if is_plugin() else "waymesh"
     try:
         code = app(words, prog_name=program, standalone_mode=False)
@@ -351,7 +351,7 @@ def run_command(words: Sequence[str]) -> int:
 
 
 def _wrong_usage(error: typer.TyperException, program: str, words: Sequence[str]) -> int:
-    """Print the usage and the error, as `waymesh stat: No such option: --x`; returns the exit code."""
+    """Print the usage and the error, as `waymesh stat: No such option: --x`, and return the exit code."""
     if not error.format_message():  # without a command, the help has been printed
         return error.exit_code
     context = getattr(error, "ctx", None) or _context_of(program, words)
@@ -361,7 +361,7 @@ def _wrong_usage(error: typer.TyperException, program: str, words: Sequence[str]
 
 
 def _context_of(program: str, words: Sequence[str]) -> typer.Context:
-    """The command that these words name. Typer does not tell it for an option without its argument."""
+    """Return the command that the arguments name. Typer does not report it for an option without its argument."""
     group = typer.main.get_command(app)
     context = typer.Context(group, info_name=program)
     command = getattr(group, "commands", {}).get(words[0]) if words else None

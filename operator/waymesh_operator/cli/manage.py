@@ -42,7 +42,7 @@ def manage(
         str,
         typer.Argument(
             metavar="OPERATION",
-            help=f"{', '.join(OPERATIONS)}; any other is sent as it is, with ATTR=VALUE as its properties.",
+            help=f"{', '.join(OPERATIONS)}; other operations are sent unchanged, with ATTR=VALUE as properties.",
             autocompletion=_operations,
         ),
     ],
@@ -62,9 +62,9 @@ def manage(
     ] = False,
     body: Annotated[str | None, typer.Option(metavar="JSON", help="Body of another operation.")] = None,
     properties: Annotated[str | None, typer.Option(metavar="JSON", help="Properties of another operation.")] = None,
-    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Ignored; qdmanage has it.")] = 0,
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Ignored; for scripts for qdmanage.")] = 0,
 ) -> None:
-    """Read and change the entities of a running router. The operations and options are those of qdmanage.
+    """Read and change the entities of a running router, with the operations and options of qdmanage.
 
     Exit code 0, 1 for an error, 2 for wrong usage.
     """

@@ -25,12 +25,12 @@ Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", hel
 
 
 def is_plugin() -> bool:
-    """Whether the command runs as `kubectl waymesh`: then it works on a cluster."""
+    """Return whether the command runs as `kubectl waymesh`: then it works on a cluster."""
     return Path(sys.argv[0]).name.startswith("kubectl-")
 
 
 def on_cluster(context: str | None, namespace: str | None) -> bool:
-    """Whether the options ask for a cluster instead of this machine."""
+    """Return whether the options name a cluster instead of this machine."""
     return bool(context or namespace) or is_plugin()
 
 
@@ -61,7 +61,7 @@ def flatten(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in others] + options
     flat.__name__, flat.__doc__ = command.__name__, command.__doc__
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    vars(flat)["__signature__"] = inspect.Signature(parameters)  # what typer reads
+    vars(flat)["__signature__"] = inspect.Signature(parameters)  # typer reads this attribute
     return flat
 
 

@@ -35,7 +35,7 @@ class PlanOptions:
 
 
 def run_plan(options: PlanOptions) -> int:
-    """Print the plan; returns the exit code. Raises WaymeshError."""
+    """Print the plan and return the exit code. Raises WaymeshError."""
     world = Environment(SystemLauncher(), connect, lambda event: None)
     root = options.state_dir or default_root()
     supervisor = Supervisor(ManifestFiles(options.files), root, world, any_port=options.free_ports)
@@ -69,7 +69,7 @@ def _entity_row(entity: Entity) -> dict[str, Any]:
 
 
 def action_row(action: Action) -> dict[str, Any]:
-    """A step as JSON."""
+    """Return a step as a JSON object."""
     row: dict[str, Any] = {
         "action": type(action).__name__,
         "router": action.router_id,

@@ -1,4 +1,4 @@
-"""`waymesh policy`: what the access policy of configuration files decides."""
+"""`waymesh policy`: what the access policy in configuration files allows."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def check(
     direction: Annotated[Direction, typer.Option(help="in: receive from the address; out: send to it.")],
     hostname: Annotated[str, typer.Option(help="Host name in the client's open.", show_default="none")] = "",
 ) -> None:
-    """Say which vhost, user group and rule decide on a client's connection and link.
+    """Show which vhost, user group and rule decide on a client's connection and link.
 
-    No router is asked, and no limit on numbers of connections and links is checked. A file without a policy section is
-    checked as if vhost policies were enforced. Exit code: 0 allowed, 1 denied, 2 error.
+    Does not contact a router, and does not check limits on the numbers of connections and links. A file without a
+    policy section is checked as if vhost policies were enforced. Exit code: 0 allowed, 1 denied, 2 error.
     """
     files = [part for file in filename for part in ("--filename", str(file))]
     words = [f"--user={user}", f"--host={host}", f"--hostname={hostname}", f"--attach={attach}"]
-    # A process of its own: the operator does not import the router.
+    # In another process: the operator does not import the router.
     command = [sys.executable, "-m", PROGRAM, *files, *words, f"--direction={direction.value}"]
     raise typer.Exit(subprocess.run(command, check=False).returncode)

@@ -14,7 +14,7 @@ PORT = 8080
 
 
 def run_report(where: Where, out: Path | None, name: str) -> int:
-    """Fetch a file of the report into `out`, or to stdout where that is None; returns the exit code.
+    """Fetch a file of the report into `out`, or to stdout if it is None, and return the exit code.
 
     Raises WaymeshError.
     """

@@ -1,4 +1,4 @@
-"""What `waymesh stat` and `waymesh manage` share: which router they talk to, and how."""
+"""Options shared by `waymesh stat` and `waymesh manage`: which router to connect to, and how."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EXCLUSIVE = (
 
 @dataclass(slots=True)
 class Split:
-    """A command line: values of the options about the cluster, and all other words."""
+    """A command line: values of the options about the cluster, and all other arguments."""
 
     values: dict[str, str] = field(default_factory=dict)
     rest: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class RouterCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Write the options about the cluster in their long form, which is not ambiguous."""
-        if not ctx.resilient_parsing:  # an incomplete command line, to be completed by the shell
+        if not ctx.resilient_parsing:  # incomplete command line: the shell asks for completions
             found = split(args)
             args = [f"--{name}={value}" for name, value in found.values.items()] + found.rest
         return super().parse_args(ctx, args)
@@ -205,7 +205,7 @@ class RouterOptions:
 
 
 def run_on_router(name: str, options: RouterOptions, work: Callable[[ManagementClient], None]) -> int:
-    """Connect, do the work of the command `name`, and print errors to stderr.
+    """Connect, run the command `name`, and print errors to stderr.
 
     Returns the exit code: 0, 1, or 2 for bad connection options. Raises WaymeshError.
     """
@@ -239,7 +239,7 @@ def run_on_router(name: str, options: RouterOptions, work: Callable[[ManagementC
 
 @contextmanager
 def router_url(options: RouterOptions) -> Iterator[str]:
-    """The router that the options name, else that of the running local mesh, else the default. Raises WaymeshError."""
+    """Return the URL from the options, else of the running local mesh, else the default. Raises WaymeshError."""
     if options.bus is not None:
         yield options.bus
     elif options.pod or options.context or options.namespace or is_plugin():

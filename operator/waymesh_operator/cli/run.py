@@ -13,8 +13,8 @@ from waymesh_operator.kube.client import DynamicKube, find_cluster
 log = logging.getLogger(__name__)
 
 SWITCH_S = 0.0005
-"""How long a thread may keep the others waiting. A management request takes the interpreter several times; with the
-5 ms of Python's own it would wait 20 ms and more while the watches have something to tell."""
+"""Thread switch interval. A management request acquires the interpreter lock several times; with Python's default of
+5 ms, it would wait 20 ms and more while watches deliver events."""
 
 
 def run_operator(options: Options, context: str | None, log_format: str, log_level: str) -> int:

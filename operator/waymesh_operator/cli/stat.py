@@ -71,13 +71,13 @@ def stat(
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(metavar="CONDITION", help="Only rows with this: \"linkDir = 'in' AND unsettledCount > 0\"."),
+        typer.Option(metavar="CONDITION", help="Only matching rows: \"linkDir = 'in' AND unsettledCount > 0\"."),
     ] = None,
     order_by: Annotated[
         str | None, typer.Option(metavar="ATTR,…", help="Sort by attributes: \"deliveryCount DESC, identity\".")
     ] = None,
     watch: Annotated[
-        float | None, typer.Option("-w", "--watch", min=0.1, metavar="SECS", help="Show again so often, until Ctrl-C.")
+        float | None, typer.Option("-w", "--watch", min=0.1, metavar="SECS", help="Repeat at this interval.")
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, quoted, as -o csv.")] = False,
     output: Annotated[
@@ -100,7 +100,7 @@ def stat(
     if limit is not None and tables.is_sheet(view):
         raise typer.BadParameter(f"--{view} has no rows to limit")
     if (where or order_by) and not tables.is_table(view):
-        raise typer.BadParameter(f"--{view.replace('_', '-')} has no rows to choose from or to sort")
+        raise typer.BadParameter(f"--{view.replace('_', '-')} has no rows to filter or sort")
     form = "csv" if csv else "table" if output == "wide" else output
     wide = bool(verbose) or output == "wide"
     request = tables.StatRequest(view, all_routers, wide, limit, form, where, order_by)

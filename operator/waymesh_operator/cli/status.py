@@ -22,7 +22,7 @@ _STYLE = {"True": "green", "False": "red", "Unknown": "yellow", "": "dim"}
 
 
 def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
-    """Print the Routers (or one) with all that refers to them. Returns 0 when all are Ready, else 1."""
+    """Print the Routers (or one) and the resources that refer to them. Returns 0 if all are Ready, else 1."""
     found = look(where, RESOURCES)
     routers = _named(found, name)
     others = [item for kind in found.objects if kind != "Router" for item in found.objects[kind] if _of(item, name)]
@@ -39,7 +39,7 @@ def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
 
 
 def run_topology(where: Where, name: str, no_color: bool) -> int:
-    """Print which routers are connected. Returns 0 when all connections that should be there are, else 1."""
+    """Print which routers are connected. Returns 0 if no connection is missing, else 1."""
     found = look(where, (kind_of("Router"),))
     console = make_console(no_color)
     whole = True
@@ -72,7 +72,7 @@ def _of(item: Object, router: str) -> bool:
 
 
 def _wanted(router: Router) -> dict[str, set[str]]:
-    """The neighbours that each router should have."""
+    """Return the neighbours that each router should have."""
     neighbours: dict[str, set[str]] = {router_id(router.ref, k): set() for k in range(router.size)}
     for ordinal in range(router.size if router.role == "interior" else 0):
         for peer in lower_neighbours(ordinal, router.size, router.topology):
@@ -133,7 +133,7 @@ def _message(item: Object, kind: str) -> str:
 
 
 def _why(item: Object) -> str:
-    """The message of the first condition that says what is wrong."""
+    """Return the message of the first condition that reports a problem."""
     conditions: list[Any] = (item.get("status") or {}).get("conditions") or []
     return next((str(c["message"]) for c in conditions if c["status"] == "False" and c.get("message")), "")
 

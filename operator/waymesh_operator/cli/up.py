@@ -1,4 +1,4 @@
-"""`waymesh up`: the loop of local mode with a live table, or with plain lines where no terminal watches."""
+"""`waymesh up`: the loop of local mode with a live table, or with plain lines if stdout is not a terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class UpOptions:
 
 
 def run_up(options: UpOptions) -> int:
-    """Run until told to stop. Returns the exit code. Raises WaymeshError before anything was started."""
+    """Run until stopped and return the exit code. Raises WaymeshError before anything was started."""
     screen_ = Screen(make_console(options.no_color))
     files = ManifestFiles(options.files)
     root = options.state_dir or default_root()
@@ -57,7 +57,7 @@ def run_up(options: UpOptions) -> int:
 
 
 class Screen:
-    """Where events and tables go: a table that stays and changes in a terminal, else a line for each event."""
+    """Output of events and tables: in a terminal a table that is updated in place, else a line for each event."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -67,7 +67,7 @@ class Screen:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """For as long as the table is wanted."""
+        """Context manager: show the table until it exits."""
         if not self._console.is_terminal:
             yield
             return
@@ -79,7 +79,7 @@ class Screen:
                 self._live = None
 
     def tell(self, event: Event) -> None:
-        """Take one event."""
+        """Show one event."""
         line = event_text(event, time.strftime("%H:%M:%S"))
         if self._console.is_terminal:
             self._events.append(line)
@@ -88,14 +88,14 @@ class Screen:
             self._console.print(line, soft_wrap=True)
 
     def show(self, supervisor: Supervisor, now: float) -> None:
-        """Bring the table up to date, not too often."""
+        """Update the table, at a limited rate."""
         if self._live is not None and now - self._shown_at >= REFRESH_S:
             self._shown_at = now
             shown = Shown(supervisor.addresses(), supervisor.resources)
             self._live.update(screen(supervisor.meshes, shown, self._events, self._console.width), refresh=True)
 
     def ready(self, supervisor: Supervisor) -> None:
-        """All is as the manifests say: without a terminal this is the moment for a table."""
+        """Called when the meshes match the manifests: without a terminal, print the table now."""
         if not self._console.is_terminal:
             for mesh in supervisor.meshes:
                 self._console.print(router_table(mesh))
@@ -118,7 +118,7 @@ class Up:
         self._began = time.monotonic()
 
     def run(self) -> int:
-        """Until everything has been stopped."""
+        """Run until everything has been stopped."""
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with self._screen.opened():
@@ -163,7 +163,7 @@ class Up:
             self._stop()
 
     def _stop(self) -> None:
-        """First request: drain and stop. Further ones: wait no longer."""
+        """On the first request, drain and stop; on further ones, stop without waiting."""
         if self._answered == 0:
             self._screen.tell(Event(NOTE, "stopping all routers, the highest first; again to stop without waiting"))
             self._supervisor.leave()

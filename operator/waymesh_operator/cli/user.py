@@ -23,12 +23,12 @@ DEFAULT_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 """Names of the keys of a Secret."""
 MODE = 0o600
-"""Of a new users file: whoever reads stored keys can try passwords, or stand in for the router."""
+"""File mode of a new users file: with the stored keys, an attacker can guess passwords or impersonate the router."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewUser:
-    """A user with a password that is about to be read."""
+    """A user whose password will be read."""
 
     name: str
     mechanisms: Sequence[str]
@@ -37,7 +37,7 @@ class NewUser:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command is to do; empty texts are options that are not given."""
+    """What the command should do; an empty string is an option that was not given."""
 
     name: str
     file: Path | None = None
@@ -48,7 +48,7 @@ class Asked:
     list: bool = False
 
     def check(self) -> None:
-        """Raises WaymeshError for options that do not go together."""
+        """Raises WaymeshError for options that exclude each other."""
         if self.list and (self.file is None or self.name or self.remove):
             raise WaymeshError("--list takes --file and no user")
         if not self.list and not self.name:
@@ -58,11 +58,11 @@ class Asked:
         if self.namespace and not self.secret:
             raise WaymeshError("--namespace is for --secret")
         if self.output != "yaml":
-            raise WaymeshError(f"--output {self.output}: possible is yaml")
+            raise WaymeshError(f"--output {self.output}: must be yaml")
         if self.remove and not self.secret and self.file is None:
             raise WaymeshError("--remove takes --file or --secret")
         if self.secret and not _KEY.fullmatch(self.name):
-            raise WaymeshError(f"{self.name!r} cannot be a key of a Secret: possible are letters, digits, -, _ and .")
+            raise WaymeshError(f"{self.name!r} cannot be a key of a Secret: use letters, digits, -, _ and .")
 
 
 def run_user(asked: Asked, mechanisms_: Sequence[str] | None, iterations: int) -> int:
@@ -82,10 +82,10 @@ def run_user(asked: Asked, mechanisms_: Sequence[str] | None, iterations: int) -
 
 
 def mechanisms(asked: Sequence[str] | None) -> Sequence[str]:
-    """The mechanisms asked for. Raises WaymeshError for one that has no keys."""
+    """Return the requested mechanisms. Raises WaymeshError for one without stored keys."""
     for name in asked or ():
         if name not in SCRAM_MECHANISMS:
-            raise WaymeshError(f"--mechanism {name}: possible are {', '.join(SCRAM_MECHANISMS)}")
+            raise WaymeshError(f"--mechanism {name}: must be one of {', '.join(SCRAM_MECHANISMS)}")
     return asked or DEFAULT_MECHANISMS
 
 
@@ -113,14 +113,14 @@ def _run_remove(name: str, file: Path) -> int:
 
 
 def _run_list(file: Path) -> int:
-    """A line for each user: the name, and how the password is stored. Raises OSError."""
+    """Print a line for each user: the name, and how the password is stored. Raises OSError."""
     for name, schemes in sorted(_users(file).items()):
         print(f"{name}  {' '.join(schemes)}")
     return 0
 
 
 def _users(file: Path) -> dict[str, list[str]]:
-    """Names and the schemes of their lines, usable or not."""
+    """Return the users' names and the schemes of their lines, including unusable ones."""
     found: dict[str, list[str]] = {}
     for line in file.read_bytes().decode("utf-8", "backslashreplace").splitlines():
         name, colon, rest = line.lstrip().partition(":")
@@ -152,12 +152,12 @@ def _lines(user: NewUser) -> list[str]:
     password = _password()
     try:
         return [make_line(user.name, password, name, user.iterations) for name in dict.fromkeys(user.mechanisms)]
-    except ValueError:  # its text could have parts of the password
+    except ValueError:  # the exception's text could contain parts of the password
         raise WaymeshError("the password has characters that SASL does not allow") from None
 
 
 def _password() -> str:
-    """From the terminal without echo, twice; or the only line of the standard input."""
+    """Read the password: from the terminal without echo, twice; or the only line of the standard input."""
     if sys.stdin.isatty():
         password = getpass.getpass("Password: ")
         if getpass.getpass("Again: ") != password:
@@ -175,7 +175,7 @@ def _password() -> str:
 
 
 def _replace(file: Path, name: str, lines: Sequence[str]) -> bool:
-    """Write the file anew, at once for its readers; whether the user was in it."""
+    """Replace the file atomically and return whether the user was in it."""
     kept, replaced, before = [], False, file.stat() if file.exists() else None
     if before is not None:
         for line in file.read_bytes().decode("utf-8", "surrogateescape").splitlines():

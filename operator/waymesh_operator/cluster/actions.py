@@ -13,7 +13,7 @@ from .objects import Manifest
 
 @dataclass(frozen=True)
 class CreateRouter:
-    """Start a router that does not exist. It boots with its whole configuration."""
+    """Start a router that does not exist. It boots with its full configuration."""
 
     sign: ClassVar[str] = "+"
     router: DesiredRouter
@@ -66,7 +66,7 @@ class StopRouter:
 
 @dataclass(frozen=True)
 class WriteSeed:
-    """Update the configuration with which a running router boots next time. Changes nothing live."""
+    """Update the configuration that a running router loads at its next start. Does not change the running router."""
 
     sign: ClassVar[str] = "~"
     router_id: str
@@ -80,7 +80,7 @@ class WriteSeed:
 @dataclass(frozen=True)
 class ApplyObject:
     """Server-side apply of a full manifest, with our field manager and force. `new`: no object of this name was seen
-    with our label. If there is one all the same, it belongs to somebody else and must not be changed."""
+    with our label. If one exists anyway, another owner created it and it must not be changed."""
 
     sign: ClassVar[str] = "~"
     router_id: ClassVar[str] = ""

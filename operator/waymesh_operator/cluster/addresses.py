@@ -1,4 +1,4 @@
-"""Where clients reach the listeners with `expose`: what Services, routes and nodes tell. Pure."""
+"""Computes the addresses of listeners with `expose` from Services, routes and nodes. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def address(host: str, port: int) -> str:
 
 
 def door_addresses(door: Door, objects: Objects, nodes: Mapping[str, str]) -> list[str]:
-    """The addresses of a door, as `host:port`; none while they are unknown. `nodes`: those of routers, by router id."""
+    """Return the addresses of a door as `host:port`; empty while they are unknown. `nodes`: by router id."""
     service, port = objects.get(("Service", door.name), {}), door.listener.port
     if not service:
         return []
@@ -25,7 +25,7 @@ def door_addresses(door: Door, objects: Objects, nodes: Mapping[str, str]) -> li
         return _of_route(door, objects.get((door.route, door.name), {}))
     if door.expose.type == "NodePort":
         ports = [item.get("nodePort") for item in service["spec"].get("ports") or ()]
-        # Every node with a router takes connections, whatever the traffic policy.
+        # Every node with a router accepts connections, whatever the traffic policy.
         hosts = sorted({host for name, host in nodes.items() if door.router_id in ("", name)})
         return [address(host, number) for number in ports if number for host in hosts]
     if door.expose.type == "LoadBalancer":
@@ -37,12 +37,12 @@ def door_addresses(door: Door, objects: Objects, nodes: Mapping[str, str]) -> li
 
 
 def node_of(pod: Mapping[str, Any]) -> str:
-    """The address of the node on which a pod is; empty if it has none yet."""
+    """Return the address of a pod's node; empty if it has none yet."""
     return str((pod.get("status") or {}).get("hostIP") or "")
 
 
 def _of_route(door: Door, live: Mapping[str, Any]) -> list[str]:
-    """A route that is there and that nobody has refused."""
+    """Return the addresses of a route that exists and was not refused."""
     if not live or refusals(live):
         return []
     admitted = [item["host"] for item in (live.get("status") or {}).get("ingress") or () if item.get("host")]
@@ -51,7 +51,7 @@ def _of_route(door: Door, live: Mapping[str, Any]) -> list[str]:
 
 
 def refusals(route: Mapping[str, Any]) -> list[str]:
-    """What Gateways or routers of OpenShift say that have not taken a route."""
+    """Return the reasons of Gateways or OpenShift routers that refused a route."""
     status = route.get("status") or {}
     return [
         f"{item.get('reason', '')}: {item.get('message', '')}".strip(": ")

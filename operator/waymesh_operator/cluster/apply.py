@@ -19,7 +19,7 @@ from .exposure import opens
 
 @dataclass(frozen=True, slots=True)
 class ObjectWriter:
-    """Writes the objects of one Router (`uid`). `see` receives each answer, so that nothing is written twice."""
+    """Writes the objects of one Router (`uid`). `see` receives each response, so that nothing is written twice."""
 
     kube: KubeClient
     namespace: str
@@ -45,14 +45,14 @@ class ObjectWriter:
         if owners is not None and self.uid not in owners:
             raise _not_ours(kind, name, owners)
         if kind.kind == "Certificate":
-            # cert-manager would write the Secret. One that nobody owns may be left from a Router that is gone.
+            # cert-manager would write the Secret. A Secret without an owner may be left from a deleted Router.
             written = manifest["spec"]["secretName"]
             owners = await self._owners(SECRET, written)
             if owners and self.uid not in owners:
                 raise _not_ours(SECRET, written, owners)
 
     async def _owners(self, kind: Kind, name: str) -> dict[str, str] | None:
-        """The owners of an object by uid, as `kind name`; None if there is no such object."""
+        """Return the owners of an object by uid, as `kind name`; None if the object does not exist."""
         try:
             live = await self.kube.get(kind, self.namespace, name)
         except KubeError as error:
@@ -78,9 +78,9 @@ class Result:
     taken: list[Action] = field(default_factory=list)
     # Actions that a router refused, with its reason.
     refused: list[Outcome] = field(default_factory=list)
-    # Failures in words.
+    # Descriptions of failures.
     errors: list[str] = field(default_factory=list)
-    # Those of them that last until a person removes what has a name that the Router needs, or renames the Router.
+    # The subset that persists until a person removes the object with a name that the Router needs, or renames it.
     foreign: list[str] = field(default_factory=list)
 
 
@@ -90,8 +90,8 @@ async def carry_out(
     """Apply a plan as far as possible.
 
     A router that does not answer or refuses an action does not delay the others. Pods are neither added nor removed if
-    the configuration with which they boot could not be written, and nobody outside is let in if a router may still have
-    a listener as it was. Raises NamespaceEnding and stops there.
+    their boot configuration could not be written, and no access from outside is opened while a router may still have
+    an old listener. Raises NamespaceEnding and stops there.
     """
     result = Result()
     for at_routers, steps in itertools.groupby(actions, key=_at_router):

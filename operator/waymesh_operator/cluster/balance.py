@@ -1,6 +1,6 @@
-"""Which routers move clients to others, after a router was added or has come back. Pure.
+"""Chooses the routers that move clients to others after a router was added or restarted. Pure.
 
-Only connections move that are older than the youngest router, so none moves twice; a router keeps at least its share.
+Only connections older than the youngest router move, so none moves twice; a router keeps at least its share.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from waymesh_operator.routers.observed import RouterState
 from .mesh import DesiredMesh
 
 TOLERANCE = 1.15
-"""A router with so many times its share keeps its clients."""
+"""A router with up to this multiple of its share keeps its clients."""
 FEW = 2
-"""So many clients more than the share do not matter."""
+"""A router keeps up to this many clients beyond its share."""
 SKEW_S = 3
-"""Two ages of the same event, read one after the other, differ by less: whole seconds, up to two seconds old."""
+"""Ages of the same event, read one after the other, differ by less: they are whole seconds, up to two seconds old."""
 
 JOINED_S = 5
-"""Clients find a router that has run for so long. Before that they would move to the old ones, and not move again."""
+"""Minimum age of a router before clients move: earlier, they would reconnect to old routers and not move again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one router reports: clients, the share that was set last and how long ago the youngest router was started
-    then, its own age in seconds, and whether it is moving clients."""
+    """The report of one router: clients, the share that was set last and the youngest router's age at that time, the
+    router's age in seconds, and whether it is moving clients."""
 
     clients: int
     share: int
@@ -40,7 +40,7 @@ class Load:
 
 
 def moves(mesh: DesiredMesh, observed: Any) -> Iterable[MoveClients]:
-    """The routers of a mesh that are to move clients; none unless all of them serve clients and no other one is there.
+    """Return the routers that should move clients; none unless all desired routers serve clients and no other exists.
 
     `observed`: an ObservedState.
     """
@@ -58,16 +58,16 @@ def moves(mesh: DesiredMesh, observed: Any) -> Iterable[MoveClients]:
 
 
 def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
-    """The routers with more than their share of the clients, that were not told so since the youngest one started.
+    """Return the routers above their share of clients whose share was not set since the youngest router started.
 
-    None of those that may be as young as the youngest: all their clients have connected since then. While clients move
-    the share stays as it was told: the numbers are read one after the other, and who moves in between counts twice or
-    not at all.
+    Excludes routers that may be as young as the youngest: all their clients have connected since then. While clients
+    move, the share stays unchanged: the numbers are read one after the other, and a client that moves in between counts
+    twice or not at all.
     """
     youngest = min(load.age_s for load in loads.values())
     if youngest < JOINED_S:
         return []
-    told_by = youngest + 2 * SKEW_S  # a share is told with an age of SKEW_S more than the youngest router's
+    told_by = youngest + 2 * SKEW_S  # a share is set with an age of SKEW_S more than the youngest router's
     average = max(1, math.ceil(sum(load.clients for load in loads.values()) / len(loads)))
     share = max((load.share for load in loads.values() if load.moving and load.share_age_s <= told_by), default=average)
     found = []
@@ -80,7 +80,7 @@ def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
 
 
 def _load(entities: Iterable[Any]) -> Load | None:
-    """None for a router that does not say it, or has not been asked yet."""
+    """Return a router's load; None if it does not report it, or was not read yet."""
     own: Mapping[str, Any] = next((entity.attributes for entity in entities if entity.type == ROUTER), {})
     names = ("clientConnections", "clientShare", "clientShareAge", "uptimeSeconds", "clientsMoving")
     if any(own.get(name) is None for name in names):

@@ -1,4 +1,4 @@
-"""Facts from outside the resources on which the desired state of a cluster depends."""
+"""Facts outside the resources on which the desired state of a cluster depends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENTROPY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """Settings with which the operator was started."""
+    """The operator's command-line settings."""
 
     router_image: str
     image_pull_policy: str = "IfNotPresent"
@@ -34,7 +34,7 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class RouteApis:
-    """Which APIs of routes the cluster has."""
+    """The route APIs of the cluster."""
 
     # apiVersion by kind.
     served: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class RouteApis:
 class ClusterContext:
     """The present state of the cluster, as far as the desired state depends on it.
 
-    If somebody has deleted the StatefulSet, `image_now`, `pod_now` and `restarted_at` come from its pods, so that
+    If the StatefulSet was deleted, `image_now`, `pod_now` and `restarted_at` come from its pods, so that
     the next StatefulSet adopts these unchanged.
     """
 
@@ -55,31 +55,31 @@ class ClusterContext:
     secrets: Mapping[str, SecretData | None] = field(default_factory=dict)
     # None if cert-manager issues the certificates.
     tls: MeshTls | None = None
-    # Replicas of the live StatefulSet: routers leave step by step.
+    # Replicas of the live StatefulSet: scaling down removes routers step by step.
     size_now: int | None = None
     # Its router image: a new default image does not restart running pods.
     image_now: str = ""
     # Whether the cert-manager API exists.
     cert_manager: bool = False
-    # Access modes of the claim that the export names; None if it does not exist.
+    # Access modes of the PersistentVolumeClaim that the export names; None if it does not exist.
     claims: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     # The pod specification of the live StatefulSet.
     pod_now: Mapping[str, Any] = field(default_factory=dict)
     # When a person last restarted the pods (`kubectl rollout restart`).
     restarted_at: str = ""
-    # The users file that routers have, whose keys stay as long as the passwords do; and what makes salts of new keys.
+    # The routers' users file, whose keys stay as long as the passwords do; and the source of salts for new keys.
     users_now: bytes = b""
     entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
-    # Issuer and keys of ServiceAccount tokens; only read for a Router that accepts them.
+    # Issuer and keys of ServiceAccount tokens; only read for a Router that accepts such tokens.
     service_accounts: ServiceAccountKeys = UNKNOWN
-    # Only read for a Router that has routes, or wants them.
+    # Only read for a Router that has or needs routes.
     routes: RouteApis = field(default_factory=RouteApis)
-    # Where clients reach each door, by its name; only read for listeners with failover lists.
+    # The addresses of each door, by its name; only read for listeners with failover lists.
     addresses: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:
-    """Names of the Secrets, in the Router's namespace, that the resources refer to."""
+    """Return the names of the Secrets, in the Router's namespace, that the resources refer to."""
     names = {listener.users for listener in resources.router.listeners}
     names |= {name for listener in resources.router.listeners for name, _ in listener_keys(listener)}
     names |= token_secrets(resources.router)
@@ -91,7 +91,7 @@ def referenced_secrets(resources: Resources) -> frozenset[str]:
 
 
 def tls_request(router: Router, settings: OperatorSettings) -> TlsRequest | None:
-    """The request for `next_tls`; None if cert-manager issues the certificates."""
+    """Return the request for `next_tls`; None if cert-manager issues the certificates."""
     if router.tls.issuer != "Internal":
         return None
     return TlsRequest(router.ref.name, router.ref.namespace, settings.cluster_domain, router.tls.authority)

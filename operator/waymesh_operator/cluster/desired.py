@@ -65,17 +65,17 @@ class DesiredState:
     verdicts: Mapping[tuple[str, Ref], Verdict]
     uid: str = ""
     size: int = 0
-    # Why nothing can be done; nothing is done then.
+    # Why reconciling is impossible; if set, no action is taken.
     stalled: str = ""
-    # Which listeners cannot be exposed as they should be; all else is done.
+    # Which listeners cannot be exposed as requested; everything else is done.
     unexposed: str = ""
-    # What waits for a restart that only a person can ask for.
+    # Changes that wait for a restart, which only a person can request.
     restart_pending: str = ""
-    # For each entity that works on some routers only, by its name, the ids of these routers.
+    # The ids of the routers of each entity that is placed on some routers only, by the entity's name.
     placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # The container-id by the name of each entity of a link to a container that may connect to some routers only.
+    # The container-id of each link entity whose container may connect to some routers only, by the entity's name.
     containers: Mapping[str, str] = field(default_factory=dict)
-    # Name prefixes of entities whose resource refers to something missing: they stay as they are.
+    # Name prefixes of entities whose resource refers to something missing: they stay unchanged.
     held: tuple[str, ...] = ()
     # Local mode: the configuration with which each router boots, by router id. In a cluster the seed ConfigMap has it.
     seeds: Mapping[str, str] = field(default_factory=dict)
@@ -150,7 +150,7 @@ def _listener_entities(router: Router, tokens: Mapping[str, Entity]) -> list[Ent
 def _told_listeners(
     router: Router, ordinal: int, tokens: Mapping[str, Entity], context: ClusterContext
 ) -> tuple[Entity, ...]:
-    """The listeners whose clients are told of the other routers: on each router of other ones."""
+    """Return the listeners with failover lists: the list differs on each router."""
     return tuple(
         entity
         for item in router.listeners
@@ -163,10 +163,10 @@ def _told_listeners(
 def _client_listener(
     ref: Ref, item: Listener, tokens: Mapping[str, Entity], failover: tuple[str, ...] = ()
 ) -> Iterable[Entity]:
-    """A listener of the manifest, behind the sslProfile that it may have; none if its tokenProfile is unknown, or if
-    it would take clients of the mesh for routers.
+    """Return the entities of a listener of the manifest, after its sslProfile if any; none if its tokenProfile is
+    unknown, or if it would accept clients of the mesh as routers.
 
-    They are wanted without the Secrets too: routers refuse what they cannot load, and keep what they have loaded.
+    They are desired without the Secrets too: routers refuse what they cannot load, and keep what they have loaded.
     """
     if (item.token_profile and item.token_profile not in tokens) or trusts_own_mesh(ref, item):
         return
@@ -181,7 +181,7 @@ def _client_listener(
 
 
 def _own_settings(router: Router, context: ClusterContext) -> Iterable[Entity]:
-    """Log, policy and telemetry entities. Telemetry is left unchanged while something that it needs is missing."""
+    """Log, policy and telemetry entities. Telemetry stays unchanged while something that it needs is missing."""
     yield from log_entities(router.log_level, dict(router.log_levels))
     yield policy_entity(router.policy)
     if router.policy.enabled:
@@ -226,7 +226,7 @@ def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Ent
 
 
 def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> list[Manifest]:
-    """All objects but the seed ConfigMap and the StatefulSet."""
+    """Return all objects except the seed ConfigMap and the StatefulSet."""
     router = resources.router
     found: list[Manifest] = []
     if context.tls is not None:

@@ -1,4 +1,4 @@
-"""The objects by which clients reach the listeners with `expose`: a Service each, and routes that lead to it."""
+"""The objects that expose listeners with `expose`: a Service for each, and routes to it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PASSED_THROUGH = {
     "haproxy.org/ssl-passthrough": "true",
     "haproxy-ingress.github.io/ssl-passthrough": "true",
 }
-"""What makes ingress controllers that can do it pass TLS through to the routers."""
+"""Annotations for TLS passthrough of the ingress controllers that support it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One way to a listener: `name` of its Service and route, the router that it leads to (empty: any), its host."""
+    """One way to a listener: `name` of its Service and route, the router (empty: any), the host."""
 
     listener: Listener
     expose: Expose
@@ -46,12 +46,12 @@ class Door:
 
     @property
     def route(self) -> str:
-        """Kind of the route; empty if its Service is all that it needs."""
+        """Kind of the route; empty if the Service needs no route."""
         return route_kind(self.listener)
 
 
 def route_kind(listener: Listener) -> str:
-    """Kind of the routes that lead to a listener; empty for none."""
+    """Kind of the routes to a listener; empty for none."""
     kind = listener.expose.type if listener.expose else ""
     if kind == "Gateway":
         return "TLSRoute" if listener.tls else "TCPRoute"
@@ -59,7 +59,7 @@ def route_kind(listener: Listener) -> str:
 
 
 def doors(router: Router, count: int) -> Iterable[Door]:
-    """All doors of a Router of which `count` routers exist."""
+    """Return all doors of a Router with `count` routers."""
     for listener in router.listeners:
         if listener.expose is None:
             continue
@@ -70,8 +70,8 @@ def doors(router: Router, count: int) -> Iterable[Door]:
 
 
 def door_name(router: str, listener: str, router_id: str = "") -> str:
-    """Name of the Service of a listener, for all routers or for one. A name that Kubernetes would not take is cut; such
-    a one, and one that a door of another Router could have as well, ends with a digest."""
+    """Return the name of a listener's Service, for all routers or for one. A name too long for Kubernetes is cut; such
+    a name, and one that a door of another Router could also have, ends with a digest."""
     name = f"{router_id or router}-out-{listener}"
     # Router a-0 could be router 0 of Router a, and listener b-out-c of Router a the listener c of Router a-out-b.
     doubtful = len(_PARTED.findall(name)) > 1 or (not router_id and _LIKE_ROUTER_ID.search(router) is not None)
@@ -82,25 +82,25 @@ def door_name(router: str, listener: str, router_id: str = "") -> str:
 
 
 def door_objects(router: Router, count: int, apis: RouteApis) -> list[Manifest]:
-    """The Services, and the routes whose API the cluster has."""
+    """Return the Services, and the routes whose API the cluster has."""
     found = list(doors(router, count))
     routes = [_route(router, door, apis.served[door.route]) for door in found if door.route in apis.served]
     return [*(_service(router, door) for door in found), *routes]
 
 
 def is_door(manifest: Manifest) -> bool:
-    """Whether an object is the Service or a route of a door."""
+    """Return whether an object is the Service or a route of a door."""
     return LISTENER_LABEL in (manifest["metadata"].get("labels") or {})
 
 
 def opens(manifest: Manifest) -> bool:
-    """Whether an object lets clients outside of the cluster in: a route, or a Service that needs none."""
+    """Return whether an object opens access from outside the cluster: a route, or a Service that needs none."""
     inside = manifest["kind"] == "Service" and manifest["spec"]["type"] == "ClusterIP"
     return is_door(manifest) and not inside
 
 
 def missing_api(router: Router, apis: RouteApis) -> str:
-    """Which listeners are not exposed because the cluster lacks an API, or the operator rights; empty if none."""
+    """Describe listeners not exposed because the cluster lacks an API or the operator a permission; empty if none."""
     told = []
     for listener in router.listeners:
         kind, kind_of_exposure = route_kind(listener), listener.expose.type if listener.expose else ""

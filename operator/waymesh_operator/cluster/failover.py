@@ -1,4 +1,4 @@
-"""The failover list of a router's listener: where its clients find the other routers. Pure."""
+"""The failover list of a router's listener: addresses of the other routers. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LISTED = 8
 def server_urls(
     listener: Listener, ordinal: int, own: Sequence[Iterable[str]], common: Iterable[str]
 ) -> tuple[str, ...]:
-    """URLs for clients of the router with this ordinal: the other routers, those with the next ordinals first, so that
-    the clients of a lost router do not all go where those of another one go; then what leads to any router.
+    """Return the URLs for clients of the router with this ordinal: the other routers, the next ordinals first, so that
+    clients of different lost routers spread over different routers; then the addresses that lead to any router.
 
-    `own`: for each router that stays, the addresses of it alone; `common`: those of all.
+    `own`: for each router that stays, its individual addresses; `common`: those of all routers.
     """
     following = [(ordinal + step) % len(own) for step in range(1, len(own) + 1)]
     others = [place for other in following if other != ordinal for place in own[other]]
@@ -31,9 +31,9 @@ def server_urls(
 
 
 def cluster_urls(router: Router, listener: Listener, ordinal: int, context: ClusterContext) -> tuple[str, ...]:
-    """The list in a cluster; empty while the addresses for clients outside are not known.
+    """Return the list in a cluster; empty while the addresses for clients outside are unknown.
 
-    Clients of a listener that is open to the outside get what they can reach there, and no names of the cluster's DNS.
+    Clients of an exposed listener get addresses that are reachable from outside, not names of the cluster's DNS.
     """
     ref, known = router.ref, context.addresses
     ids = [router_id(ref, k) for k in range(router.size)]

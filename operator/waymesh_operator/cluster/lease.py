@@ -1,6 +1,6 @@
-"""Leader election: of several replicas the holder of a Lease acts.
+"""Leader election: of several replicas, only the holder of the Lease acts.
 
-Whether a Lease has run out is judged by our own clock, from when we last saw it change: clocks of nodes may differ.
+A Lease expires by the local clock, counted from its last observed change, because clocks of nodes may differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "waymesh-operator"
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds: how long a Lease holds unrenewed, when its holder gives up, how often it is renewed or asked for."""
+    """Seconds: validity of an unrenewed Lease, when its holder gives up, interval of renewals and attempts."""
 
     duration_s: float = 15.0
     deadline_s: float = 10.0
@@ -75,7 +75,7 @@ class Lease:
         log.error("lost leadership: the Lease was not renewed for %g s", self.times.deadline_s)
 
     async def release(self) -> None:
-        """Release the Lease, so that the next leader need not wait until it expires."""
+        """Release the Lease, so that the next leader does not wait until it expires."""
         try:
             await self._write("", force=True)
         except KubeError as error:
@@ -84,7 +84,7 @@ class Lease:
     async def _try(self) -> bool:
         try:
             if not await self._look():
-                # Each holder applies under a name of its own: of two that make the Lease at once, one gets a conflict.
+                # Each holder has a different field manager: if two create the Lease at once, one gets a conflict.
                 await self._write(self.identity, force=False)
             elif self._seen.holder in ("", self.identity) or self._run_out():
                 await self._write(self.identity, force=True)
@@ -97,7 +97,7 @@ class Lease:
         return True
 
     async def _look(self) -> bool:
-        """Read the Lease; False if there is none."""
+        """Read the Lease; return False if it does not exist."""
         try:
             self._note(await self.kube.get(LEASE, self.namespace, NAME))
         except KubeError as error:
@@ -111,7 +111,7 @@ class Lease:
         try:
             return await self._look() and self._seen.holder == self.identity
         except KubeError:
-            return True  # not known to be lost: the deadline decides
+            return True  # the Lease may still be held: the deadline decides
 
     def _run_out(self) -> bool:
         return self.clock() - self._seen.at > self._seen.duration_s

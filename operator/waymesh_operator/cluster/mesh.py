@@ -1,4 +1,4 @@
-"""The desired routers of a mesh: topology, and the configuration with which each router boots (its seed)."""
+"""The desired routers of a mesh: topology, and each router's boot configuration (its seed)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FULL_UP_TO = 6
 
 
 def lower_neighbours(ordinal: int, size: int, topology: str) -> tuple[int, ...]:
-    """Ordinals, lowest first, that the router connects to. `topology` is Full, Chordal, or Auto (by size)."""
+    """Return the ordinals to connect to, lowest first. `topology` is Full, Chordal, or Auto (by size)."""
     if topology == "Full" or (topology == "Auto" and size <= FULL_UP_TO):
         return tuple(range(ordinal))
     steps = (1 << bit for bit in range(ordinal.bit_length()))
@@ -30,7 +30,7 @@ def lower_neighbours(ordinal: int, size: int, topology: str) -> tuple[int, ...]:
 class Place:
     """The addresses and ports of one local router."""
 
-    # The address that it binds, and the host by which other routers reach it.
+    # The address to which it binds, and the host name for other routers.
     bind: str
     reach: str
     mesh_port: int
@@ -110,12 +110,12 @@ SHARED_FILE = "shared.json.gz"
 
 @functools.lru_cache(maxsize=1024)
 def seed_text(router: DesiredRouter, credentials: str) -> str:
-    """The whole configuration of one router in one text. `credentials` is the folder with the user file."""
+    """Return the full configuration of one router as one text. `credentials` is the folder with the users file."""
     return render((*_own(router, credentials), *router.shared))
 
 
 def shared_seed(entities: Iterable[Entity]) -> bytes:
-    """The seed shared by all routers of a mesh; the same entities give the same bytes."""
+    """Return the seed shared by all routers of a mesh; the same entities give the same bytes."""
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
         file.write(render(entities).encode())
@@ -123,12 +123,12 @@ def shared_seed(entities: Iterable[Entity]) -> bytes:
 
 
 def own_seed(router: DesiredRouter) -> str:
-    """The seed of one router besides the shared one."""
+    """Return the part of a router's seed that is not shared."""
     return render(_own(router, CREDENTIALS))
 
 
 def _own(router: DesiredRouter, credentials: str) -> Iterable[Entity]:
-    """The entities of one router only: the router entity comes first, with what a running router cannot change."""
+    """Return the entities of one router: first the router entity, with attributes that cannot change at run time."""
     base = router_entity(router.id, router.mode)
     settings = {**base.attributes, "saslConfigDir": credentials, "saslConfigName": USERS_NAME}
     settings |= next((entity.attributes for entity in router.own if entity.type == ROUTER), {})
@@ -137,8 +137,8 @@ def _own(router: DesiredRouter, credentials: str) -> Iterable[Entity]:
 
 
 def render(entities: Iterable[Entity]) -> str:
-    """Entities as text, without log modules that have the default level, and without a policy that has all defaults:
-    routers of older images refuse any."""
+    """Render entities as text, without log modules at the default level, and without a policy that has only defaults,
+    because routers of older images refuse policies."""
     told = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
     return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in told) + "\n]\n"
 

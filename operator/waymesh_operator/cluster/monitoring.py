@@ -31,7 +31,7 @@ Check = Callable[[], str | None]
 class Heartbeat:
     """A heartbeat object that must come back through a watch after it was written.
 
-    That the API server cannot be written to is no sign of a dead watch: a restart of the operator would not help.
+    A failed write to the API server does not count as a dead watch: restarting the operator would not help.
     """
 
     patience_s: float = 60.0
@@ -39,15 +39,15 @@ class Heartbeat:
     _written: dict[str, float] = field(default_factory=dict)
 
     def written(self, token: str) -> None:
-        """This token is being written. The watch may deliver it before the API server answers."""
+        """Note that this token is being written. The watch may deliver it before the API server answers."""
         self._written[token] = self.clock()
 
     def failed(self, token: str) -> None:
-        """This token was not written."""
+        """Note that this token was not written."""
         self._written.pop(token, None)
 
     def returned(self, token: str) -> None:
-        """A watch has delivered it: those before it need not arrive any more."""
+        """Note that a watch has delivered this token; earlier tokens no longer need to arrive."""
         at = self._written.get(token)
         if at is not None:
             self._written = {name: when for name, when in self._written.items() if when > at and name != token}
@@ -57,7 +57,7 @@ class Heartbeat:
         self._written.clear()
 
     def check(self) -> str | None:
-        """The problem, if there is one."""
+        """Return the problem, if there is one."""
         waited = self.clock() - min(self._written.values(), default=self.clock())
         if waited <= self.patience_s:
             return None
@@ -72,7 +72,7 @@ class Health:
     ready: dict[str, Check] = field(default_factory=dict)
 
     def problems(self, checks: dict[str, Check]) -> dict[str, str]:
-        """The problems found, by name of the check."""
+        """Return the problems found, by name of the check."""
         found = {name: check() for name, check in checks.items()}
         return {name: text for name, text in found.items() if text is not None}
 
@@ -123,7 +123,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """The operator's metrics, in a registry of their own."""
+    """The operator's metrics, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -142,7 +142,7 @@ class Metrics:
         self.expiring = self._gauge("certificate_expiring", "1 for a mesh with condition CertificateExpiring.", *MESH)
         self.ends = self._gauge(
             "listener_not_after_seconds",
-            "When what a listener has from a Secret ends, in seconds since 1970; by listener and field of its status.",
+            "When a listener's certificate or list expires, in seconds since 1970; by listener and status field.",
             *MESH,
             "listener",
             "field",
@@ -171,7 +171,7 @@ class Metrics:
         self.requests.labels(verb, kind, str(status)).inc()
 
     def listeners_end(self, namespace: str, router: str, ends: Mapping[tuple[str, str], float]) -> None:
-        """Set when what the listeners of a mesh have from Secrets ends, by listener and field."""
+        """Set when certificates and lists of a mesh's listeners expire, by listener and field."""
         former = self._ends.pop((namespace, router), set())
         for gone in former - ends.keys():
             self.ends.remove(namespace, router, *gone)
@@ -181,17 +181,17 @@ class Metrics:
             self._ends[namespace, router] = set(ends)
 
     def found(self, namespace: str, release: str, counts: Mapping[str, int]) -> None:
-        """Set how many cases of each kind the last analytics job of a release found; 0 of the others."""
+        """Set the number of cases of each kind that the last analytics job of a release found; 0 for other kinds."""
         for name, kind in FINDING_KINDS.items():
             self.findings.labels(namespace, release, name, kind.severity).set(counts.get(name, 0))
 
     def forget_findings(self, namespace: str, release: str) -> None:
-        """Drop the findings of a release that is gone."""
+        """Remove the findings of a deleted release."""
         for name, kind in FINDING_KINDS.items():
             self.findings.remove(namespace, release, name, kind.severity)
 
     def forget(self, namespace: str, router: str) -> None:
-        """Drop the series of a mesh that is gone."""
+        """Remove the series of a deleted mesh."""
         self.listeners_end(namespace, router, {})
         for gauge in (self.drift, self.converged, self.routers, self.expiring):
             gauge.remove(namespace, router)
@@ -221,12 +221,12 @@ class JsonFormatter(json.JsonFormatter):
         self.converter = time.gmtime
 
     def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
-        """Levels in lower case."""
+        """Write levels in lower case."""
         return log_data | {"level": log_data["level"].lower()}
 
 
 def set_up(form: str, level: str) -> None:
-    """Log as `json` or `text` from this level up; kopf's own chatter and access logs only from warning up."""
+    """Log as `json` or `text` from this level up; kopf's messages and access logs only from warning up."""
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)

@@ -1,8 +1,8 @@
 """Objects that a Router owns (Services, NetworkPolicy, PodDisruptionBudget), their common metadata, and whether a live
 object differs from what we set.
 
-The API server adds defaults and fields of its own and normalises quantities. None of that is a difference: a resync
-of a mesh at rest must make no request. A field that we no longer set shows in the digest of the manifest only.
+The API server adds defaults and other fields and normalises quantities. None of that is a difference: a resync of an
+unchanged mesh must not send requests. A field that we no longer set only shows in the digest of the manifest.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ API_VERSION = "waymesh.io/v1alpha1"
 
 
 def selector_of(router: str) -> dict[str, str]:
-    """Labels that select the pods of a Router. They can never change, as a StatefulSet's selector cannot."""
+    """Return the labels that select the pods of a Router. They never change: a StatefulSet's selector is immutable."""
     return {"app.kubernetes.io/name": "waymesh-router", ROUTER_LABEL: router}
 
 
 def labels_of(router: str) -> dict[str, str]:
-    """Labels of every object and pod of a Router."""
+    """Return the labels of every object and pod of a Router."""
     return {
         **selector_of(router),
         "app.kubernetes.io/instance": router,
@@ -43,7 +43,7 @@ def labels_of(router: str) -> dict[str, str]:
 
 
 def make(router: Router, api_version: str, kind: str, suffix: str, body: Mapping[str, Any]) -> Manifest:
-    """An object called `<router><suffix>` that belongs to the Router; `body` is all but kind and metadata."""
+    """Build an object named `<router><suffix>` that the Router owns; `body` is everything except kind and metadata."""
     metadata: dict[str, Any] = {
         "name": router.ref.name + suffix,
         "namespace": router.ref.namespace,
@@ -55,7 +55,8 @@ def make(router: Router, api_version: str, kind: str, suffix: str, body: Mapping
 
 
 def marked(manifest: Manifest) -> Manifest:
-    """The same manifest with its digest as an annotation. Of what a Secret holds only the names go into the digest."""
+    """Return the manifest with its digest as an annotation. For a Secret, the digest only covers the names of
+    entries."""
     told = {**manifest, "data": sorted(manifest["data"])} if manifest["kind"] == "Secret" else dict(manifest)
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "annotations"}
     others = {n: v for n, v in manifest["metadata"].get("annotations", {}).items() if n != MANIFEST_ANNOTATION}
@@ -65,7 +66,7 @@ def marked(manifest: Manifest) -> Manifest:
 
 
 def with_replicas(stateful_set: Manifest, replicas: int) -> Manifest:
-    """The same StatefulSet with another number of replicas."""
+    """Return the StatefulSet with another number of replicas."""
     return marked({**stateful_set, "spec": {**stateful_set["spec"], "replicas": replicas}})
 
 
@@ -88,12 +89,12 @@ _QUANTITIES = ("limits", "requests")
 
 
 def needs_apply(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
-    """Whether applying `wanted` would change a field that we set, or remove one that we no longer set."""
+    """Return whether applying `wanted` would change a field that we set, or remove one that we no longer set."""
     return live is None or not _within(wanted, live, "")
 
 
 def _within(wanted: Any, live: Any, field: str) -> bool:
-    """Whether `live` contains all of `wanted`. `field` is the name of the field that holds both."""
+    """Return whether `live` contains all of `wanted`. `field` is the name of the field that holds both."""
     if isinstance(wanted, Mapping):
         return _map_within(wanted, live if isinstance(live, Mapping) else {}, field)
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
@@ -110,8 +111,8 @@ def _map_within(wanted: Mapping[str, Any], live: Mapping[str, Any], field: str) 
 
 
 def _list_within(wanted: Sequence[Any], live: Sequence[Any]) -> bool:
-    """Lists with identified items may contain further items, which somebody else has added; other lists are compared as
-    a whole."""
+    """Compare lists: those with identified items may contain items of other managers; others are compared as a
+    whole."""
     for key in _KEYS:
         if wanted and all(isinstance(item, Mapping) and key in item for item in wanted):
             there = {item.get(key): item for item in live if isinstance(item, Mapping)}
@@ -120,7 +121,7 @@ def _list_within(wanted: Sequence[Any], live: Sequence[Any]) -> bool:
 
 
 def _quantity(value: Any) -> Any:
-    """A quantity as a number: "0.5" and "500m" are equal. Returns the text of what is no quantity."""
+    """Return a quantity as a number: "0.5" and "500m" are equal. Returns other texts unchanged."""
     from kubernetes.utils import parse_quantity  # slow to import, and local mode has no objects
 
     try:
@@ -134,7 +135,8 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 def mesh_service(router: Router) -> Manifest:
-    """The names by which routers find each other, also before they are ready: otherwise a mesh could not form."""
+    """Return the headless Service for connections between routers. It includes routers that are not ready, otherwise a
+    mesh could not form."""
     ports = [port_entry("mesh", MESH_PORT), port_entry("management", MANAGEMENT_PORT)]
     spec = {
         "type": "ClusterIP",
@@ -147,7 +149,7 @@ def mesh_service(router: Router) -> Manifest:
 
 
 def client_service(router: Router) -> Manifest | None:
-    """The Service for clients; None if the Router has no listeners."""
+    """Return the Service for clients; None if the Router has no listeners."""
     if not router.listeners:
         return None
     ports = [
@@ -159,7 +161,7 @@ def client_service(router: Router) -> Manifest | None:
 
 
 def metrics_service(router: Router) -> Manifest:
-    """The Service for metrics. It includes routers that are not ready."""
+    """Return the Service for metrics. It includes routers that are not ready."""
     spec = {
         "type": "ClusterIP",
         "publishNotReadyAddresses": True,
@@ -170,14 +172,14 @@ def metrics_service(router: Router) -> Manifest:
 
 
 def disruption_budget(router: Router) -> Manifest:
-    """Allows the eviction of one router at a time."""
+    """Return the PodDisruptionBudget: one router may be evicted at a time."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(router.ref.name)}}
     return make(router, "policy/v1", "PodDisruptionBudget", "", {"spec": spec})
 
 
 def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
-    """Routers may connect to the mesh port, the operator to management, everybody to the other ports; to that of a
-    listener with `networkPolicyPeers` only these."""
+    """Return the NetworkPolicy: routers may connect to the mesh port, the operator to management, everyone to the other
+    ports, but to a listener with `networkPolicyPeers` only these peers."""
     own = {"matchLabels": selector_of(router.ref.name)}
     operator = {
         "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: settings.operator_namespace}},
@@ -197,7 +199,7 @@ def network_policy(router: Router, settings: OperatorSettings) -> Manifest:
 
 
 def operator_namespace(policy: Mapping[str, Any]) -> str:
-    """The operator's namespace, read from a NetworkPolicy that it has made; empty if it is not there."""
+    """Return the operator's namespace from a NetworkPolicy that it created; empty if it does not exist."""
     rules = policy.get("spec", {}).get("ingress") or ()
     of_management = (rule for rule in rules if _tcp(MANAGEMENT_PORT) in (rule.get("ports") or ()))
     peers = (peer for rule in of_management for peer in rule.get("from") or ())
@@ -206,7 +208,7 @@ def operator_namespace(policy: Mapping[str, Any]) -> str:
 
 
 def port_entry(name: str, number: int) -> dict[str, Any]:
-    """A port of a Service, the same as that of its pods."""
+    """Return a port of a Service, with the same number as in its pods."""
     return {"name": name, "port": number, "targetPort": number, "protocol": "TCP"}
 
 

@@ -1,4 +1,4 @@
-"""The operator process: leader election, kopf, audits, heartbeat, workers and health; their start and end."""
+"""The operator process: starts and stops leader election, kopf, audits, heartbeat, workers and health checks."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Operator:
                 await lease.release()
 
     async def _act(self, held: asyncio.Task[None]) -> None:
-        """What only the leader does. Ends with the leadership, on `stop`, or when kopf ends."""
+        """Run the leader's tasks. Returns when leadership is lost, on `stop`, or when kopf ends."""
         inventory = Inventory()
         with contextlib.ExitStack() as stack:
             world = self._world(inventory, stack)
@@ -177,7 +177,7 @@ class Operator:
             if guard.done():
                 guard.result()
             if running.done():
-                running.result()  # kopf raises when a watch fails for good; else it has had a signal
+                running.result()  # kopf raises when a watch fails permanently; otherwise it received a signal
                 self.stop()
         finally:
             stopped.cancel()
@@ -191,7 +191,7 @@ class Operator:
         clock = asyncio.get_running_loop().time
         guard = WatchGuard(expected, clock())
         while True:
-            self._on_signals()  # kopf has put its own handlers in their place
+            self._on_signals()  # kopf has replaced them by its own handlers
             guard.look([task.get_name() for task in asyncio.all_tasks() if not task.done()], clock())
             await asyncio.sleep(GUARD_S)
 
@@ -219,13 +219,13 @@ class Operator:
         return None if self._filled or not self._leads else "resources not listed yet"
 
     def _on_signals(self) -> None:
-        """Shut down in order on SIGTERM and SIGINT."""
+        """Shut down cleanly on SIGTERM and SIGINT."""
         with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None], *others: asyncio.Task[None]) -> bool:
-        """Whether the work ended before a stop or before one of the others."""
+        """Return whether the work ended before a stop and before the other tasks."""
         task, stopped = asyncio.create_task(work), asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({task, stopped, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -238,7 +238,7 @@ class Operator:
 
 
 def login(cluster: Cluster) -> kopf.ConnectionInfo:
-    """kopf's way to the API server: ours. Inside a cluster the token is read anew each time, as it changes."""
+    """Give kopf our API server credentials. Inside a cluster, the token is read again each time, because it rotates."""
     configuration = cluster.configuration
     header = str(configuration.api_key.get("BearerToken") or "")
     token = TOKEN_FILE.read_text(encoding="ascii").strip() if cluster.inside else header.partition(" ")[2]

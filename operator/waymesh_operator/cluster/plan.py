@@ -1,16 +1,16 @@
 """The plan of a mesh: from the desired and the observed state to actions. Pure; the same for a cluster and local mode.
 
 Invariants of a plan:
-- the same desired and observed state give the same plan, and when all of it has been carried out the next one is empty;
-- any action may fail, or the operator end after any action: the next plan continues from what is there;
-- running routers are changed before what they boot with next time, so that a change counts as delivered only when both
-  are done; both come before any router is started or stopped;
-- a way in from outside of the cluster is closed before the listeners of running routers change, and opened behind that:
-  it must not lead to a listener without the protection that the manifest has for it;
+- the same desired and observed state give the same plan, and after a plan has been applied the next one is empty;
+- any action may fail, or the operator stop after any action: the next plan continues from the observed state;
+- running routers are changed before their boot configuration, so that a change counts as delivered only when both
+are done; both come before any router is started or stopped;
+- access from outside the cluster is closed before the listeners of running routers change, and opened after that:
+it must not lead to a listener without the protection that the manifest requires;
 - a router that runs is not restarted to change an entity: entities change live;
-- routers leave highest ordinal first, and drained, several at a time where each keeps a neighbour that stays; what is
-  placed on single routers is on its new place before it goes from the old one;
-- what no resource asked for is never touched.
+- routers are removed highest ordinal first and after draining, several at a time if each keeps a neighbour that stays;
+entities placed on single routers are created in the new place before they are deleted from the old one;
+- entities and objects that no resource requested are never changed.
 """
 
 from __future__ import annotations
@@ -68,25 +68,25 @@ class ObservedState:
 STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
 REMOVABLE = ("Service", "Issuer", "Certificate", "TLSRoute", "TCPRoute", "Route", "Ingress")
 """Kinds whose objects are deleted when they are no longer desired. Secrets are kept: others may write them by then. A
-mesh needs the others as long as its Router exists, and they go with it."""
+mesh needs the other kinds as long as its Router exists, and they are deleted with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """Differences on running routers that no change of a resource explains."""
 
-    # Entities that differ from the configuration that the routers have received.
+    # Entities that differ from the configuration that the routers received.
     current: int = 0
-    # Entities that no resource asked for.
+    # Entities that no resource requested.
     unmanaged: int = 0
     # Ids of the routers with such differences.
     routers: frozenset[str] = frozenset()
 
 
 def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
-    """The actions, in order, that turn `observed` into `desired`, as far as they can be taken now.
+    """Return the actions, in order, that turn `observed` into `desired`, as far as they are possible now.
 
-    Empty when nothing is to do, when only waiting helps, and when the mesh is paused or stalled.
+    Empty if there is nothing to do or only to wait, and if the mesh is paused or stalled.
     """
     if desired.mesh.paused or desired.stalled:
         return ()
@@ -119,7 +119,7 @@ def _given(*actions: ApplyObject | None) -> list[ApplyObject]:
 
 
 def drift(desired: DesiredState, observed: ObservedState) -> Drift:
-    """Entities that differ though the routers have received them, and entities that no resource asked for."""
+    """Return entities that differ although the routers received them, and entities that no resource requested."""
     if desired.mesh.paused or desired.stalled:
         return Drift()
     seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
@@ -149,7 +149,7 @@ def _applied(manifest: Manifest, observed: ObservedState) -> ApplyObject | None:
 
 
 def _entity_actions(desired: DesiredState, observed: ObservedState) -> list[EntityAction]:
-    """Actions on the routers that run and stay."""
+    """Return actions on the routers that run and stay."""
     actions: list[EntityAction] = []
     running = {
         name: {entity.base_name for entity in router.entities}
@@ -165,7 +165,7 @@ def _entity_actions(desired: DesiredState, observed: ObservedState) -> list[Enti
 
 
 def _stays(action: EntityAction, desired: DesiredState, running: dict[str, set[str]]) -> bool:
-    """Whether an entity that is no longer desired here has to stay for now."""
+    """Return whether an entity that is no longer desired here has to stay for now."""
     if not isinstance(action, DeleteEntity | QuiesceEntity) or action.replaced:
         return False
     name = action.entity.base_name
@@ -196,11 +196,11 @@ def _starting(desired: DesiredState, observed: ObservedState) -> Iterable[Create
             yield RestartRouter(router, desired.seeds[router.id], live.reason)
 
 
-# Routers that leave.
+# Routers being removed.
 
 
 def _replicas(desired: DesiredState, observed: ObservedState) -> int:
-    """How many routers there are: replicas of the live StatefulSet, in local mode processes."""
+    """Return the number of routers: replicas of the live StatefulSet, in local mode processes."""
     if not desired.objects:
         return max((router.ordinal + 1 for router in observed.mesh.routers.values()), default=0)
     live = _live(observed, desired.objects[-1])
@@ -208,7 +208,8 @@ def _replicas(desired: DesiredState, observed: ObservedState) -> int:
 
 
 def _told_to_leave(desired: DesiredState, observed: ObservedState) -> frozenset[str]:
-    """Routers that were told to drain because the mesh shrinks. Others drain because a person or their end wants it."""
+    """Return routers that drain because the mesh shrinks. Others drain on a person's request or because they
+    terminate."""
     live = _live(observed, desired.objects[-1]) if desired.objects else None
     if live is None:
         return observed.leaving
@@ -218,7 +219,7 @@ def _told_to_leave(desired: DesiredState, observed: ObservedState) -> frozenset[
 
 
 def _returning(desired: DesiredState, observed: ObservedState) -> Iterable[UndrainRouter]:
-    """Routers that were to leave and are wanted again."""
+    """Return routers that were being removed and are desired again."""
     leaving = _told_to_leave(desired, observed)
     for wanted in desired.mesh.routers:
         router = observed.mesh.routers.get(wanted.id)
@@ -228,8 +229,8 @@ def _returning(desired: DesiredState, observed: ObservedState) -> Iterable[Undra
 
 
 def _leaving(desired: DesiredState, observed: ObservedState) -> Iterable[DrainRouter | Scale | StopRouter]:
-    """The next actions on the surplus routers: drain as many as may drain together, and remove those at the top that
-    are drained. A router that does not answer cannot be told to drain: it drains when it is terminated."""
+    """Return the next actions on surplus routers: drain as many as may drain together, and remove the highest ones that
+    are drained. A router that does not answer cannot be drained by management: it drains when it is terminated."""
     replicas = _replicas(desired, observed)
     if replicas <= desired.size:
         return
@@ -247,7 +248,7 @@ def _leaving(desired: DesiredState, observed: ObservedState) -> Iterable[DrainRo
 
 
 def _stopped(names: Iterable[str], observed: ObservedState) -> Iterable[StopRouter]:
-    """Local mode: stop those that run."""
+    """Local mode: stop the running ones."""
     for name in names:
         router = observed.mesh.routers.get(name)
         if router is not None and router.state is not RouterState.DRAINING:
@@ -255,10 +256,10 @@ def _stopped(names: Iterable[str], observed: ObservedState) -> Iterable[StopRout
 
 
 def _lowest_to_drain(size: int, replicas: int, names: Mapping[int, str], observed: ObservedState) -> int:
-    """The lowest ordinal of the routers that may drain at the same time.
+    """Return the lowest ordinal of the routers that may drain at the same time.
 
-    No path leads over a drained router, so each of them must have a neighbour below all of them; the routers below are
-    connected without those above. The highest one may always drain.
+    No path leads through a drained router, so each of them must have a neighbour below all of them; the routers below
+    are connected without those above. The highest one may always drain.
     """
     reach: list[int] = []
     lowest = replicas - 1
@@ -273,21 +274,21 @@ def _lowest_to_drain(size: int, replicas: int, names: Mapping[int, str], observe
 
 
 def _stays_for_now(name: str, observed: ObservedState) -> bool:
-    """Whether a surplus router still has to drain, or is draining."""
+    """Return whether a surplus router still has to drain, or is draining."""
     router = observed.mesh.routers.get(name)
     draining = observed.draining.get(name)
     return _must_drain(name, router, observed) or draining == "draining"
 
 
 def _must_drain(name: str, router: ObservedRouter | None, observed: ObservedState) -> bool:
-    """Whether a surplus router has to be told to drain. One that does not answer drains when it is terminated."""
+    """Return whether to ask a surplus router to drain. One that does not answer drains when it is terminated."""
     runs = router is not None and router.state is RouterState.RUNNING
     return runs and observed.draining.get(name, "none") == "none"
 
 
 def _removed(desired: DesiredState, observed: ObservedState) -> Iterable[DeleteObject]:
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in desired.objects}
-    # Services last: where there is none of a listener, nobody looks for routes that lead to it.
+    # Services last: routes of a listener are only looked for if its Service exists.
     for (kind, name), live in sorted(observed.objects.items(), key=lambda item: (item[0][0] == "Service", item[0])):
         owners = live["metadata"].get("ownerReferences") or ()
         ours = any(owner.get("uid") == desired.uid and owner.get("controller") for owner in owners)

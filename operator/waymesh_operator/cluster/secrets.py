@@ -14,36 +14,37 @@ from .mesh import SHARED_FILE
 from .objects import Manifest, labels_of, make
 
 LIMIT_BYTES = 1 << 20
-"""What the API server takes as contents of a ConfigMap or Secret."""
+"""Maximum size of a ConfigMap's or Secret's contents in the API server."""
 
 
 def seed_config_map(router: Router, shared: bytes, own: Mapping[str, str]) -> Manifest:
-    """What the pods boot with: `own` by router id."""
+    """Return the ConfigMap with the pods' boot configuration; `own` by router id."""
     packed = base64.b64encode(shared).decode()
     data = {f"{name}.json": text for name, text in own.items()}
     return make(router, "v1", "ConfigMap", "-seed", {"binaryData": {SHARED_FILE: packed}, "data": data})
 
 
 def seed_bytes(shared: bytes, own: Mapping[str, str]) -> int:
-    """How much of the limit the seeds take."""
+    """Return the part of the limit that the seeds use, in bytes."""
     return len(shared) + sum(len(text.encode()) for text in own.values())
 
 
 def tls_secrets(router: Router, tls: MeshTls) -> list[Manifest]:
-    """The authority, the routers' certificate, and the operator's. The authority comes first: it holds the state."""
+    """Return the Secrets of the authority and of the routers' and operator's certificates. The authority comes first:
+    it holds the state."""
     return [
         _secret(router, name.removeprefix(router.ref.name), data) for name, data in tls.secrets(router.ref.name).items()
     ]
 
 
 def credentials_secret(router: Router, data: SecretData) -> Manifest:
-    """Users of the listeners, and what brokers ask for."""
+    """Return the Secret with users of listeners, and credentials for brokers."""
     return _secret(router, "-credentials", data)
 
 
 def _secret(router: Router, suffix: str, data: SecretData) -> Manifest:
     encoded = {name: base64.b64encode(value).decode() for name, value in sorted(data.items())}
-    kind = "kubernetes.io/tls" if "tls.crt" in data else "Opaque"  # as cert-manager has it; it can never change
+    kind = "kubernetes.io/tls" if "tls.crt" in data else "Opaque"  # the type that cert-manager uses; it is immutable
     return make(router, "v1", "Secret", suffix, {"type": kind, "data": encoded})
 
 
@@ -53,7 +54,7 @@ _AUTHORITY_HOURS, _LEAF_HOURS = 3650 * 24, 90 * 24
 
 
 def cert_manager_objects(router: Router, cluster_domain: str) -> list[Manifest]:
-    """Certificates of the routers and the operator; issuers too, unless the Router names one."""
+    """Return certificates of the routers and the operator; issuers too, unless the Router names one."""
     name = router.ref.name
     request = TlsRequest(name, router.ref.namespace, cluster_domain)
     chosen = router.tls.issuer_ref
@@ -67,7 +68,7 @@ def cert_manager_objects(router: Router, cluster_domain: str) -> list[Manifest]:
 
 
 def _own_authority(router: Router) -> list[Manifest]:
-    """An authority of the mesh's own, kept by cert-manager."""
+    """Return the objects for a certificate authority of this mesh, managed by cert-manager."""
     name = router.ref.name
     spec = {
         "isCA": True,

@@ -1,8 +1,8 @@
 """The StatefulSet of a Router.
 
 Its pod template changes only for image, resources, placement, labels and annotations of the pods, for the drain
-time-out (the pods' grace period follows from it), and for where exported files go. All else is in the ConfigMap and the
-Secrets, which are outside the template.
+time-out (which sets the pods' grace period), and for the target of exported files. Everything else is in the ConfigMap
+and the Secrets, which are outside the template.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .objects import LEAVING_ANNOTATION, RESTARTED_ANNOTATION, Manifest, labels_
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
 GRACE_S = 15
-"""What a pod has beyond the drain time-out to end in order."""
+"""Seconds beyond the drain time-out that a pod has for a clean shutdown."""
 SECRET_MODE = 0o440
 LAST_LINES = "FallbackToLogsOnError"
 _OF_ALL_CONTAINERS = ("image", "imagePullPolicy", "securityContext")
@@ -29,7 +29,7 @@ SPREAD_KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
 
 def stateful_set(router: Router, context: ClusterContext) -> Manifest:
-    """The StatefulSet. While routers have to leave it has as many replicas as before and names the lowest that does."""
+    """Return the StatefulSet. While routers are being removed it keeps its replicas and names the lowest of them."""
     now = context.size_now or 0
     spec = {
         "replicas": max(router.size, now),
@@ -49,12 +49,13 @@ def stateful_set(router: Router, context: ClusterContext) -> Manifest:
 
 
 def image_of(router: Router, context: ClusterContext) -> str:
-    """The image that the pods run: as asked for, else as they do already, else the operator's default."""
+    """Return the pods' image: the requested one, else the one they already run, else the operator's default."""
     return router.pod.image or context.image_now or context.settings.router_image
 
 
 def _pod_metadata(router: Router, context: ClusterContext) -> dict[str, Any]:
-    """Labels and annotations of the pods. What `kubectl rollout restart` left there stays, or they would roll."""
+    """Return labels and annotations of the pods. Keeps the annotation of `kubectl rollout restart`; removing it would
+    restart the pods."""
     metadata: dict[str, Any] = {"labels": {**router.pod.labels, **labels_of(router.ref.name)}}
     restarted = {RESTARTED_ANNOTATION: context.restarted_at} if context.restarted_at else {}
     if router.pod.annotations or restarted:
@@ -85,7 +86,7 @@ def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
         "nodeSelector": dict(pod.node_selector),
         "priorityClassName": pod.priority_class,
         "serviceAccountName": pod.service_account,
-        # The former name: Kubernetes sets it too, and would take the account from it when the other is gone.
+        # The deprecated name: Kubernetes sets it too, and would use its account if the other name were missing.
         "serviceAccount": pod.service_account,
         "imagePullSecrets": [{"name": name} for name in pod.pull_secrets],
         "initContainers": [upload] if upload else [],
@@ -124,9 +125,9 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
 
 
 def _last_words(router: Router, context: ClusterContext) -> dict[str, str]:
-    """Have Kubernetes keep the last lines that a failing router writes, so that the status can show them.
+    """Make Kubernetes keep the last lines that a failing router writes, so that the status can show them.
 
-    A pod template from before has it with the next image: an upgrade of the operator restarts no router.
+    An existing pod template gets this with the next image: an upgrade of the operator does not restart routers.
     """
     live = next((item for item in context.pod_now.get("containers", ()) if item["name"] == "router"), None)
     if live is not None and live.get("terminationMessagePolicy") != LAST_LINES:
@@ -136,7 +137,7 @@ def _last_words(router: Router, context: ClusterContext) -> dict[str, str]:
 
 
 def _volumes(name: str) -> list[dict[str, Any]]:
-    """Folders, never single files of them: only whole folders follow a change while the pod runs."""
+    """Mount folders, never single files: only mounts of whole folders are updated while the pod runs."""
     return [
         {"name": "seed", "configMap": {"name": f"{name}-seed"}},
         {"name": "tls", "secret": {"secretName": f"{name}-tls", "defaultMode": SECRET_MODE}},
@@ -146,7 +147,7 @@ def _volumes(name: str) -> list[dict[str, Any]]:
 
 
 def _spread(name: str) -> list[dict[str, Any]]:
-    """Over zones and nodes, where there are several."""
+    """Return constraints that spread routers over zones and nodes."""
     return [
         {
             "maxSkew": 1,
@@ -171,9 +172,9 @@ VOLUME, UPLOADER = "telemetry", "upload"
 
 
 def volume(router: Router, context: ClusterContext) -> Mapping[str, Any]:
-    """The volume of the exported files.
+    """Return the volume of the exported files.
 
-    A pod has one even while nothing is exported: so the export is turned on and off without a restart.
+    A pod has it even while nothing is exported, so that the export can be switched on and off without a restart.
     """
     if not judge_telemetry(router, context.secrets, context.claims).good:
         return _named(context.pod_now.get("volumes"), VOLUME) or _empty()
@@ -183,9 +184,10 @@ def volume(router: Router, context: ClusterContext) -> Mapping[str, Any]:
 
 
 def uploader(router: Router, context: ClusterContext, base: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The container that hands the files on to S3, if they go there; `base` is what it has like the router's.
+    """Return the container that uploads the files to S3, if that is the target; `base`: fields shared with the
+    router's.
 
-    It begins before the router and ends after it, so that the files of the router's last moments go, too.
+    It starts before the router and ends after it, so that the last files are uploaded too.
     """
     if not judge_telemetry(router, context.secrets, context.claims).good:
         return _named(context.pod_now.get("initContainers"), UPLOADER)
@@ -210,7 +212,7 @@ def _words(s3: S3) -> list[str]:
 
 
 def _from_secret(key: str, secret: str) -> dict[str, Any]:
-    """Optional: a Secret that goes later must not keep the router in the same pod from starting."""
+    """Return an optional reference: deleting the Secret later must not prevent the router in the pod from starting."""
     return {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}}}
 
 

@@ -169,7 +169,7 @@ class Story:
         return self._told(traffic.account)
 
     def _show_tables_when(self, moment: Callable[[], bool], traffic: Traffic, tables: bool) -> None:
-        """Show the progress; and once, while messages are transferred, the output of management."""
+        """Show the progress and once, while messages are transferred, management data."""
         columns = (TextColumn("  received"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, console=self._console, transient=True) as progress:
             task = progress.add_task("", total=self._messages)
@@ -184,7 +184,7 @@ class Story:
         names = [f"mesh-{ordinal}" for ordinal in range(3)]
         with ManagementClient(self._backstage.mesh.folder.management(names[0])) as client:
             clients = {name: client.at(name) for name in names}
-            self._console.print("  asked through mesh-0:")
+            self._console.print("  management data through mesh-0:")
             self._console.print(address_table(self._backstage.mesh.ref, read_addresses(clients.values())))
             self._console.print(link_table({name: client.query("router.link") for name, client in clients.items()}))
 

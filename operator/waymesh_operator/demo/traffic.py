@@ -19,7 +19,7 @@ WINDOW = 1000
 TOP_UP = WINDOW // 4
 IDLE_TIMEOUT_S = 10.0
 HEAD = Message(body=bytes(8)).encode()[:-8]
-"""All of a message before its body: eight bytes with its number."""
+"""The encoded message up to its body, which is eight bytes with its number."""
 
 
 @dataclass

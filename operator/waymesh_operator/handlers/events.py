@@ -13,15 +13,15 @@ from waymesh_operator.errors import WaymeshError
 from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR
 
 Sink = Callable[[str | None, Mapping[str, Any]], None]
-"""Takes the type of a watch event (None: from the list that precedes a watch) and the object."""
+"""Receives the type of a watch event (None: from the list that precedes a watch) and the object."""
 HEARTBEAT = "waymesh-operator-heartbeat"
-"""Name of the ConfigMap that the operator writes and wants to see again."""
+"""Name of the heartbeat ConfigMap that the operator writes and expects back through a watch."""
 BOOKMARKS_S = 70.0
-"""A watch that brings neither change nor bookmark for so long is made anew (the API server sends one a minute)."""
+"""A watch without a change or bookmark for this time is restarted (the API server sends a bookmark each minute)."""
 
 
 def register(registry: kopf.OperatorRegistry, sink: Sink, login: Callable[[], kopf.ConnectionInfo]) -> None:
-    """Have every event of the kinds that matter go to the sink."""
+    """Register handlers that pass every event of the watched kinds to the sink."""
 
     @kopf.on.login(registry=registry)
     def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -37,8 +37,8 @@ def register(registry: kopf.OperatorRegistry, sink: Sink, login: Callable[[], ko
 def settings() -> kopf.OperatorSettings:
     """kopf's settings.
 
-    What is owned is asked for by label at the API server; kopf's own `labels=` would filter only after every Secret and
-    Pod of the cluster has been sent. Scanning is off: it would need to list namespaces and CRDs.
+    The API server filters owned objects by label; kopf's `labels=` would filter only after every Secret and Pod of the
+    cluster has been sent. Scanning is off: it would need to list namespaces and CRDs.
     """
     made = kopf.OperatorSettings()
     made.posting.level = logging.WARNING
@@ -54,22 +54,22 @@ def settings() -> kopf.OperatorSettings:
 
 
 WATCH_TASK = "watcher for "
-"""How the names of kopf's watching tasks begin, in the versions of kopf that pyproject.toml allows."""
+"""Prefix of the names of kopf's watch tasks, in the versions of kopf that pyproject.toml allows."""
 START_S = 60.0
-"""Time for all watches to begin."""
+"""Seconds within which all watches must start."""
 
 
 @dataclass(slots=True)
 class WatchGuard:
-    """Looks at the names of the tasks that run. `expected` watches begin within START_S of `began` and never end."""
+    """Checks the names of the running tasks. `expected` watches must start within START_S of `began` and never end."""
 
     expected: int
     began: float
     _complete: bool = False
 
     def look(self, names: Iterable[str], now: float) -> None:
-        """Raises WaymeshError when a watch has ended (kopf neither makes it anew nor always ends itself for it), or
-        when the watches cannot be found: an operator that cannot tell whether it watches must not go on."""
+        """Raises WaymeshError when a watch has ended (kopf does not restart it, and does not always stop itself), or
+        when the watches cannot be found: an operator that cannot tell whether it watches must not continue."""
         alive = sum(name.startswith(WATCH_TASK) for name in names)
         if alive >= self.expected:
             self._complete = True

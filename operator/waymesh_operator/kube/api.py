@@ -28,7 +28,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def in_version(self, api_version: str) -> Kind:
-        """The same kind in the version of this apiVersion."""
+        """Return the kind with the version of this apiVersion."""
         return replace(self, version=api_version.rpartition("/")[2])
 
     def path(self, namespace: str | None, name: str = "") -> str:
@@ -65,7 +65,7 @@ OWNED = (
 )
 """Watched objects that result from the resources. Pods belong to the StatefulSet; they are only read."""
 JOB, CRON_JOB = Kind("Job", "batch", "v1", "jobs"), Kind("CronJob", "batch", "v1", "cronjobs")
-"""The objects of analytics, which are only read for their number."""
+"""The objects of analytics, which are only read."""
 LEASE = Kind("Lease", "coordination.k8s.io", "v1", "leases")
 EVENT = Kind("Event", "", "v1", "events")
 CERT_MANAGER = (
@@ -79,7 +79,7 @@ ROUTES = (
     Kind("Route", "route.openshift.io", "v1", "routes"),
     Kind("Ingress", "networking.k8s.io", "v1", "ingresses"),
 )
-"""Objects that lead clients to listeners. Not watched, as their APIs may not exist; the version is the newest one."""
+"""Objects that route clients to listeners. Not watched, as their APIs may not exist; the version is the newest one."""
 _BY_KIND = {kind.kind: kind for kind in (*RESOURCES, *OWNED, CLAIM, LEASE, EVENT, *CERT_MANAGER, *ROUTES)}
 
 
@@ -122,7 +122,7 @@ class KubeClient(Protocol):
         """Replace the status of an existing object."""
 
     async def document(self, path: str) -> dict[str, Any]:
-        """Read a document of the API server that is no object, such as its JWKS."""
+        """Read a document of the API server that is not an object, such as its JWKS."""
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete an object; no error if it does not exist."""

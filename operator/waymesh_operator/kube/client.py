@@ -1,7 +1,7 @@
 """The five verbs with the official client's asyncio variant, and the search for the API server.
 
-The dynamic client supports server-side apply. Paths come from the operator's own table of kinds: it uses no discovery,
-which saves requests and the cache file of discovery.
+The dynamic client supports server-side apply. Paths come from the operator's table of kinds instead of discovery,
+which saves requests and discovery's cache file.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class DynamicKube:
 
     async def document(self, path: str) -> dict[str, Any]:
         """See KubeClient."""
-        # The JWKS has a media type of its own, and the API server gives it to nobody who asks for plain JSON.
+        # The JWKS has a separate media type, and the API server refuses requests for it that only accept plain JSON.
         return await self._ask("get", "document", path, header_params={"Accept": "*/*"})
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:

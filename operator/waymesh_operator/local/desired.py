@@ -52,7 +52,7 @@ class LocalContext:
     credentials: str = CREDENTIALS
     # The folder for exported telemetry, whatever the target in a cluster.
     telemetry: str = TELEMETRY_FOLDER
-    # The users file as it is, and what makes salts: as in `ClusterContext`.
+    # The present users file, and the source of salts: as in `ClusterContext`.
     users_now: bytes = b""
     entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
 
@@ -139,6 +139,6 @@ def _listeners(
 
 
 def _failover(listener: Listener, ordinal: int, context: LocalContext) -> tuple[str, ...]:
-    """No address leads to all routers here: the router's own comes last."""
+    """Return the failover list. No address leads to all routers here, so the router's own comes last."""
     own = [[address(place.reach, place.ports[listener.name])] for place in context.places]
     return server_urls(listener, ordinal, own, own[ordinal])

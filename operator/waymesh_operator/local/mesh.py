@@ -72,7 +72,7 @@ class LocalMesh:
         """Whether the caller waits for the routers to connect: they are then queried in every step."""
 
     def adopt(self, now: float) -> None:
-        """Take over the routers that an earlier run left behind."""
+        """Take over routers that an earlier run left running."""
         for name, pid in self.folder.pids.items():
             process = self._world.launcher.find(pid, self.folder.config(name))
             if process is not None and name in self.folder.ports:
@@ -238,7 +238,7 @@ class LocalMesh:
         router.terminate(now)
 
     def hurry(self) -> None:
-        """Stop leaving routers without waiting for the end of their drain."""
+        """Stop the routers that are being removed, without waiting for their drain."""
         self._hurried = True
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ def _stamp(file: Path) -> tuple[str, int, int, int]:
 
 
 def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    """Settings that need a cluster: certificates of the mesh's own, and its ServiceAccounts."""
+    """Return problems with settings that need a cluster: mesh certificates, and ServiceAccounts."""
     for document in documents:
         data = document.data if isinstance(document.data, dict) and document.data.get("kind") == "Router" else {}
         for part, i, name, message in _unsupported(data.get("spec")):
@@ -82,13 +82,13 @@ def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
 
 
 def _unsupported(spec: object) -> Iterator[tuple[str, int, str, str]]:
-    """Field of spec, index, field of the item, message. The manifest may be invalid in any way."""
+    """Yield field of spec, index, field of the item, message. The manifest may be invalid in any way."""
     for i, item in _maps(spec, "listeners"):
         if item.get("tls") and not item.get("certificate"):
-            message = "local mode has no certificates of its own: TLS needs certificate, its Secret in the manifests"
+            message = "local mode issues no certificates: for TLS, set certificate and add its Secret to the manifests"
             yield "listeners", i, "tls", message
         if item.get("auth") == "mtls" and not item.get("clientAuthorities"):
-            message = "in local mode auth mtls needs clientAuthorities, their Secret in the manifests"
+            message = "local mode: for auth mtls, set clientAuthorities and add their Secret to the manifests"
             yield "listeners", i, "auth", message
     for i, item in _maps(spec, "tokenProfiles"):
         if "serviceAccounts" in item:
@@ -104,7 +104,8 @@ def _maps(spec: object, name: str) -> Iterator[tuple[int, Mapping[str, object]]]
 
 
 def _secret_problems(documents: Iterable[Document], checked: Checked) -> Iterator[Problem]:
-    """Secrets of listeners and token profiles: they must be in the manifests, and nobody be unable to log in."""
+    """Check Secrets of listeners and token profiles: they must be in the manifests, and all users must be able to log
+    in."""
     found = {router.ref: _secrets_of(router, checked) for router in checked.routers}
     for document in documents:
         data = document.data
@@ -144,7 +145,7 @@ class MeshPlan:
 
 
 class Supervisor:
-    """Keeps the routers in line with a set of manifests. Call `step` repeatedly, and `leave` to end."""
+    """Keeps the routers in the state of a set of manifests. Call `step` repeatedly, and `leave` to stop."""
 
     def __init__(self, files: ManifestFiles, root: Path, world: Environment, *, any_port: bool = False) -> None:
         self._files = files
@@ -187,14 +188,14 @@ class Supervisor:
                 self._tell_ignored(resources.router)
 
     def adopt(self, now: float) -> None:
-        """Take over routers that an earlier run left behind."""
+        """Take over routers that an earlier run left running."""
         for entry in self._entries.values():
             entry.mesh.adopt(now)
             for name in entry.mesh.routers:
                 self._tell(NOTE, f"{name} is still running and is taken over")
 
     def step(self, now: float) -> None:
-        """One turn: read changed files, then observe, plan and apply for each mesh."""
+        """Run one turn: read changed files, then observe, plan and apply for each mesh."""
         if not self._leaving and self._files.changed():
             self._reload()
         for ref, entry in list(self._entries.items()):
@@ -214,7 +215,7 @@ class Supervisor:
 
     @property
     def converged(self) -> bool:
-        """Whether nothing is left to do, every router responds, and all routers of a mesh see each other."""
+        """Return whether nothing is left to do, every router responds, and all routers of a mesh see each other."""
         return all(entry.converged for entry in self._entries.values())
 
     @property
@@ -310,7 +311,8 @@ class Supervisor:
         return is_free(port) and not any(port in entry.ports.chosen for entry in self._entries.values())
 
     def _tell_ignored(self, router: Router) -> None:
-        """What of a Router has a meaning in a cluster only and looks as if it opened something here."""
+        """Warn about settings of a Router that only have an effect in a cluster but seem to restrict or open access
+        here."""
         for listener in router.listeners:
             for name, value in (("expose", listener.expose), ("networkPolicyPeers", listener.network_peers)):
                 if value:
@@ -355,7 +357,7 @@ def keep_up(supervisor: Supervisor, wake: threading.Event, turn_ended: Callable[
 
 
 def shifted_ports(meshes: Iterable[LocalMesh]) -> list[str]:
-    """Texts about listeners that could not have the port in the manifest."""
+    """Return texts about listeners that could not get the port of the manifest."""
     said = []
     for mesh in meshes:
         for name, purposes in mesh.folder.ports.items():

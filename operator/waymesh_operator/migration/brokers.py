@@ -17,13 +17,13 @@ _PASSWORD = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 
 
 class Notes(Protocol):
-    """Takes what has no counterpart."""
+    """Collects what has no counterpart."""
 
     def note(self, entity: Entity, text: str) -> None:
-        """Say what is to be done by hand."""
+        """Note what to do manually."""
 
     def not_taken(self, entity: Entity, known: tuple[str, ...]) -> None:
-        """Note the attributes that are not known."""
+        """Note unknown attributes."""
 
 
 def broker_of(

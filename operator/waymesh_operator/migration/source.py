@@ -1,4 +1,4 @@
-"""What is to be translated: the entities of a qdrouterd.conf file, or of an Interconnect resource."""
+"""The source of a translation: the entities of a qdrouterd.conf file, or of an Interconnect resource."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RENAMED = {"removeExternalPrefix": "delExternalPrefix"}
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One entity: its short type name, its attributes by their present names, and where it stands (`file:line`)."""
+    """One entity: its short type name, its attributes by their present names, and its position (`file:line`)."""
 
     type: str
     attributes: Mapping[str, Any]
@@ -96,7 +96,7 @@ def _source(sections: Sequence[conf_syntax.Section], filename: str) -> Source:
 
 
 def _present(section: conf_syntax.Section, filename: str) -> conf_syntax.Section:
-    """The section, or the counterpart of one of a type that Qpid Dispatch 1.0 removed."""
+    """Return the section, converted if Qpid Dispatch 1.0 removed its type."""
     try:
         return counterpart(section)[0]
     except SchemaError as error:
@@ -112,7 +112,7 @@ def _json_sections(text: str, filename: str) -> list[conf_syntax.Section]:
 
 
 def _entity(name: str, attributes: Mapping[str, Any], place: str) -> Entity:
-    """An entity with present names; types and attributes that Waymesh does not know keep theirs."""
+    """Return an entity with present names; types and attributes unknown to Waymesh keep theirs."""
     try:
         kind = entity_type(name)
     except SchemaError:

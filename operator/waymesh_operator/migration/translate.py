@@ -16,7 +16,7 @@ from .source import Entity, Source
 Manifest = dict[str, Any]
 VERSION = f"{GROUP}/v1alpha1"
 FIRST_PORT, HIGHER = 1024, 10_000
-"""The lowest port of a listener, and what is added to a lower one."""
+"""The lowest port of a listener, and the number added to a lower one."""
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "none")
 _OWN = frozenset(("name", "identity", "type"))
 _DONE_BY_MESH = frozenset(("inter-router",))
@@ -48,7 +48,7 @@ _NO_COUNTERPART = {
 
 @dataclass
 class Translation:
-    """The manifests so far, and what was not taken over as it was."""
+    """The manifests so far, and notes on what was not taken over unchanged."""
 
     router: str
     namespace: str = ""
@@ -59,13 +59,13 @@ class Translation:
     brokers: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def note(self, entity: Entity, text: str) -> None:
-        """Say what has no counterpart, or is to be done by hand; each text once."""
+        """Note what has no counterpart, or what to do manually; each text once."""
         line = f"{entity.place}: {entity.type}: {text}"
         if line not in self.notes:
             self.notes.append(line)
 
     def not_taken(self, entity: Entity, known: Iterable[str]) -> None:
-        """Note the attributes that are not known."""
+        """Note unknown attributes."""
         for name in entity.attributes.keys() - set(known) - _OWN:
             self.note(entity, f"{name}: has no counterpart")
 
@@ -112,7 +112,7 @@ def _router(found: Translation, sources: Sequence[Source]) -> None:
     for source in sources:
         router = source.router
         if "edge" in modes and len(modes) > 1 and router.text("mode") == "edge":
-            found.note(router, "mode: a Router has one role; an edge router needs one of its own")
+            found.note(router, "mode: a Router has one role; create a separate Router for the edge router")
         if router.text("saslConfigDir"):
             found.note(router, "saslConfigDir: a Cyrus SASL database is not read; users are in the listener's Secret")
         found.not_taken(router, ("id", "mode", "saslConfigDir", "saslConfigName", "defaultDistribution", "metadata"))
@@ -177,7 +177,7 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
     if entity.flag("http"):
         found.note(
             entity,
-            "http: every router serves metrics and probes at port 9090, files have no counterpart; for AMQP over "
+            "http: every router serves metrics and probes at port 9090, files are not served; for AMQP over "
             "WebSocket add a listener with http to the Router",
         )
         return
@@ -195,7 +195,7 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
         item["role"] = role
     if entity.text("sslProfile"):
         item["tls"] = True
-        found.note(entity, "sslProfile: clients see the router's own certificate; see spec.tls of the Router")
+        found.note(entity, "sslProfile: clients get the mesh's certificate; see spec.tls of the Router")
     auth = _auth(entity)
     if auth != "none":
         item["auth"] = auth
@@ -207,7 +207,7 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
     if entity.flag("expose"):
         found.note(entity, "expose: create a Service of type LoadBalancer, or an Ingress, for the port")
     if entity.text("failoverUrls"):
-        found.note(entity, "failoverUrls: clients are told of the routers of the mesh by failover: Auto of a listener")
+        found.note(entity, "failoverUrls: set failover: Auto of a listener to tell clients the mesh's routers")
     if entity.text("routeAddress"):
         item["routeAddress"] = entity.text("routeAddress")
     if entity.text("openCapabilities"):
@@ -311,7 +311,7 @@ def _address(found: Translation, entity: Entity) -> None:
 
 
 def _both_ways(entities: Iterable[Entity]) -> list[Entity]:
-    """Link routes; one for each direction with everything else equal become one for both."""
+    """Merge link routes that differ only in direction into one for both directions."""
     found: dict[tuple[tuple[str, str], ...], Entity] = {}
     for entity in entities:
         key = tuple(sorted((n, str(v)) for n, v in entity.attributes.items() if n not in ("direction", *_OWN)))

@@ -26,7 +26,7 @@ class Address:
     egress_phase: int | None = None
     priority: int | None = None
     enable_fallback: bool = False
-    # Creation time as the API server writes it, "" outside a cluster. Of two with the same match the oldest wins.
+    # Creation time in the API server's format, "" outside a cluster. Of two with the same match, the oldest wins.
     created: str = ""
     uid: str = ""
     generation: int = 0
@@ -41,7 +41,7 @@ class Address:
 class BrokerTls:
     """TLS towards a broker."""
 
-    # Empty: the authorities of the system are trusted.
+    # Empty: the system's certificate authorities are trusted.
     ca_secret: str = ""
     verify_hostname: bool = True
 
@@ -121,7 +121,7 @@ class LinkRoute:
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """The one or two directions of the entities."""
+        """The directions of the entities: one or both."""
         return ("in", "out") if self.direction == "both" else (self.direction,)
 
 
@@ -239,17 +239,17 @@ _L = TypeVar("_L", AutoLink, LinkRoute)
 
 
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
-    """Addresses with the match of an older Address of the same Router: loser → winner."""
+    """Return Addresses with the same match as an older Address of the same Router: loser → winner."""
     return _losers(addresses, lambda a: [(a.router, a.prefix is None, a.match)])
 
 
 def broker_conflicts(brokers: Iterable[Broker]) -> dict[Ref, Broker]:
-    """Brokers that connect to the routers with the container-id of an older one: loser → winner."""
+    """Return Brokers that connect to the routers with the same container-id as an older one: loser → winner."""
     return _losers(brokers, lambda b: [(b.router, b.incoming_id)] if b.incoming_id else [])
 
 
 def by_container(links: Iterable[_L], brokers: Iterable[Broker]) -> list[_L]:
-    """The links; those to a Broker that connects to the routers name its container-id in place of it."""
+    """Return the links; those to a Broker that connects to the routers refer to its container-id instead."""
     ids = {broker.ref: broker.incoming_id for broker in brokers if broker.incoming_id}
     return [replace(link, broker=None, container_id=ids[link.broker]) if link.broker in ids else link for link in links]
 
@@ -257,21 +257,21 @@ def by_container(links: Iterable[_L], brokers: Iterable[Broker]) -> list[_L]:
 _NOT_OF_LINK: Mapping[str, Any] = {
     "ref": Ref("", ""), "fallback": False, "deletion_policy": "", "created": "", "uid": "", "generation": 0,
 }  # fmt: skip
-"""Fields in which two AutoLinks may differ and yet ask for the same link."""
+"""Fields in which two AutoLinks may differ although they request the same link."""
 
 
 def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
-    """AutoLinks that would attach the same link as an older one: loser → winner."""
+    """Return AutoLinks that would attach the same link as an older one: loser → winner."""
     return _losers(autolinks, lambda a: [replace(a, **_NOT_OF_LINK)])
 
 
 def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]:
-    """LinkRoutes whose match an older one has in one of their directions: loser → winner."""
+    """Return LinkRoutes with the same match as an older one in one of their directions: loser → winner."""
     return _losers(linkroutes, lambda r: [(r.router, r.prefix is None, r.match, way) for way in r.directions])
 
 
 def router_link_conflicts(links: Iterable[RouterLink]) -> dict[Ref, RouterLink]:
-    """RouterLinks with the token or an endpoint of an older one of the same Router: loser → winner.
+    """Return RouterLinks with the token or an endpoint of an older one of the same Router: loser → winner.
 
     Those with lists of other routers do not conflict.
     """
@@ -285,14 +285,14 @@ def _link_claims(link: RouterLink) -> list[Hashable]:
 
 
 def vhost_policy_conflicts(policies: Iterable[VhostPolicy]) -> dict[Ref, VhostPolicy]:
-    """VhostPolicies with a host name or alias of an older one of the same Router: loser → winner."""
+    """Return VhostPolicies with a host name or alias of an older one of the same Router: loser → winner."""
     return _losers(policies, lambda p: [(p.router, name) for name in p.names])
 
 
 def unclaimed_names(policies: Iterable[VhostPolicy]) -> dict[Ref, tuple[str, ...]]:
-    """The host names of each loser of `vhost_policy_conflicts` that no other VhostPolicy of its Router has.
+    """Return the host names of each loser of `vhost_policy_conflicts` that no other VhostPolicy of its Router has.
 
-    Of several losers with a common name, the oldest has it.
+    Of several losers with a common name, the oldest gets it.
     """
     policies = list(policies)
     lost = vhost_policy_conflicts(policies)
@@ -305,7 +305,7 @@ def unclaimed_names(policies: Iterable[VhostPolicy]) -> dict[Ref, tuple[str, ...
 
 
 def _losers(resources: Iterable[_R], keys: Callable[[_R], list[Hashable]]) -> dict[Ref, _R]:
-    """A loser claims no key, so it cannot conflict with a third resource."""
+    """Return the losers. A loser does not claim a key, so it cannot conflict with a third resource."""
     winners: dict[Hashable, _R] = {}
     lost: dict[Ref, _R] = {}
     for resource in sorted(resources, key=lambda r: (r.created, r.ref)):

@@ -1,4 +1,4 @@
-"""How clients reach a listener: `expose` of a Router's listener as a typed value."""
+"""`expose` of a Router's listener as a typed value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEFAULT_PORT = 443
-"""Where Gateways, OpenShift and ingress controllers usually take TLS."""
+"""The usual TLS port of Gateways, OpenShift and ingress controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class GatewayRef:
     name: str
     # Empty: that of the Router.
     namespace: str = ""
-    # Empty: all that fit.
+    # Empty: all that match.
     section: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Expose:
-    """How clients reach a listener, inside of the cluster or outside."""
+    """How a listener is exposed to clients, inside or outside the cluster."""
 
     # ClusterIP, NodePort, LoadBalancer, Gateway, Route or Ingress
     type: str = "ClusterIP"
@@ -54,7 +54,7 @@ _OF_SERVICE = ("externalTrafficPolicy", "loadBalancerClass", "loadBalancerSource
 
 
 def parse_expose(spec: Mapping[str, Any]) -> Expose:
-    """The value of a validated `expose`. Its `allowUnprotected` is for validation alone."""
+    """The value of a validated `expose`. Its `allowUnprotected` is only used for validation."""
     return Expose(
         type=spec["type"],
         host=spec.get("host", ""),

@@ -1,4 +1,4 @@
-"""What a listener says about HTTP: `http` of a Router's listener as a typed value."""
+"""`http` of a Router's listener as a typed value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 class Http:
     """Clients connect by AMQP over WebSocket."""
 
-    # Of web pages whose scripts may connect, besides the listener's own.
+    # Origins of web pages whose scripts may connect, in addition to the listener's origin.
     allowed_origins: tuple[str, ...] = ()
     # Whether /healthz and /readyz are answered.
     healthz: bool = False
@@ -23,7 +23,8 @@ def parse_http(spec: Mapping[str, Any]) -> Http:
 
 
 def http_attributes(http: Http | None) -> dict[str, Any]:
-    """The attributes of the router's listener. Its metrics stay at the port for them, which clients need not reach."""
+    """Return the attributes of the router's listener. Metrics stay on their own port, which clients do not need to
+    reach."""
     if http is None:
         return dict.fromkeys(("http", "websockets", "metrics", "healthz", "allowedOrigins"))
     return {
@@ -41,6 +42,6 @@ def scheme_of(http: Http | None, *, tls: bool) -> str:
 
 
 def app_protocol(http: Http | None, *, tls: bool) -> str:
-    """What a Service says of a listener's port, with the names of Kubernetes for WebSocket."""
+    """Return the appProtocol of a listener's port, with the Kubernetes names for WebSocket."""
     names = ("amqp", "amqps") if http is None else ("kubernetes.io/ws", "kubernetes.io/wss")
     return names[tls]

@@ -32,7 +32,7 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: dates are strings."""
+    """Loads YAML like Kubernetes: dates are strings."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -57,7 +57,7 @@ def manifest_files(paths: Iterable[Path]) -> tuple[list[Path], list[Problem]]:
 
 
 def read_files(paths: Iterable[Path]) -> tuple[list[Document], list[Problem]]:
-    """All documents of the files and folders, and what could not be read."""
+    """Read all documents of the files and folders; also return problems."""
     files, problems = manifest_files(paths)
     documents: list[Document] = []
     for file in files:

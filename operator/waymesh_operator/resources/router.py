@@ -40,11 +40,11 @@ class Listener:
     certificate: str = ""
     # Name of the Secret with the authorities of clients' certificates; empty: that of the mesh.
     authorities: str = ""
-    # That Secret has revocation lists too.
+    # Whether that Secret also has revocation lists.
     revocation: bool = False
-    # Each virtual host has an address space of its own.
+    # Each virtual host has a separate address space.
     tenants: bool = False
-    # The virtual host of all clients; empty: the one that each names.
+    # The virtual host of all clients; empty: each client names it.
     vhost: str = ""
     # none or read
     management: str = "none"
@@ -56,15 +56,15 @@ class Listener:
     limits: tuple[tuple[str, int], ...] = ()
     # normal, route-container, inter-router or edge
     role: str = "normal"
-    # Names of which a router's certificate must have one; empty: any certificate of the authorities.
+    # A router's certificate must have one of these names; empty: any certificate of the authorities.
     peer_names: tuple[str, ...] = ()
-    # From where its port can be reached, as NetworkPolicyPeers of the Kubernetes API; empty: from everywhere.
+    # Peers that can reach its port, as NetworkPolicyPeers of the Kubernetes API; empty: all.
     network_peers: tuple[Mapping[str, Any], ...] = ()
-    # None: only by the Service of all listeners.
+    # None: only through the Service of all listeners.
     expose: Expose | None = None
     # None: AMQP over TCP.
     http: Http | None = None
-    # Clients are told where the other routers are.
+    # Clients get a failover list of the other routers.
     failover: bool = False
 
 
@@ -74,9 +74,9 @@ class TokenProfile:
 
     name: str
     audience: str
-    # Empty: that of the cluster's ServiceAccounts, whose keys the operator reads.
+    # Empty: the issuer of the cluster's ServiceAccounts, whose keys the operator reads.
     issuer: str = ""
-    # Name of the Secret with the keys; empty: they are at the URL, or the cluster's.
+    # Name of the Secret with the keys; empty: the keys are at the URL, or those of the cluster.
     keys_secret: str = ""
     # Name of the Secret with the authorities for the URL; empty: those of the system.
     ca_secret: str = ""
@@ -103,7 +103,7 @@ class Pod:
     priority_class: str = ""
     # Empty: the default one of the namespace.
     service_account: str = ""
-    # The platform says as which user the pods run.
+    # The platform chooses the user of the pods.
     platform_user: bool = False
     # Names of Secrets.
     pull_secrets: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class RouterTls:
     issuer: str = "Internal"
     # A higher number requests a new authority.
     authority: int = 1
-    # (name, kind, group) of a cert-manager issuer; None: an issuer of the mesh's own.
+    # (name, kind, group) of a cert-manager issuer; None: an issuer of this mesh.
     issuer_ref: tuple[str, str, str] | None = None
 
 
@@ -178,7 +178,7 @@ class Router:
     listeners: tuple[Listener, ...] = ()
     drain_timeout_s: int = 30
     drift: str = "Repair"
-    # Clients move to routers that were added.
+    # Whether clients move to added routers.
     balance: bool = True
     log_level: str = "info"
     # (module, minimum level), sorted by module.
@@ -189,7 +189,7 @@ class Router:
     telemetry: Telemetry = Telemetry()
     policy: Policy = Policy()
     token_profiles: tuple[TokenProfile, ...] = ()
-    # Bytes of memory of each router; 0: no limit; None: as the container's limit says.
+    # Bytes of memory of each router; 0: no limit; None: the container's limit.
     max_memory: int | None = None
     uid: str = ""
     generation: int = 0
@@ -216,7 +216,7 @@ Manifest = Mapping[str, Any]
 
 
 def ref_of(manifest: Manifest) -> Ref:
-    """Namespace (`default` unless said) and name of a manifest."""
+    """Return namespace (default: `default`) and name of a manifest."""
     metadata = manifest["metadata"]
     return Ref(metadata.get("namespace") or "default", metadata["name"])
 
@@ -320,7 +320,7 @@ def _token_profile(item: Mapping[str, Any]) -> TokenProfile:
 
 
 def _bytes(quantity: str | int) -> int:
-    """Bytes of a quantity as the CRD allows it: a number with a unit, or 0."""
+    """Return the bytes of a quantity as the CRD allows it: a number with a unit, or 0."""
     text = str(quantity)
     number = text.rstrip("MGTi")
     power = " MGT".find(text[len(number) :][:1] or " ")

@@ -12,7 +12,7 @@ from .router import Manifest, Ref, _local, _metadata, ref_of
 ROLES = ("inter-router", "edge")
 """Roles of listeners to which the routers of other meshes connect, and of RouterLinks."""
 TOKEN_KEYS = ("addresses", "ca.crt", "expires", "mesh", "role", "tls.crt", "tls.key")
-"""What a token Secret holds, as `waymesh link create-token` writes it."""
+"""Keys of a token Secret, as `waymesh link create-token` writes it."""
 DEFAULT_PORT = 5671
 
 
@@ -24,7 +24,7 @@ class RouterLink:
     router: Ref
     # inter-router or edge
     role: str = "inter-router"
-    # Name of the Secret with addresses, certificate and key; empty: the endpoints are given here.
+    # Name of the Secret with addresses, certificate and key; empty: the endpoints are set below.
     token: str = ""
     # (host, port), tried in turn.
     endpoints: tuple[tuple[str, int], ...] = ()
@@ -66,7 +66,7 @@ def parse_router_link(manifest: Manifest) -> RouterLink:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a token says besides certificate and key."""
+    """The contents of a token besides certificate and key."""
 
     endpoints: tuple[tuple[str, int], ...]
     mesh: str
@@ -75,7 +75,7 @@ class Token:
 
 
 def read_token(data: Mapping[str, bytes]) -> Token:
-    """The token in a Secret with all of TOKEN_KEYS. Raises ValueError for what cannot be read, naming the key."""
+    """Parse the token in a Secret with all of TOKEN_KEYS. Raises ValueError that names the invalid key."""
     text = {key: _text(key, data[key]) for key in ("addresses", "expires", "mesh", "role")}
     try:
         expires = datetime.fromisoformat(text["expires"])
@@ -97,7 +97,7 @@ def _text(key: str, value: bytes) -> str:
 
 
 def token_endpoints(text: str) -> tuple[tuple[str, int], ...]:
-    """(host, port) of each line `host:port` of a token's `addresses`. Raises ValueError for another line."""
+    """Return (host, port) of each line `host:port` of a token's `addresses`. Raises ValueError for other lines."""
     return tuple(_endpoint(line.strip()) for line in text.splitlines() if line.strip())
 
 

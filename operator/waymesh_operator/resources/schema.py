@@ -1,6 +1,6 @@
 """Structural schema and CEL rules of a CRD, enforced as the API server enforces them.
 
-It knows the keywords that our CRDs use (a test checks that no other is used) and reports errors in plain words.
+It supports the keywords that our CRDs use (a test checks that no others are used) and reports readable errors.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def _bounds(schema: Schema, value: Any) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=256)
 def _pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern as the API server reads it: there $ only matches at the end, in Python also before a last newline."""
+    """Compile a pattern as the API server does: there, $ only matches at the end; in Python also before a final
+    newline."""
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
@@ -165,9 +166,10 @@ def _show(value: Any) -> str:
 
 
 def rule_findings(schema: Schema, value: Any, old: Any = None, path: Path_ = ()) -> Iterator[Finding]:
-    """Every rule that the value breaks, with its message. `value` must fit the structural schema and have its defaults.
+    """Return every violated rule with its message. `value` must match the structural schema and have defaults filled
+    in.
 
-    `old` is the resource before the change, None for a new one: rules about the change (`oldSelf`) are skipped then.
+    `old` is the resource before the change, None for a new one: then rules about changes (`oldSelf`) are skipped.
     """
     for rule in schema.get("x-kubernetes-validations", ()):
         yield from _broken(rule, value, old, path)
@@ -202,7 +204,7 @@ def _member(old: Any, name: str) -> Any:
 
 
 def _twin(old: Any, item: Any, keys: Any) -> Any:
-    """The old item with the same keys; items of lists without keys have no old counterpart."""
+    """Return the old item with the same keys; items of lists without keys have no old counterpart."""
     if not keys or not isinstance(old, list) or not isinstance(item, dict):
         return None
     return next((o for o in old if all(o.get(k) == item.get(k) for k in keys)), None)

@@ -58,8 +58,8 @@ _D = TypeVar("_D", bound=Dependent)
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a set of manifests asks for: each Router with what refers to it, and Secrets by their names. `manifests` are
-    the validated ones by kind and name."""
+    """The contents of a set of manifests: each Router with the resources that refer to it, and Secrets by name.
+    `manifests`: the validated ones by kind and name."""
 
     meshes: Mapping[Ref, Resources] = field(default_factory=dict)
     secrets: Mapping[Ref, Mapping[str, bytes]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Checked:
 
 
 def check(documents: Iterable[Document], crds: Mapping[str, Crd], before: Checked | None = None) -> Checked:
-    """Resources of the documents; raises ManifestError with all errors.
+    """Return the resources of the documents; raises ManifestError with all errors.
 
     `before`: the manifests that are replaced, for rules about changes.
     """
@@ -87,7 +87,7 @@ def check(documents: Iterable[Document], crds: Mapping[str, Crd], before: Checke
 
 
 def check_alone(documents: Iterable[Document], crds: Mapping[str, Crd], namespace: str) -> list[Mapping[str, Any]]:
-    """The manifests of documents of our API group, defaults applied, each checked by itself and not against others.
+    """Return the manifests of our API group with defaults, each checked separately and not against others.
 
     Documents of other API groups are ignored. `namespace` applies to documents without one. Raises ManifestError.
     """
@@ -240,7 +240,7 @@ class _Checker:
 
 
 def _claimed(winner: _Claiming, loser: Mapping[str, Any]) -> tuple[str, str]:
-    """The field by which the spec of a loser conflicts, and its value."""
+    """Return the field of a loser's spec that causes the conflict, and its value."""
     if isinstance(winner, Broker):
         return "brokerContainerId", winner.incoming_id
     if isinstance(winner, AutoLink):

@@ -29,7 +29,7 @@ _LISTS = {
 
 @dataclass(frozen=True, slots=True)
 class UserGroup:
-    """A group of users: its settings by the names that the router has for them; None: not set."""
+    """A group of users: its settings by the router's names; None: not set."""
 
     name: str
     settings: tuple[tuple[str, str | int | bool | None], ...] = ()
@@ -46,7 +46,7 @@ class VhostPolicy:
     max_connections: int = 65535
     max_connections_per_user: int = 65535
     max_connections_per_host: int = 65535
-    # Bytes; 0: no limit; None: that of the Router.
+    # Bytes; 0: no limit; None: the Router's limit.
     max_message_size: int | None = None
     allow_unknown_user: bool = False
     groups: tuple[UserGroup, ...] = ()
@@ -60,7 +60,7 @@ class VhostPolicy:
     # None: that of the Router.
     warn_at_percent: int | None = None
     dry_run: bool = False
-    # Creation time as the API server writes it, "" outside a cluster. Of two with a common host name the oldest wins.
+    # Creation time in the API server's format, "" outside a cluster. Of two with a common host name, the oldest wins.
     created: str = ""
     uid: str = ""
     generation: int = 0

@@ -1,1 +1,1 @@
-"""What resources become on a router: names, builders and comparison of router entities. Pure."""
+"""Router entities of resources: names, builders and comparison. Pure."""

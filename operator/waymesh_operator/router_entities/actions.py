@@ -39,7 +39,7 @@ class UpdateEntity:
 
 
 def _change(name: str, old: Any, new: Any) -> str:
-    """A changed attribute; a map, as the groups of a vhost, would be too long."""
+    """Describe a changed attribute; a map, such as the groups of a vhost, would be too long."""
     return name if isinstance(new, Mapping) else f"{name} {old} → {new}"
 
 
@@ -60,7 +60,7 @@ class DeleteEntity:
 
 @dataclass(frozen=True)
 class QuiesceEntity:
-    """Quiesce an entity: it takes no more messages, and the router removes it when none is under way."""
+    """Quiesce an entity: it accepts no more messages, and the router removes it when all deliveries are settled."""
 
     sign: ClassVar[str] = "-"
     router_id: str
@@ -88,7 +88,7 @@ class DrainRouter:
 
 @dataclass(frozen=True)
 class UndrainRouter:
-    """Reset `draining`: the router is wanted again before it has left."""
+    """Reset `draining`: the router is desired again before it was removed."""
 
     sign: ClassVar[str] = "+"
     router_id: str
@@ -121,7 +121,7 @@ def short_name(entity: Entity) -> str:
 
 
 def describe_entity(entity: Entity) -> str:
-    """Type, name and what matters most of an entity."""
+    """Describe an entity: type, name and the most important attributes."""
     attributes = entity.attributes
     if entity.type == ADDRESS:
         kind = "prefix" if attributes.get("prefix") is not None else "pattern"

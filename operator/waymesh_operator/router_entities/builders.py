@@ -49,7 +49,7 @@ def router_entity(router_id: str, mode: str) -> Entity:
 class Security:
     """How a listener or connector is secured."""
 
-    # With the certificate of the mesh.
+    # Whether it uses TLS with the certificate of the mesh.
     tls: bool = False
     # none, plain, scram, mtls or token
     auth: str = "none"
@@ -86,11 +86,11 @@ BEARER = "OAUTHBEARER XOAUTH2"
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions:
-    """Address of the broker behind a listener, additional capabilities offered to its clients, and what these may do.
+    """Options of a listener: address of the broker behind it, additional offered capabilities, and permissions.
 
-    `recheck`: routers of other meshes connect, whose open connections end when they would be refused.
-    `tenants`: the clients of each virtual host have an address space of their own. `management`: none or read.
-    `connection_rate`: of new connections, as connections/seconds.
+    `recheck`: routers of other meshes connect; their open connections are closed when they would be refused.
+    `tenants`: each virtual host has a separate address space. `management`: none or read.
+    `connection_rate`: limit of new connections, as connections/seconds.
     """
 
     route_address: str = ""
@@ -99,11 +99,11 @@ class ListenerOptions:
     recheck: bool = False
     management: str = "none"
     connection_rate: str = ""
-    # Attributes by name; those of LIMITS that are not here have their defaults.
+    # Attributes by name; attributes of LIMITS that are missing here have their defaults.
     limits: tuple[tuple[str, int], ...] = ()
     # None: AMQP over TCP.
     http: Http | None = None
-    # URLs that clients are told for the time when this router is lost.
+    # The failover list: URLs for clients that lose this router.
     failover: tuple[str, ...] = ()
 
 
@@ -133,7 +133,7 @@ def listener_entity(
     security: Security = OPEN,
     offer: ListenerOptions = NO_OPTIONS,
 ) -> Entity:
-    """A listener of a Router at (host, port); `part` tells its listeners apart."""
+    """Build the listener of a Router at (host, port); `part` identifies it among the Router's listeners."""
     attributes = {
         "host": place[0],
         "port": str(place[1]),
@@ -147,8 +147,8 @@ def listener_entity(
         "failoverUrls": ",".join(offer.failover) or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
-        "multiTenant": offer.tenants or None,  # routers of older images know neither this
-        "recheckPeers": offer.recheck or None,  # nor this
+        "multiTenant": offer.tenants or None,  # routers of older images do not have this attribute
+        "recheckPeers": offer.recheck or None,  # nor this one
         "management": "write" if part in (OPERATORS, POD) else offer.management,
         "managementFiles": part == OPERATORS,
         **http_attributes(offer.http),
@@ -160,7 +160,7 @@ def listener_entity(
 
 
 def http_entity(ref: Ref, port: int) -> Entity:
-    """The listener for probes and metrics, and for nothing else: clients have listeners of their own."""
+    """Build the listener for probes and metrics only: clients use other listeners."""
     attributes = {
         "host": "", "port": str(port), "role": "normal", "http": True, "websockets": False, "management": "none",
     }  # fmt: skip
@@ -186,10 +186,10 @@ def mesh_profile() -> Entity:
 
 
 def listener_profile(ref: Ref, listener: Listener, folder: str = CREDENTIALS) -> Entity | None:
-    """The sslProfile of a listener with a certificate or client authorities of its own; None without them.
+    """Build the sslProfile of a listener that has its own certificate or client authorities; None for others.
 
-    Like that of a Broker, its name contains a digest of its values. The contents of the files may change. `folder`: the
-    one with its files; local mode has one of its own, and no certificates of the mesh.
+    As for a Broker, its name contains a digest of its values. The contents of the files may change. `folder`: the
+    folder with its files; local mode uses another one, and has no certificates of the mesh.
     """
     files = dict(_MESH_FILES) if folder == CREDENTIALS else {}
     own = {"certFile": "tls.crt", "privateKeyFile": "tls.key"} if listener.certificate else {}
@@ -202,7 +202,8 @@ def listener_profile(ref: Ref, listener: Listener, folder: str = CREDENTIALS) ->
 
 
 def log_entities(level: str, levels: Mapping[str, str]) -> tuple[Entity, ...]:
-    """One for each log module, so that a level that is removed from the manifest returns to the default live."""
+    """Build one for each log module, so that removing a level from the manifest restores the default on running
+    routers."""
     wanted = {"DEFAULT": level, **levels}
     return tuple(_log_entity(module, wanted.get(module, "default")) for module in LOG_MODULES)
 
@@ -213,7 +214,7 @@ def _log_entity(module: str, level: str) -> Entity:
 
 
 def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
-    """Telemetry settings. A router takes sampleOneIn 0 for "no delivery is sampled"."""
+    """Telemetry settings. For a router, sampleOneIn 0 means that no delivery is sampled."""
     sampled = telemetry.samples_per_second > 0
     return Entity(
         TELEMETRY,
@@ -231,7 +232,8 @@ def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
 
 
 def address_entity(address: Address) -> Entity:
-    """The entity of an Address. It sets every attribute: one that is removed from the manifest is reset live."""
+    """Build the entity of an Address. It sets every attribute: one that is removed from the manifest is reset at run
+    time."""
     return Entity(
         ADDRESS,
         entity_name(address.ref, "Address"),
@@ -307,7 +309,7 @@ def router_link_entities(
 
 
 def digest(values: Mapping[str, Any]) -> str:
-    """Eight digits that differ when the values do."""
+    """Return eight hex digits that differ when the values do."""
     return hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]
 
 
@@ -317,7 +319,7 @@ def _url(place: tuple[str, int], tls: bool) -> str:
 
 
 def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
-    """The entity of an AutoLink. Its name says whether it is quiesced before it is deleted."""
+    """Build the entity of an AutoLink. Its name shows whether it is quiesced before it is deleted."""
     parts = (IMMEDIATE,) if autolink.deletion_policy == "Immediate" else ()
     attributes = {
         "address": autolink.address,
@@ -326,7 +328,7 @@ def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
         "externalAddress": autolink.external_address,
         "fallback": autolink.fallback,
         "selector": autolink.selector,
-        "noLocal": autolink.no_local or None,  # routers of older images do not know it
+        "noLocal": autolink.no_local or None,  # routers of older images do not have this attribute
         "distributionMode": autolink.distribution_mode,
         "capabilities": " ".join(autolink.capabilities) or None,
         "linkProperties": dict(autolink.link_properties) or None,
@@ -351,6 +353,6 @@ def linkroute_entities(linkroute: LinkRoute) -> tuple[Entity, ...]:
 
 
 def _container(resource: AutoLink | LinkRoute) -> dict[str, Any]:
-    """The connections it applies to: the Broker's connector, or every container with that id."""
+    """Return the attribute for its connections: the Broker's connector, or all containers with that id."""
     connection = broker_name(resource.broker) if resource.broker else None
     return {"connection": connection, "containerId": resource.container_id}

@@ -1,4 +1,4 @@
-"""Files with passwords and keys that routers read, made from the Secrets that resources name."""
+"""Files with passwords and keys for routers, from the Secrets that resources name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def listener_keys(listener: Listener) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def listener_files(listener: Listener, secrets: Mapping[str, SecretData | None]) -> dict[str, bytes]:
-    """The files that a listener's sslProfile refers to, from Secrets that have all of them."""
+    """Return the files that a listener's sslProfile refers to, from Secrets that have all of them."""
     return {
         listener_file(listener.name, key): (secrets[name] or {})[key]
         for name, keys in listener_keys(listener)

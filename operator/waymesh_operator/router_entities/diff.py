@@ -27,9 +27,10 @@ from .policies import same_groups
 
 
 def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
-    """Attributes of `wanted` whose live value means something else: name → (live, wanted). Names are not compared.
+    """Return attributes of `wanted` whose live value differs in meaning: name → (live, wanted). Names are not compared.
 
-    Values are compared as the schema reads them: `"5672"` and 5672, or an absent value and its default, are the same.
+    Values are compared after parsing by the schema: `"5672"` and 5672, or an absent value and its default, are the
+    same.
     """
     table = entity_type(wanted.type).attributes
     changed = {}
@@ -56,7 +57,8 @@ SECRETS = ("saslPassword", "password")
 
 
 def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
-    """Whether a phase that the manifest leaves open is reported as its default number."""
+    """Return whether the difference is only a phase that the manifest omits and the router reports as the default
+    number."""
     if should is not None or name not in ("ingressPhase", "egressPhase", "phase"):
         return False
     if name == "phase":
@@ -65,7 +67,8 @@ def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
 
 
 def exclusive_key(entity: Entity) -> tuple[str, ...]:
-    """What no two entities of a router may share besides the name: the match of an address, the port of a listener."""
+    """Return the value besides the name that must be unique in a router: the match of an address, the port of a
+    listener."""
     attributes = entity.attributes
     if entity.type == ADDRESS:
         kind = "prefix" if attributes.get("prefix") is not None else "pattern"
@@ -88,7 +91,7 @@ _OF_AUTOLINK = (
     "address", "direction", "phase", "externalAddress", "fallback", "selector", "noLocal", "distributionMode",
     "capabilities", "linkProperties", "connection", "containerId",
 )  # fmt: skip
-"""Attributes that make it another link, which can exist beside the old one."""
+"""Attributes whose change makes it a different link, which can exist beside the old one."""
 
 
 def _target(entity: Entity) -> str:
@@ -108,11 +111,11 @@ def updatable(entity: Entity, attributes: Mapping[str, Any]) -> bool:
 
 _RANK = {kind: rank for rank, kind in enumerate(MANAGED_TYPES)}
 Name = tuple[str, str]
-"""Type and name of an entity: no router has two with the same."""
+"""Type and name of an entity, unique within a router."""
 
 
 def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Entity]) -> list[EntityAction]:
-    """Delete what conflicts with new entities, create, update, then delete the rest.
+    """Return actions: delete what conflicts with new entities, create, update, then delete the rest.
 
     An entity that others refer to is created before them and deleted after them. Some are quiesced instead of deleted.
     """
@@ -141,7 +144,8 @@ def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Ent
 
 
 def _gives_up_vhost(update: UpdateEntity) -> bool:
-    """Whether a listener loses its vhost: only after the policy is off, or the operator could be denied."""
+    """Return whether a listener loses its vhost: this must follow the policy's deactivation, or the operator could be
+    denied."""
     return update.entity.type == LISTENER and not update.changes.get("policyVhost", (None, True))[1]
 
 
@@ -154,7 +158,7 @@ def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
 
 
 def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEntity]) -> list[DeleteEntity]:
-    """Entities to delete: ours that are no longer desired, and any whose name a new entity needs."""
+    """Return entities to delete: ours that are no longer desired, and any whose name a new entity needs."""
     replaced = {create.entity.key for create in creates}
     names = {_name(create.entity) for create in creates}
     surplus = [entity for entity in left if entity.owned or _name(entity) in names]
@@ -163,7 +167,7 @@ def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEnt
 
 
 def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[Entity | None, list[UpdateEntity]]:
-    """The live entity that equals the desired one or can be updated to it, and that update."""
+    """Return the live entity that equals the desired one or can be updated to it, and the update."""
     for live in candidates:
         if not changed_attributes(wanted, live):
             return live, []
@@ -175,7 +179,8 @@ def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[En
 
 
 def _create(router_id: str, wanted: Entity, same_key: list[Entity]) -> CreateEntity:
-    """Create an entity beside its predecessors under a free name; if they must be deleted first, under its own name."""
+    """Create an entity beside its predecessors under a free name; if they must be deleted first, under the base
+    name."""
     if not same_key:
         return CreateEntity(router_id, wanted)
     key = exclusive_key(wanted)

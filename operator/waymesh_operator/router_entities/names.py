@@ -1,4 +1,4 @@
-"""Router entities that stand for resources, and their names.
+"""Router entities that represent resources, and their names.
 
 The names are `k8s/<namespace>/<kind>/<name>`, with a further part where a resource needs several entities. A
 replacement that is created while its predecessor still exists gets a suffix like `~1`, which no resource name can have.
@@ -30,11 +30,11 @@ MANAGED_TYPES = (
 )  # fmt: skip
 """Types whose live entities are compared with the desired ones, in the order of creation."""
 STANDING_TYPES = (LOG, TELEMETRY, POLICY, ROUTER)
-"""Types whose entities every router has from its start, with names that it chooses."""
+"""Types whose entities every router creates at its start, with names that it chooses."""
 MESH_PROFILE = "mesh"
 CREDENTIALS, CERTIFICATES = "/etc/waymesh/credentials", "/etc/waymesh/tls"
 TELEMETRY_FOLDER = "/var/lib/waymesh/telemetry"
-"""Folders in a router's pod: passwords and keys given by users, the mesh's own certificate, and exported files."""
+"""Folders in a router's pod: passwords and keys from users, the mesh's certificate, and exported files."""
 USERS_NAME = "waymesh"
 """Name of the SASL configuration: the user file is `<CREDENTIALS>/waymesh.users`."""
 SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
@@ -58,7 +58,7 @@ class Entity:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Identifies the entity across replacements. Of some types a router has exactly one, whatever its name."""
+        """Identifies the entity across replacements. For some types, a router has exactly one entity, with any name."""
         return self.type, "" if self.type in (ROUTER, TELEMETRY, POLICY) else self.base_name
 
     @property
@@ -79,7 +79,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 OPERATORS, POD = "management", "local"
-"""The listeners of a router over which it is managed: by the operator, and by whoever may run commands in its pod."""
+"""A router's management listeners: for the operator, and for users who may run commands in its pod."""
 
 
 def broker_name(ref: Ref) -> str:
@@ -117,7 +117,8 @@ def token_file(profile: str, part: str) -> str:
 
 
 def keeps_name(entity: Entity) -> bool:
-    """Whether a replacement must have the same name: others refer to it, or both would lead to one router."""
+    """Return whether a replacement must have the same name: others refer to it, or both would connect to the same
+    router."""
     return entity.type in (SSL_PROFILE, TOKEN_PROFILE) or leads_out(entity)
 
 

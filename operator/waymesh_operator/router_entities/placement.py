@@ -1,4 +1,4 @@
-"""On which routers the entities of the resources of a mesh are placed."""
+"""Places the entities of a mesh's resources on routers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .verdicts import Verdicts
 
 @dataclass(frozen=True, slots=True)
 class EntityPlacement:
-    """The entities of all resources, by the routers that have them."""
+    """The entities of all resources, by the routers on which they are placed."""
 
     # On all routers.
     shared: tuple[Entity, ...] = ()
@@ -32,11 +32,11 @@ class EntityPlacement:
     containers: Mapping[str, str] = field(default_factory=dict)
 
     def only_on(self, ordinal: int) -> tuple[Entity, ...]:
-        """Entities that this router has and not all routers have."""
+        """Return entities of this router that are not on all routers."""
         return tuple(entity for entity, ordinals in self.placed if ordinal in ordinals)
 
     def placements(self, router: Router) -> dict[str, tuple[str, ...]]:
-        """The ids of the routers on which an entity works, by its name; only for those that do not work on all."""
+        """Return the ids of the routers of each entity by its name; only for entities that are not on all routers."""
         return {
             entity.name: tuple(router_id(router.ref, k) for k in sorted(ordinals))
             for entity, ordinals in (*self.placed, *self.known)
@@ -49,7 +49,7 @@ def place_entities(
     verdicts: Verdicts,
     credentials: str = CREDENTIALS,
 ) -> EntityPlacement:
-    """Place the entities of all good resources, and vhosts that deny all for VhostPolicies in conflict.
+    """Place the entities of all valid resources, and deny-all vhosts for VhostPolicies in conflict.
 
     `credentials` is the folder with the `credential_files`.
     """
@@ -74,8 +74,8 @@ def place_entities(
     for autolink in by_container(_good("AutoLink", resources.autolinks, verdicts), brokers.values()):
         place(autolink_entities(autolink), _ordinals(brokers[autolink.broker], router) if autolink.broker else None)
     for route in by_container(_good("LinkRoute", resources.linkroutes, verdicts), brokers.values()):
-        # Every router has to know that these addresses are a broker's, also while it is away: one that did not would
-        # take them for ordinary ones, and the links attached meanwhile would never reach the broker.
+        # Every router has to know that these addresses belong to a broker, even while it is not connected: otherwise a
+        # router would treat them as ordinary addresses, and links attached meanwhile would never reach the broker.
         made = linkroute_entities(route)
         shared.extend(made)
         ordinals = _ordinals(brokers[route.broker], router) if route.broker else None
@@ -86,8 +86,8 @@ def place_entities(
 
 
 def _containers(resources: Resources) -> dict[str, str]:
-    """The container-id by the name of each entity of a link that names one, itself or by a Broker that connects to the
-    routers."""
+    """Return the container-id by the name of each link entity that names one, directly or by a Broker that connects to
+    the routers."""
     autolinks = by_container(resources.autolinks, resources.brokers)
     routes = by_container(resources.linkroutes, resources.brokers)
     links = [(link.container_id, autolink_entities(link)) for link in autolinks]
@@ -98,7 +98,7 @@ def _containers(resources: Resources) -> dict[str, str]:
 def credential_files(
     resources: Resources, secrets: Mapping[str, SecretData | None], verdicts: Verdicts
 ) -> dict[str, bytes]:
-    """The files that connectors of Brokers and RouterLinks read: contents by name."""
+    """Return the files that connectors of Brokers and RouterLinks read: contents by name."""
     files: dict[str, bytes] = {}
     for broker in _good("Broker", resources.brokers, verdicts):
         authorities = broker.tls.ca_secret if broker.tls else ""
@@ -109,7 +109,7 @@ def credential_files(
 
 
 def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
-    """Those with a good verdict, in an order that does not depend on their arrival."""
+    """Return resources with a good verdict, in an order that does not depend on their arrival."""
     return [item for item in sorted(resources, key=lambda r: r.ref) if verdicts[kind, item.ref].good]
 
 
@@ -124,7 +124,7 @@ def _endpoints(link: RouterLink, secrets: Mapping[str, SecretData | None]) -> tu
 
 
 def _ordinals(peer: Broker | RouterLink, router: Router) -> frozenset[int] | None:
-    """The routers with the connector, None for all. For One the router is chosen by rendezvous hashing, so that
+    """Return the routers with the connector, None for all. For One, rendezvous hashing chooses the router, so that
     few connections move when the size changes."""
     if peer.placement == "All":
         return None

@@ -1,4 +1,4 @@
-"""The entities of access policy: the policy of a router, the vhosts of VhostPolicies, and that of the management."""
+"""Entities of access policy: a router's policy, the vhosts of VhostPolicies, and the vhost for management."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MANAGEMENT_VHOST = "$management"
 """Name of the vhost of the management listeners. No VhostPolicy can have it."""
 LOOPBACK = "127.0.0.1"
 ANONYMOUS = "anonymous"
-"""The user name that a router has for clients that do not authenticate."""
+"""The user name of clients that do not authenticate."""
 _MANAGERS: Mapping[str, Any] = {
     "allowDynamicSource": True,
     "targetPattern": "$management,_topo/*/*/$management",
     "allowDynamicLinkRoutes": False,
 }
-"""Requests to any router of the mesh, and their answers at an address that the router gives."""
+"""Addresses of requests to any router of the mesh, and of responses at dynamic addresses."""
 
 
 def policy_entity(policy: Policy) -> Entity:
@@ -45,7 +45,7 @@ def policy_entity(policy: Policy) -> Entity:
 
 
 def is_default(entity: Entity) -> bool:
-    """Whether a router has the same without the entity. Only for the `policy` entity."""
+    """Return whether a router behaves the same without the entity. Only for the `policy` entity."""
     table = entity_type(POLICY).attributes
     return entity.type == POLICY and all(table[name].default == value for name, value in entity.attributes.items())
 
@@ -79,7 +79,7 @@ def vhost_entity(policy: VhostPolicy) -> Entity:
 
 
 def closed_vhosts(policies: Sequence[VhostPolicy]) -> list[Entity]:
-    """Vhosts for the names that VhostPolicies in conflict with older ones have alone: they deny all clients.
+    """Build deny-all vhosts for names that only VhostPolicies in conflict with older ones have.
 
     Without them, another vhost could apply to these clients and allow them more: the default vhost, or a pattern.
     """
@@ -92,10 +92,10 @@ def closed_vhosts(policies: Sequence[VhostPolicy]) -> list[Entity]:
 
 
 def management_vhost(ref: Ref, operator: str | None = None, *, any_certificate: bool = False) -> Entity:
-    """The vhost of the management listeners: the operator may manage the router, and who may connect on loopback.
+    """Build the vhost of the management listeners: the operator may manage the router, and clients on loopback.
 
-    `operator`: the user of its certificate, None in local mode. `any_certificate`: an issuer of the user's own may have
-    written another subject into it; the listener takes only certificates with the operator's DNS name in any case.
+    `operator`: the user of its certificate, None in local mode. `any_certificate`: a user-provided issuer may have
+    written another subject into it; the listener only accepts certificates with the operator's DNS name in any case.
     """
     groups: dict[str, Any] = {"local": {**_MANAGERS, "users": ANONYMOUS, "remoteHosts": LOOPBACK}}
     if operator is not None:
@@ -111,7 +111,8 @@ def same_groups(live: Any, wanted: Any) -> bool:
 
 
 def _full(groups: Any) -> Any:
-    """The groups with all settings, as a router has them; as they are if they have what the schema does not know."""
+    """Return the groups with all settings, as routers report them; unchanged if they have settings unknown to the
+    schema."""
     try:
         return validate_create(entity_type(VHOST), {"hostname": "x", "groups": groups or {}})["groups"]
     except SchemaError:

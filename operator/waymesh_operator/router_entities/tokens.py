@@ -1,4 +1,4 @@
-"""Token profiles of a Router: their entities, the files that these name, and whether all that they need is there."""
+"""Token profiles of a Router: their entities, files, and checks for missing data."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ KEYS, AUTHORITIES = "keys", "ca.crt"
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccountKeys:
-    """Who issues the tokens of the cluster's ServiceAccounts, and the public keys that verify them."""
+    """The issuer of the cluster's ServiceAccount tokens, and the public keys that verify them."""
 
     # Empty: unknown.
     issuer: str = ""
     # The keys of the cluster's JWKS.
     keys: tuple[Mapping[str, Any], ...] = ()
-    # Why they could not be read now; issuer and keys are those read before.
+    # Why they could not be read now; issuer and keys are then the earlier ones.
     error: str = ""
 
     @property
     def file(self) -> bytes:
-        """A JWKS with the issuer as a further member, so that the file alone tells all."""
+        """Return a JWKS with the issuer as an additional member, so that the file is self-contained."""
         return json.dumps({"issuer": self.issuer, "keys": list(self.keys)}, sort_keys=True).encode()
 
 
@@ -39,10 +39,10 @@ UNKNOWN = ServiceAccountKeys()
 
 
 def service_account_keys(issuer: Any, keys: Any, error: str = "") -> ServiceAccountKeys:
-    """From the members of the documents of the API server, or of `ServiceAccountKeys.file`. Raises ValueError."""
+    """Parse the members of the API server's documents, or of `ServiceAccountKeys.file`. Raises ValueError."""
     known = isinstance(keys, list) and keys and all(isinstance(key, dict) for key in keys)
     if not known or not isinstance(issuer, str) or not issuer:
-        raise ValueError("the API server tells no issuer, or no keys")
+        raise ValueError("the API server returned no issuer or no keys")
     return ServiceAccountKeys(issuer, tuple(keys), error)
 
 
@@ -80,7 +80,7 @@ def token_secrets(router: Router) -> set[str]:
 
 
 def token_files(router: Router, secrets: Mapping[str, SecretData | None], cluster: ServiceAccountKeys) -> SecretData:
-    """The files that the entities name, as far as they are there."""
+    """Return the files that the entities name, as far as they exist."""
     found = {}
     for profile in router.token_profiles:
         for secret, key in _wanted(profile):
@@ -92,14 +92,14 @@ def token_files(router: Router, secrets: Mapping[str, SecretData | None], cluste
 
 
 def judge_tokens(router: Router, secrets: Secrets, cluster: ServiceAccountKeys) -> Verdict:
-    """Whether the keys of all profiles are there."""
+    """Return the verdict: whether the keys of all profiles exist."""
     for profile in router.token_profiles:
         for secret, key in _wanted(profile):
             if wrong := judge_keys(secret, secrets.get(secret), (key,)):
                 reason, text = wrong
                 return Verdict(resolved_refs=False, reason=reason, message=f"tokenProfile {profile.name}: {text}")
         if profile.of_cluster and cluster.error:
-            kept = "those read before stay in use" if cluster.issuer else "listeners with this profile stay closed"
+            kept = "the earlier ones stay in use" if cluster.issuer else "listeners with this profile stay closed"
             text = f"issuer and keys of ServiceAccount tokens cannot be read: {cluster.error}; {kept}"
             message = f"tokenProfile {profile.name}: {text}"
             return Verdict(

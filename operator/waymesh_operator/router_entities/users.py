@@ -1,4 +1,4 @@
-"""The users file that routers read, made from the Secret that listeners name: it holds keys, never a password."""
+"""The routers' users file, generated from the Secret that listeners name: it holds keys, never passwords."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .names import USERS_NAME
 
 USERS_FILE = f"{USERS_NAME}.users"
 DERIVED = ("SCRAM-SHA-512", "SCRAM-SHA-256")
-"""Mechanisms that listeners with `auth: scram` offer. PLAIN is checked against the first. Keys of SCRAM-SHA-1, which
-none offers, would only help those who guess."""
+"""Mechanisms that listeners with `auth: scram` offer. PLAIN is checked against the first. There are no keys for
+SCRAM-SHA-1, which is not offered: they would only make guessing passwords easier."""
 STORED_KEYS = "{SCRAM-"
 """Prefix of stored keys; any other value is a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptKeys:
-    """From where salts come: `file` is the present users file, whose keys are kept as long as they fit the password;
-    `entropy` (32 unpredictable bytes) makes the salts of all others."""
+    """The source of salts: `file` is the present users file, whose keys are kept as long as they match the password;
+    `entropy` (32 unpredictable bytes) is the seed of all other salts."""
 
     file: bytes
     entropy: bytes
@@ -31,14 +31,14 @@ class KeptKeys:
 
 @dataclass(frozen=True, slots=True)
 class _Login:
-    """What the Secret says of one user: a password, or lines of stored keys."""
+    """The Secret's entry of one user: a password, or lines of stored keys."""
 
     password: str = ""
     lines: tuple[str, ...] = ()
 
 
 def users_file(users: Mapping[str, bytes], kept: KeptKeys) -> dict[str, bytes]:
-    """The users file of a Secret (user → password or stored keys), without users who cannot log in.
+    """Generate the users file of a Secret (user → password or stored keys), without users who cannot log in.
 
     Routers read it with the same parser, so they accept every line of it.
     """
@@ -51,7 +51,7 @@ def users_file(users: Mapping[str, bytes], kept: KeptKeys) -> dict[str, bytes]:
 
 
 def unusable_users(users: Mapping[str, bytes]) -> dict[str, str]:
-    """The users of a Secret who cannot log in, and why. The reasons tell nothing of passwords and keys."""
+    """Return the users of a Secret who cannot log in, and why. The reasons do not reveal passwords or keys."""
     return _logins(users)[1]
 
 
@@ -96,7 +96,7 @@ def _login(user: str, value: bytes) -> _Login:
 
 
 def _check(user: str, lines: tuple[str, ...]) -> None:
-    """Raises ValueError for lines with which a router would not let the user in."""
+    """Raises ValueError for lines with which a router would refuse the user."""
     parsed = UserFile.parse("\n".join(lines))
     for problem in parsed.problems:
         raise ValueError(problem.reason)
@@ -105,20 +105,20 @@ def _check(user: str, lines: tuple[str, ...]) -> None:
 
 
 def _kept_or_new(user: str, password: str, mechanism: str, known: Credential, entropy: bytes) -> str:
-    """The line of the users file with the keys of a password: the present one if it is of this password."""
+    """Return the line of the users file with the keys of a password: the present line if it matches the password."""
     keys = known.keys.get(mechanism)
     if keys is not None and (keys.iterations, len(keys.salt)) == (DEFAULT_ITERATIONS, DEFAULT_SALT_SIZE):
         line = _line(user, password, mechanism, keys.salt)
         if UserFile.parse(line).lookup(user) == Credential(keys={mechanism: keys}):
             return line
-    # A salt of its own for each password: who has an old file does not see that a password came back.
+    # A different salt for each password: an old file does not reveal that a password is used again.
     salt = hmac.digest(entropy, f"{mechanism} {prepared(user)}".encode(), "sha256")[:DEFAULT_SALT_SIZE]
     return _line(user, password, mechanism, salt)
 
 
 @functools.lru_cache(maxsize=32768)
 def _line(user: str, password: str, mechanism: str, salt: bytes) -> str:
-    """A line of the users file. It takes milliseconds, and every reconcile needs all of them: hence the cache. The
+    """Return a line of the users file. Cached, because it takes milliseconds and every reconcile needs all lines. The
     process keeps the Secret with the password in memory anyway."""
     return make_line(user, password, mechanism, DEFAULT_ITERATIONS, salt)
 

@@ -38,23 +38,23 @@ class Verdict:
     resolved_refs: bool = True
     # An older resource has claimed the same.
     conflicted: bool = False
-    # One word, and a sentence for a person.
+    # One word, and a sentence for users.
     reason: str = "Accepted"
     message: str = ""
-    # Entities that were made of it before stay as they are.
+    # Whether its existing entities stay unchanged.
     held: bool = False
-    # The missing reference does not keep the resource from being ready.
+    # Whether the resource can be ready although a reference is missing.
     spared: bool = False
 
     @property
     def good(self) -> bool:
-        """Whether the resource is put into effect."""
+        """Whether the resource is applied."""
         return self.accepted and self.resolved_refs and not self.conflicted
 
 
 GOOD = Verdict()
 SHOWN = 5
-"""How many unusable users a message names."""
+"""Maximum number of unusable users named in a message."""
 Verdicts = dict[tuple[str, Ref], Verdict]
 Secrets = Mapping[str, SecretData | None]
 """Data of Secrets by name; None for a Secret that does not exist."""
@@ -63,7 +63,7 @@ Claims = Mapping[str, tuple[str, ...] | None]
 
 
 def judge(resources: Resources, secrets: Secrets) -> Verdicts:
-    """The verdict on every resource but the Router."""
+    """Return the verdict on every resource except the Router."""
     verdicts: Verdicts = {}
     for broker in resources.brokers:
         verdicts["Broker", broker.ref] = _broker(broker, resources.router, secrets)
@@ -100,13 +100,14 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
 
 
 def trusts_own_mesh(router: Ref, listener: Listener) -> bool:
-    """Whether whoever has a certificate of the mesh, as clients may, could connect as a router of another mesh."""
+    """Return whether anyone with a certificate of the mesh, such as a client, could connect as a router of another
+    mesh."""
     own = [f"{router.name}{suffix}" for suffix in ("-ca", "-tls", "-operator-tls")]
     return listener.role in ROLES and listener.authorities in own
 
 
 def judge_users(router: Router, secrets: Secrets) -> Verdict:
-    """Whether the Secret with the users of the listeners exists, and all of them can log in."""
+    """Return whether the Secret with the users of the listeners exists, and all of them can log in."""
     for name in sorted({listener.users for listener in router.listeners} - {""}):
         data = secrets.get(name)
         if data is None:
@@ -122,7 +123,7 @@ def judge_users(router: Router, secrets: Secrets) -> Verdict:
 
 
 def judge_listener(listener: Listener, secrets: Secrets) -> Verdict:
-    """Whether the Secrets with its certificate and authorities have what it needs."""
+    """Return whether the Secrets with its certificate and authorities are complete."""
     verdicts = (_secret(name, secrets.get(name), keys) for name, keys in listener_keys(listener))
     return next((verdict for verdict in verdicts if not verdict.good), GOOD)
 
@@ -173,7 +174,7 @@ def _router_link(link: RouterLink, router: Router, secrets: Secrets) -> Verdict:
 
 
 def _token(link: RouterLink, router: Router, data: SecretData) -> Verdict:
-    """Whether a complete token fits the RouterLink."""
+    """Return whether a complete token matches the RouterLink."""
     try:
         token = read_token(data)
     except ValueError as error:
@@ -182,7 +183,7 @@ def _token(link: RouterLink, router: Router, data: SecretData) -> Verdict:
         message = f"Secret {link.token} is for role {token.role}, not for {link.role}"
         return Verdict(accepted=False, reason="WrongToken", message=message)
     if token.mesh == router.ref.name:
-        message = f"the mesh of Secret {link.token} is named {token.mesh} as this Router: router ids would be equal"
+        message = f"the mesh of Secret {link.token} is named {token.mesh} like this Router: router ids would be equal"
         return Verdict(accepted=False, reason="SameMesh", message=message)
     return GOOD
 
@@ -192,7 +193,7 @@ def _keys(broker: Broker) -> tuple[str, ...]:
 
 
 def judge_keys(name: str, data: SecretData | None, keys: tuple[str, ...]) -> tuple[str, str] | None:
-    """Reason and message if a Secret does not exist or lacks keys; None if it is complete."""
+    """Return reason and message if a Secret does not exist or lacks keys; None if it is complete."""
     if data is None:
         return "SecretMissing", f"Secret {name} does not exist"
     missing = [key for key in keys if not data.get(key)]
@@ -200,7 +201,8 @@ def judge_keys(name: str, data: SecretData | None, keys: tuple[str, ...]) -> tup
 
 
 def _secret(name: str, data: SecretData | None, keys: tuple[str, ...]) -> Verdict:
-    """A Secret that is missing for a moment, as when it is replaced, must not end the connection: hence `held`."""
+    """Return the verdict. A Secret that is briefly missing, as during a replacement, must not end the connection: hence
+    `held`."""
     if wrong := judge_keys(name, data, keys):
         return _unresolved(*wrong)
     if data and "username" in keys and not _is_text(data["username"]):
@@ -221,7 +223,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verdict:
-    """Whether the Broker that a resource refers to exists at the same Router and is usable."""
+    """Return whether the Broker that a resource refers to exists at the same Router and is usable."""
     found = verdicts.get(("Broker", broker))
     if found is None:
         message = f"there is no Broker {broker.name} at this Router"
@@ -262,11 +264,11 @@ def _what(resource: _Winner) -> str:
 
 
 S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""What the Secret of an S3 target holds, as the uploader finds it in its environment."""
+"""Keys of the Secret of an S3 target, as the uploader's environment variables."""
 
 
 def judge_telemetry(router: Router, secrets: Secrets, claims: Claims) -> Verdict:
-    """Whether the claim or the Secret that the export needs exists and is usable."""
+    """Return whether the claim or the Secret that the export needs exists and is usable."""
     telemetry = router.telemetry
     if telemetry.target == "Claim":
         return _claim(router, claims.get(telemetry.claim))

@@ -1,1 +1,1 @@
-"""Running routers over AMQP management: what they report, and changes to them."""
+"""Access to running routers over AMQP management: their reports, and changes to them."""

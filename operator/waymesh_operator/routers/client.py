@@ -21,13 +21,13 @@ from waymesh_operator.tls.rollover import TlsView
 
 
 class LiveClient(Protocol):
-    """What is asked of a management client. Every method raises `waymesh_client.errors.ClientError`."""
+    """The interface of a management client. Every method raises `waymesh_client.errors.ClientError`."""
 
     def query(self, entity_type: str | None = None, attributes: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """All entities of a type, with the named attributes (all for none)."""
+        """Read all entities of a type, with the named attributes (all if none is named)."""
 
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
-        """Make an entity."""
+        """Create an entity."""
 
     def update(
         self, attributes: Mapping[str, Any], entity_type: str | None = None, *, name: str | None = None
@@ -38,11 +38,11 @@ class LiveClient(Protocol):
         """Remove an entity."""
 
     def close(self) -> None:
-        """End the connection; it is made again when it is needed."""
+        """Close the connection; it is opened again when needed."""
 
 
 def connect(url: str, timeout_s: float = 2.0) -> LiveClient:
-    """A client of the router at this URL. The connection is made at the first request."""
+    """Return a client of the router at this URL. It connects at the first request."""
     from waymesh_client.management import ManagementClient  # proton is slow to import: only when it is needed
 
     return ManagementClient(url, timeout_s=timeout_s)
@@ -54,13 +54,13 @@ _SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 
 
 class KeyFolder:
-    """Certificates as files, which is how proton and ssl take them; only we can read them, and `close` removes them."""
+    """Certificates as files, which proton and ssl require; readable by this user only, and removed by `close`."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="waymesh-"))
 
     def tls(self, credential: Credential, authorities: bytes, server_name: str) -> Tls:
-        """Files for this certificate and these authorities; the same contents have the same files."""
+        """Return files for this certificate and these authorities; the same contents give the same files."""
         digest = hashlib.sha256(credential.certificate + credential.key + authorities).hexdigest()[:20]
         contents = {"crt": credential.certificate, "key": credential.key, "ca": authorities}
         paths = {part: self.folder / f"{digest}.{part}" for part in contents}
@@ -76,18 +76,19 @@ class KeyFolder:
 
 
 class Reach(Protocol):
-    """How routers in pods are reached, by the address of the pod; tests put their own in."""
+    """Connects to routers in pods, by the address of the pod; tests replace it."""
 
     def client(self, address: str, tls: Tls) -> LiveClient:
-        """A client of the router there. The connection is made at the first request."""
+        """Return a client of the router at this address. It connects at the first request."""
 
     def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
-        """What a handshake shows; an empty view when there is none. With `probe`, whether that is taken too."""
+        """Return the result of a TLS handshake; an empty view if it fails. With `probe`, also whether that is
+        accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecureReach:
-    """The real one: mutual TLS on the routers' management port."""
+    """Production implementation: mutual TLS on the routers' management port."""
 
     port: int = MANAGEMENT_PORT
     timeout_s: float = 5.0
@@ -121,9 +122,9 @@ def _takes(place: tuple[str, int], probe: Tls) -> bool:
 
 
 def _handshake(place: tuple[str, int], tls: Tls) -> bytes:
-    """The router's certificate as DER. Raises OSError when either side does not trust the other.
+    """Return the router's certificate as DER. Raises OSError if either side does not trust the other.
 
-    TLS 1.3 ends the client's handshake before the server has judged the client: only an answer shows that it was taken.
+    In TLS 1.3, the client's handshake ends before the server verifies the client: only data from it proves acceptance.
     """
     context = ssl.create_default_context(cafile=tls.ca)
     context.load_cert_chain(str(tls.certificate), tls.key)

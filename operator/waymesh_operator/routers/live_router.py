@@ -1,6 +1,6 @@
 """A router in a pod, over AMQP management: its state, and actions applied to it.
 
-All of it blocks and runs in threads, one at a time for each router: a turn that is broken off leaves its thread behind.
+All methods block and run in threads, one at a time for each router: a cancelled turn leaves its thread running.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .observed import RouterFacts, VhostCounts
 from .pods import PodView
 
 ENTITIES_S = 30.0
-"""Maximum age of the entities that we have read, while only we change them."""
+"""Maximum age of the entities that were read, while only the operator changes them."""
 STATES_S = 2.0
 """Maximum age of the state of connections and links to brokers."""
 FACTS_S = 1.0
@@ -46,7 +46,7 @@ TLS_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a router last reported: `drain` is its drainStatus, `consumers` their number by mobile address."""
+    """The last report of a router: `drain` is its drainStatus, `consumers` their number by mobile address."""
 
     entities: tuple[Entity, ...] = ()
     facts: RouterFacts = field(default_factory=RouterFacts)
@@ -64,7 +64,8 @@ class Outcome:
 
 
 class LiveRouter:
-    """The connection to one router and what was read over it. Our own changes are noted without reading again."""
+    """The connection to one router and the data read over it. The operator's changes are noted without reading
+    again."""
 
     def __init__(self, pod: PodView, tls: Tls, reach: Reach) -> None:
         self.pod = pod
@@ -83,24 +84,24 @@ class LiveRouter:
         self._ended = False
 
     def serves(self, pod: PodView, tls: Tls) -> bool:
-        """Whether this connection is still the right one."""
+        """Return whether this connection is still the right one."""
         return (pod.uid, pod.address, tls) == (self.pod.uid, self.pod.address, self.tls)
 
     def end(self) -> None:
-        """Close for good: actions that run in another thread stop after the present one."""
+        """Close permanently: actions that run in another thread stop after the current one."""
         self._ended = True
         self.close()
 
     def close(self) -> None:
         """Close the connection; it is opened again when needed.
 
-        One that is kept over a pause would be ended by the router: it sends no heartbeats between requests.
+        The router would close it during a pause, because no heartbeats are sent between requests.
         """
         with self._busy:
             self._client.close()
 
     def forget(self) -> None:
-        """Read everything again next time."""
+        """Make the next read fetch everything."""
         self._entities_at = self._facts_at = float("-inf")
 
     def look_at_tls(self, probe: Tls | None, now: float) -> TlsView:
@@ -168,7 +169,8 @@ class LiveRouter:
             self._entities[result.type, result.name] = result
 
     def _read_states(self, now: float) -> None:
-        """Read again what changes without us: the types of entities that lead to brokers or other meshes."""
+        """Read the state that changes without the operator: entities of types that connect to brokers or other
+        meshes."""
         assert self._entities is not None
         types = {e.type for e in self._entities.values() if e.type in (AUTOLINK, LINKROUTE) or leads_out(e)}
         fresh = read_entities(self._client, sorted(types))
@@ -178,7 +180,8 @@ class LiveRouter:
         self._states_at = now
 
     def _read_containers(self) -> None:
-        """Which brokers have connected, where there is a listener for them: a router may have many connections."""
+        """Read which brokers are connected; only if there is a listener for them, as a router may have many
+        connections."""
         assert self._entities is not None
         listeners = (entity for entity in self._entities.values() if entity.type == LISTENER)
         takes = any(entity.attributes.get("role") == "route-container" for entity in listeners)

@@ -24,7 +24,7 @@ NOT_FOUND, NOT_IMPLEMENTED = 404, 501
 
 
 def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> tuple[Entity, ...]:
-    """All entities of these types, ours and others'; none of a type that the router does not know. Raises LiveError."""
+    """Read all entities of these types, owned by us or not; none of a type unknown to the router. Raises LiveError."""
     entities = []
     for kind in types:
         try:
@@ -40,10 +40,10 @@ def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> t
 
 
 def apply_entity(client: LiveClient, action: EntityAction) -> Entity | None:
-    """Carry out one step; returns the entity as it is then, None for one that is gone.
+    """Apply one action; returns the resulting entity, None if it no longer exists.
 
-    Raises LiveError with the router's own reason; what is gone already counts as deleted. One that was to change may
-    have come to rest and removed itself since it was read: it is gone then, and what is planned next makes it anew.
+    Raises LiveError with the router's reason; deleting a missing entity succeeds. An entity to change may have finished
+    quiescing and removed itself since it was read: then it no longer exists, and the next plan creates it again.
     """
     entity = action.entity
     try:
@@ -78,7 +78,7 @@ def set_client_share(client: LiveClient, name: str, share: int, older_s: int) ->
 
 
 def set_draining(client: LiveClient, name: str, timeout_s: int | None) -> None:
-    """Have the router of this name drain within a time, or serve again for None. Raises LiveError."""
+    """Make the router with this name drain within a time, or serve again for None. Raises LiveError."""
     changes: dict[str, Any] = {"draining": timeout_s is not None}
     if timeout_s is not None:
         changes["drainTimeoutSeconds"] = timeout_s
@@ -95,7 +95,7 @@ def _update(client: LiveClient, name: str, changes: Mapping[str, Any], what: str
 
 
 def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
-    # A log module is called by its name alone in some versions, by type and name in others.
+    # Some versions name a log module by its name alone, others by type and name.
     name = f"log/{row.get('module')}" if kind == LOG else str(row.get("name") or row.get("identity"))
     return Entity(kind, name, row)
 
@@ -104,7 +104,7 @@ _DENIALS = ("sessionDenied", "linksDenied", "maxMessageSizeDenied", "messagesDen
 
 
 def read_vhosts(client: LiveClient) -> VhostCounts:
-    """What a router counts for its vhosts. Raises LiveError."""
+    """Read a router's counters of its vhosts. Raises LiveError."""
     found = VhostCounts()
     for row in _query(client, "vhostStats", ("hostname", "connectionsCurrent", "connectionsDenied", "dryRunDenials")):
         found.connections[str(row.get("hostname"))] += int(row.get("connectionsCurrent") or 0)
@@ -121,7 +121,7 @@ MOBILE = "M"
 
 @dataclass(frozen=True, slots=True)
 class RouterView:
-    """One router as it sees itself: the routers it knows, those next to it, its clients (without us who ask)."""
+    """One router's view: known routers, neighbours, and clients (without this connection)."""
 
     known: frozenset[str] = frozenset()
     neighbours: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ def _containers(connections: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def read_known(client: LiveClient, own_id: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The other routers that a router knows, and those next to it. Raises LiveError."""
+    """Read the other routers that a router knows, and its neighbours. Raises LiveError."""
     nodes = _query(client, "router.node", ("id", "nextHop", "linkState"))
     others = [node for node in nodes if node.get("id") != own_id]
     neighbours = sorted(str(node["id"]) for node in others if node.get("nextHop") is None)
@@ -209,14 +209,14 @@ def read_addresses(clients: Iterable[LiveClient]) -> tuple[AddressView, ...]:
 
 
 def _client_links(client: LiveClient) -> list[dict[str, Any]]:
-    """Links of clients: for mobile addresses or without one; not those by which we, and others, ask the management."""
+    """Return links of clients: for mobile addresses or without address; excludes links to management."""
     links = _query(client, "router.link", ("linkType", "owningAddr", "unsettledCount", "undeliveredCount"))
     keys = [(link, str(link.get("owningAddr") or MOBILE)) for link in links if link.get("linkType") == "endpoint"]
     return [link for link, key in keys if key.startswith(MOBILE) and not key.endswith("$management")]
 
 
 def _mobile(key: str) -> str | None:
-    """The address of a mobile address key (`M0orders` → `orders`); None for keys of other classes."""
+    """Return the address of a mobile address key (`M0orders` → `orders`); None for keys of other classes."""
     return key[2:] if key.startswith(MOBILE) and len(key) > 2 else None
 
 

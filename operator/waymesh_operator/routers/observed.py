@@ -23,16 +23,16 @@ class RouterState(enum.Enum):
     WAITING = "waiting"
     """Ended unexpectedly, and must not be restarted yet."""
     DRAINING = "draining"
-    """Was told to terminate, and has not ended yet."""
+    """Received SIGTERM, and has not ended yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a router does not run: one word, and a sentence for a person."""
+    """Why a router does not run: one word, and a sentence for users."""
 
     word: str = ""
     message: str = ""
-    # Waiting does not help.
+    # Whether waiting does not help.
     lasting: bool = True
 
     def __bool__(self) -> bool:
@@ -47,12 +47,12 @@ NO_TROUBLE = Trouble()
 
 @dataclass(frozen=True, slots=True)
 class RouterFacts:
-    """What a status shows of a router besides its entities."""
+    """A router's data for statuses, besides its entities."""
 
     # The other routers to which it has a path, and those to which it is connected.
     known: frozenset[str] = frozenset()
     neighbours: tuple[str, ...] = ()
-    # Deliveries that wait on it.
+    # Unsettled deliveries on it.
     unsettled: int = 0
     # Container-ids of the brokers that have connected to it.
     containers: frozenset[str] = frozenset()
@@ -70,10 +70,10 @@ class VhostCounts:
     refused: Counter[str] = field(default_factory=Counter)
     denied: Counter[tuple[str, str]] = field(default_factory=Counter)
     dry_run: Counter[str] = field(default_factory=Counter)
-    """What dry runs allowed."""
+    """Connections and links that dry runs allowed."""
 
     def add(self, other: VhostCounts) -> None:
-        """Add those of another router."""
+        """Add another router's counters."""
         self.connections.update(other.connections)
         self.refused.update(other.refused)
         self.denied.update(other.denied)
@@ -82,7 +82,7 @@ class VhostCounts:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRouter:
-    """One router as it was last seen."""
+    """One router as last observed."""
 
     id: str
     ordinal: int

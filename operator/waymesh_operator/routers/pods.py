@@ -1,4 +1,4 @@
-"""Router pods as the API server shows them, and why the router in a pod does not run."""
+"""Router pods from the API server, and reasons why the router in a pod does not run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waymesh_operator.resources.router import Ref
 from .observed import NO_TROUBLE, Trouble
 
 LASTING_RESTARTS = 3
-"""A router that has ended so often without becoming ready will not become it by itself."""
+"""After this many ends without becoming ready, a router is not expected to recover by itself."""
 _LONGEST = 400
 _WAITING = {
     "ErrImagePull": "ImageUnavailable",
@@ -30,7 +30,7 @@ _MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 
 
 def pod_trouble(pod: Mapping[str, Any], router: Mapping[str, Any], ready: bool) -> Trouble:
-    """What the pod itself says. `router` is the status of its router container."""
+    """Return the trouble that the pod reports. `router` is the status of its router container."""
     status = pod.get("status") or {}
     if status.get("phase") == "Failed":
         return _trouble(str(status.get("reason") or "PodFailed"), status.get("message"))
@@ -46,7 +46,7 @@ def pod_trouble(pod: Mapping[str, Any], router: Mapping[str, Any], ready: bool) 
 
 
 def event_trouble(events: Iterable[Mapping[str, Any]]) -> Trouble:
-    """What the newest Event about a pod or a StatefulSet says; nothing when that is good news."""
+    """Return the trouble in the newest Event about a pod or a StatefulSet; None if that Event is not a warning."""
     newest = max(events, key=_moment, default={})
     reason, message = str(newest.get("reason") or ""), newest.get("message")
     if newest.get("type") != "Warning" or not reason.startswith("Failed"):
@@ -59,7 +59,7 @@ def event_trouble(events: Iterable[Mapping[str, Any]]) -> Trouble:
 
 
 def _ended(router: Mapping[str, Any]) -> Trouble:
-    """A router that has ended, or ended before and is not ready yet: its last words, else its exit code."""
+    """Describe a router that ended, or ended before and is not ready yet: its last log line, else its exit code."""
     state = router.get("state") or {}
     waiting = (state.get("waiting") or {}).get("reason")
     last = state.get("terminated") or (router.get("lastState") or {}).get("terminated")
@@ -93,8 +93,8 @@ def _moment(event: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One router's pod. `address` is empty until it has one; `trouble` says why it does not run, `waits` that the
-    kubelet has not started the router yet. `life` tells one start of the router from the next."""
+    """One router's pod. `address` is empty until it has one; `trouble`: why it does not run; `waits`: the
+    kubelet has not started the router yet; `life` identifies one start of the router."""
 
     id: str
     ordinal: int
@@ -109,12 +109,12 @@ class PodView:
 
     @property
     def reachable(self) -> bool:
-        """Whether it makes sense to ask the router."""
+        """Whether the router can be queried."""
         return self.running and bool(self.address) and not self.leaving
 
 
 def pod_view(pod: Mapping[str, Any], mesh: Ref) -> PodView | None:
-    """The view of a pod; None for one that is no router of this mesh (a job's, a helm test's)."""
+    """Return the view of a pod; None if it is not a router of this mesh (a pod of a job or helm test)."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     prefix, _, number = metadata["name"].rpartition("-")
     if prefix != mesh.name or not number.isdecimal() or (metadata.get("labels") or {}).get(SELECTOR) != mesh.name:

@@ -1,1 +1,1 @@
-"""Certificates of a mesh: its own authority, leaves, renewal, and the change from one authority to the next. Pure."""
+"""Certificates of a mesh: authority, leaf certificates, renewal, and rollover to the next authority. Pure."""

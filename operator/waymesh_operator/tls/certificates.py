@@ -1,4 +1,5 @@
-"""Authorities and leaves: P-256 keys, ten years and ninety days. `now` is always an aware time in UTC."""
+"""Authorities (valid for ten years) and leaf certificates (ninety days) with P-256 keys. `now` is a UTC time with
+zone."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CA_DAYS, LEAF_DAYS = 3650, 90
 SKEW = timedelta(minutes=5)
-"""How far the clocks of nodes may be behind ours when a certificate comes to them fresh."""
+"""How far the clocks of nodes may be behind the operator's when they receive a new certificate."""
 _BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
 
@@ -26,7 +27,7 @@ class Credential:
 
     @property
     def whole(self) -> bool:
-        """Whether certificate and key can be parsed and belong together."""
+        """Whether certificate and key can be parsed and match."""
         try:
             certificate = x509.load_pem_x509_certificate(self.certificate)
             key = serialization.load_pem_private_key(self.key, None)
@@ -36,7 +37,7 @@ class Credential:
 
 
 def new_ca(name: str, now: datetime) -> Credential:
-    """A new authority. Its subject contains a unique number, so that two authorities with the same name differ."""
+    """Create an authority. Its subject contains a unique number, so that two authorities with the same name differ."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     subject = _name(f"{name[:40]} authority {serial % 2**32:08x}")
@@ -48,15 +49,15 @@ def new_ca(name: str, now: datetime) -> Credential:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """For how long and for what a leaf is made."""
+    """Validity and usage of a leaf certificate."""
 
     days: int = LEAF_DAYS
-    # For clients alone.
+    # For clients only.
     client: bool = False
 
 
 def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime, leaf: Leaf = Leaf()) -> Credential:
-    """A leaf with these DNS names, for servers and clients unless `leaf` says otherwise.
+    """Issue a leaf certificate with these DNS names, for servers and clients unless `leaf` restricts it.
 
     Raises ValueError for a broken authority.
     """
@@ -77,7 +78,7 @@ def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime,
 
 
 def signer_of(ca: Credential) -> ec.EllipticCurvePrivateKey:
-    """The key of an authority. Raises ValueError."""
+    """Return the key of an authority. Raises ValueError."""
     signer = serialization.load_pem_private_key(ca.key, None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise ValueError("the key of the authority is not an elliptic-curve key")
@@ -85,24 +86,25 @@ def signer_of(ca: Credential) -> ec.EllipticCurvePrivateKey:
 
 
 def renewal_due(certificate: bytes, now: datetime) -> bool:
-    """Whether two thirds of the certificate's validity have passed. Raises ValueError if it is not a certificate."""
+    """Return whether two thirds of the certificate's validity have passed. Raises ValueError if it is not a
+    certificate."""
     loaded = x509.load_pem_x509_certificate(certificate)
     begin, end = loaded.not_valid_before_utc, loaded.not_valid_after_utc
     return now >= begin + (end - begin) * 2 / 3
 
 
 def expires(certificate: bytes) -> datetime:
-    """When the (first) certificate expires. Raises ValueError if it is not a certificate."""
+    """Return when the (first) certificate expires. Raises ValueError if it is not a certificate."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
 def fingerprint(certificate: bytes) -> str:
-    """SHA-256 of the (first) certificate, as hex digits: the same as of the DER that TLS shows. Raises ValueError."""
+    """Return the SHA-256 of the (first) certificate's DER form, as hex digits. Raises ValueError."""
     return x509.load_pem_x509_certificate(certificate).fingerprint(hashes.SHA256()).hex()
 
 
 def split_pem(bundle: bytes) -> tuple[bytes, ...]:
-    """The certificates of a PEM bundle in order, without any text between them."""
+    """Split a PEM bundle into its certificates, in order, without any text between them."""
     found = []
     for part in bundle.split(_BEGIN)[1:]:
         body, end, _ = part.partition(_END)

@@ -1,7 +1,7 @@
-"""The authority of the routers of other meshes: it gives each of them a certificate, and can take it back.
+"""The certificate authority for routers of other meshes: it issues certificates and revokes them.
 
-It is the Secret that a listener with role inter-router or edge names as clientAuthorities. Routers read `ca.crt` and
-`ca.crl`; `ca.key` and `tokens.json`, the record of what was issued, stay in the Secret.
+It is stored in the Secret that a listener with role inter-router or edge names as clientAuthorities. Routers read
+`ca.crt` and `ca.crl`; `ca.key` and `tokens.json`, the record of issued tokens, stay in the Secret.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECORD = "tokens.json"
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """The record of one token: the number of its certificate, when that expires, and when it was revoked if it was."""
+    """The record of one token: serial number of its certificate, when that expires, and when it was revoked, if so."""
 
     name: str
     serial: int
@@ -34,7 +34,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class LinkAuthority:
-    """An authority and what it has issued, oldest first."""
+    """An authority and the tokens that it issued, oldest first."""
 
     ca: Credential
     issued: tuple[Issued, ...] = ()
@@ -44,19 +44,19 @@ class LinkAuthority:
         return next((one for one in self.issued if one.name == name and not one.revoked and one.expires > now), None)
 
     def issue(self, name: str, mesh: str, days: int, now: datetime) -> tuple[LinkAuthority, Credential]:
-        """A certificate for clients with the DNS name `<name>.<mesh>.link`. Raises WaymeshError if `name` has one."""
+        """Issue a client certificate with the DNS name `<name>.<mesh>.link`. Raises WaymeshError if `name` has one."""
         if self.valid(name, now):
-            raise WaymeshError(f"there is a token {name} already: revoke it, or take another name")
+            raise WaymeshError(f"token {name} exists already: revoke it, or choose another name")
         end = expires(self.ca.certificate)
         if now + timedelta(days=days) > end:
-            raise WaymeshError(f"the authority itself ends on {end:%Y-%m-%d}: give fewer days than {days}")
+            raise WaymeshError(f"the authority expires on {end:%Y-%m-%d}: choose fewer days than {days}")
         dns = f"{name}.{mesh}.link"
         made = issue(self.ca, dns, [dns], now, Leaf(days, client=True))
         serial = x509.load_pem_x509_certificate(made.certificate).serial_number
         return replace(self, issued=(*self.issued, Issued(name, serial, expires(made.certificate)))), made
 
     def revoke(self, name: str, now: datetime) -> LinkAuthority:
-        """Without this token. Raises WaymeshError if there is none."""
+        """Return the authority with this token revoked. Raises WaymeshError if there is no such token."""
         wanted = self.valid(name, now)
         if wanted is None:
             known = ", ".join(sorted(one.name for one in self.issued if self.valid(one.name, now) is one)) or "none"
@@ -75,7 +75,8 @@ class LinkAuthority:
         }
 
     def _list(self, now: datetime) -> bytes:
-        """The revocation list; it holds as long as the authority, because only a revocation makes a new one."""
+        """Return the revocation list; it is valid as long as the authority, because only a revocation creates a new
+        list."""
         authority = x509.load_pem_x509_certificate(self.ca.certificate)
         end = authority.not_valid_after_utc
         builder = x509.CertificateRevocationListBuilder(authority.subject, now - SKEW, end)
@@ -87,12 +88,12 @@ class LinkAuthority:
 
 
 def new_link_authority(mesh: str, now: datetime) -> LinkAuthority:
-    """An authority that has issued nothing."""
+    """Create an authority without tokens."""
     return LinkAuthority(new_ca(f"{mesh} links", now))
 
 
 def read_link_authority(secret: str, data: Mapping[str, bytes]) -> LinkAuthority:
-    """The authority in the Secret with this name. Raises WaymeshError if these commands have not made it."""
+    """Return the authority in the Secret with this name. Raises WaymeshError if `waymesh link` did not create it."""
     ca = Credential(data.get("ca.crt", b""), data.get("ca.key", b""))
     if not ca.whole:
         raise WaymeshError(

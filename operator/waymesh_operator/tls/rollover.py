@@ -1,8 +1,8 @@
 """The certificates of a mesh (contents of its three Secrets), and their next state.
 
 Invariant: every certificate that a router or the operator presents was signed by an authority that every running router
-already trusts. So a new authority is first trusted everywhere, then signs, and the old one is dropped only when no
-router presents a certificate of it any more. All state is in the Secrets: an operator that restarts continues from
+already trusts. So a new authority is first trusted everywhere, then signs, and the old one is removed only when no
+router presents a certificate of it any more. All state is in the Secrets: a restarted operator continues from
 there.
 """
 
@@ -23,14 +23,14 @@ Data = Mapping[str, bytes]
 
 
 class Phase(enum.Enum):
-    """The progress of a change from one authority to the next."""
+    """The progress of a rollover from one authority to the next."""
 
     STABLE = "stable"
-    """One authority signs, and it alone is trusted."""
+    """One authority signs, and only it is trusted."""
     TRUSTING = "trusting"
-    """The old one still signs; the next one is being made trusted on all routers."""
+    """The old one still signs; trust in the next one is being distributed to all routers."""
     REISSUED = "reissued"
-    """The new one signs; the old one is trusted until all routers show a certificate of the new one."""
+    """The new one signs; the old one is trusted until all routers present a certificate of the new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TlsRequest:
 
 @dataclass(frozen=True, slots=True)
 class TlsView:
-    """What a handshake with a router shows.
+    """The result of a TLS handshake with a router.
 
     `presented` is the SHA-256 fingerprint (hex) of its certificate, `trusts_next` whether it accepted `MeshTls.probe`,
     which the next authority has signed.
@@ -75,9 +75,9 @@ class TlsView:
 
 @dataclass(frozen=True, slots=True)
 class MeshTls:
-    """The certificates as they should be now.
+    """The desired certificates.
 
-    `previous` is a PEM bundle of the authorities that are being replaced; `message` says what the rollover waits for.
+    `previous` is a PEM bundle of the authorities that are being replaced; `message`: what the rollover waits for.
     """
 
     phase: Phase
@@ -105,7 +105,7 @@ class MeshTls:
         }
 
     def _shape(self, credential: Credential) -> dict[str, bytes]:
-        """As cert-manager writes it."""
+        """Return the Secret's data in cert-manager's format."""
         return {"ca.crt": self.bundle, "tls.crt": credential.certificate, "tls.key": credential.key}
 
     def _authorities(self) -> dict[str, bytes]:
@@ -126,11 +126,11 @@ _NONE = Credential(b"", b"")
 def next_tls(
     request: TlsRequest, seen: Mapping[str, Data | None], routers: Mapping[str, TlsView], now: datetime
 ) -> MeshTls:
-    """The desired certificates, at most one step further than `seen`.
+    """Return the desired certificates, at most one step ahead of `seen`.
 
-    `seen` holds the Secrets `<router>-ca`, `-tls`, `-operator-tls` (None: not there). They must be read afresh and not
-    come from a cache: where nothing is seen, keys are made. `routers` has an entry for every router that exists, an
-    empty one for those that did not answer. The result equals what was seen when nothing is to do.
+    `seen` holds the Secrets `<router>-ca`, `-tls`, `-operator-tls` (None: missing). They must be read from the API
+    server and not from a cache: for a missing Secret, keys are generated. `routers` has an entry for every existing
+    router, an empty one for those that did not answer. The result equals `seen` when there is nothing to do.
     """
     ca = seen.get(f"{request.router}-ca") or {}
     leaf_data = seen.get(f"{request.router}-tls") or {}
@@ -145,7 +145,7 @@ def next_tls(
 
 
 def _read(request: TlsRequest, ca: Data, leaf: Data, now: datetime) -> MeshTls:
-    """The state in the Secrets, without the leaves; a new state if they contain nothing usable."""
+    """Read the state in the Secrets, without leaf certificates; a new state if they contain nothing usable."""
     authority = Credential(ca.get("tls.crt", b""), ca.get("tls.key", b""))
     trusted = split_pem(leaf.get("ca.crt", b""))
     if not authority.whole:
@@ -153,7 +153,7 @@ def _read(request: TlsRequest, ca: Data, leaf: Data, now: datetime) -> MeshTls:
         if former is None:
             authority = new_ca(_title(request), now)
             return MeshTls(Phase.STABLE, request.authority, authority, _NONE, _NONE)
-        # Its certificate still counts, though nobody can sign with it any more.
+        # Its certificate is still trusted, although signing with it is no longer possible.
         authority = Credential(former, b"")
     following = Credential(ca.get("next.crt", b""), ca.get("next.key", b""))
     probe = Credential(ca.get("probe.crt", b""), ca.get("probe.key", b""))
@@ -192,7 +192,7 @@ def _begun(tls: MeshTls, request: TlsRequest, now: datetime) -> MeshTls:
 
 
 def _switched(tls: MeshTls, request: TlsRequest, routers: Mapping[str, TlsView]) -> MeshTls:
-    """The next authority signs as soon as every router trusts it."""
+    """Switch: the next authority signs as soon as every router trusts it."""
     waiting = [name for name, view in sorted(routers.items()) if not view.trusts_next]
     if waiting or tls.next is None:
         return dataclasses.replace(tls, message=f"the new authority is not yet trusted by {', '.join(waiting)}")
@@ -221,7 +221,7 @@ def _dropped(tls: MeshTls, leaf: Data, routers: Mapping[str, TlsView]) -> MeshTl
 def _leaf(
     have: Credential, authority: Credential, common_name: str, names: tuple[str, ...], now: datetime
 ) -> Credential:
-    """The existing leaf if it is valid or the authority cannot sign, else a new one."""
+    """Return the existing leaf if it is valid or the authority cannot sign, else a new one."""
     good = (
         have.whole
         and issued_by(have.certificate, authority.certificate)

@@ -1,4 +1,4 @@
-"""Until when certificates and revocation lists are good that others made. `now` is always an aware time in UTC."""
+"""Validity of certificates and revocation lists from users' Secrets. `now` is always a UTC time with zone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cryptography import x509
 
 SOON = timedelta(days=14)
 SOON_SHARE = 5
-"""What lives for less than 70 days ends soon in the last fifth of its time: a daily list is no warning all day."""
+"""With a validity of less than 70 days, the last fifth counts as "soon", so that daily lists do not warn all day."""
 _CRL = b"-----BEGIN X509 CRL-----", b"-----END X509 CRL-----"
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """When something begins and ends to be good."""
+    """Start and end of a validity."""
 
     begin: datetime
     end: datetime
@@ -27,7 +27,8 @@ class Validity:
 
 
 def of_certificates(pem: bytes) -> Validity | None:
-    """Of the certificates in a PEM file the one that ends first: clients need the whole chain. None if unreadable."""
+    """Return the validity of the PEM file's certificate that ends first: clients need the whole chain. None if
+    unreadable."""
     try:
         found = x509.load_pem_x509_certificates(pem)
     except ValueError:
@@ -36,7 +37,7 @@ def of_certificates(pem: bytes) -> Validity | None:
 
 
 def of_revocation_lists(pem: bytes) -> Validity | None:
-    """Of the lists in a PEM file the one that ends first. None if unreadable, or if none has an end."""
+    """Return the validity of the PEM file's list that ends first. None if unreadable, or if no list has an end."""
     begin, end = _CRL
     try:
         found = [

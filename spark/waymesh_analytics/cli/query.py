@@ -25,8 +25,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("sql", metavar="SQL", help="a query: SELECT address, count(*) FROM delivery GROUP BY address")
-    add("--report", default="report", metavar="DIR", help="what --out of analyze named (default: %(default)s)")
-    add("--format", choices=FORMATS, default="", help="default: by the ending of --out, else table")
+    add("--report", default="report", metavar="DIR", help="the --out folder of analyze (default: %(default)s)")
+    add("--format", choices=FORMATS, default="", help="default: by the extension of --out, else table")
     add("--out", default="", metavar="FILE", help="write to a file instead of stdout")
     add("--as-of", default="", metavar="WHEN", help="the store as it was at a time (2026-01-31T05:00, UTC) or version")
     add("--master", default="local[*]", help="Spark master (default: %(default)s)")
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if form == "parquet" and not options.out:
         usage.error("--format parquet needs --out FILE")
     if form == "table" and options.out:
-        usage.error("--out needs --format csv, json or parquet, or such an ending")
+        usage.error("--out needs --format csv, json or parquet, or such an extension")
     try:
         server = s3a_settings(options.endpoint) if options.endpoint else {}
         conf = server | dict(setting(text) for text in options.conf)

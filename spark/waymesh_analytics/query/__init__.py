@@ -1,1 +1,1 @@
-"""`waymesh query`: Spark SQL on the tables of a store, for reading only."""
+"""`waymesh query`: Spark SQL on the tables of a store, read-only."""

@@ -1,4 +1,4 @@
-"""Results as a table for people, CSV, JSON and Parquet."""
+"""Results as a text table, CSV, JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from waymesh_schema.text import one_line
 
 FORMATS = ("table", "csv", "json", "parquet")
 SHOWN_ROWS = 1000
-"""Rows that a table for people has at most."""
+"""Maximum number of rows of a text table."""
 
 
 def format_of(given: str, out: str) -> str:
-    """The format: the given one, or that of the file's ending, or a table."""
+    """The format: the given one, or that of the file's extension, or a table."""
     ending = Path(out).suffix.removeprefix(".")
     return given or (ending if ending in FORMATS else "table")
 
@@ -71,7 +71,7 @@ def replace_file(path: str, content: bytes) -> None:
 
 
 def _rows(result: pa.Table) -> list[tuple[Any, ...]]:
-    """By position: two columns may have the same name."""
+    """Return the rows by position, because two columns may have the same name."""
     columns = [column.to_pylist() for column in result.columns]
     return list(zip(*columns, strict=True)) if columns else []
 

@@ -38,10 +38,10 @@ _NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to ask, and of which store."""
+    """A query and its store."""
 
     sql: str
-    # The folder or s3a:// address that `waymesh analyze --out` was given.
+    # The folder or s3a:// address of `waymesh analyze --out`.
     folder: str
     # A version of the store or a time; "": the newest version.
     as_of: str = ""
@@ -51,7 +51,7 @@ class Query:
 
 
 def run_query(query: Query) -> pa.Table:
-    """The result of a query, in a Spark session of its own; it must fit in memory. Raises AnalyticsError."""
+    """Return the result of a query, run in a new Spark session; it must fit in memory. Raises AnalyticsError."""
     root = f"{query.folder.rstrip('/')}/{STORE}"
     if "://" not in root:
         if not Path(root).is_dir():
@@ -93,7 +93,7 @@ def _session(store: Store, manifest: Manifest) -> SparkSession:
 
 
 def _require_query(session: SparkSession, sql: str) -> None:
-    """Raises AnalyticsError unless the text is a query: within brackets the grammar of SQL allows nothing else."""
+    """Raises AnalyticsError unless the text is a query: within parentheses, SQL allows nothing else."""
     parser: Any = session._jsparkSession.sessionState().sqlParser()
     plan = parser.parsePlan(sql)
     try:
@@ -122,8 +122,8 @@ def _view(storage: Storage, session: SparkSession, table: QueryTable, manifest: 
 
 @contextmanager
 def _errors_of_queries() -> Iterator[None]:
-    """Raise AnalyticsError with Spark's own words for a query that cannot be parsed, resolved or run."""
-    # PySpark logs each error with its stack, beside raising it.
+    """Raise AnalyticsError with Spark's message for a query that cannot be parsed, resolved or run."""
+    # PySpark logs each error with its stack, in addition to raising it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         yield

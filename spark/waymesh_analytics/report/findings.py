@@ -1,4 +1,4 @@
-"""What a reader should know first: the most important facts of the tables as sentences, with what to do."""
+"""The most important facts of the tables as sentences, with recommended actions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .tables.table import Table
 UNEVEN = 0.6
 """An address with several consumers is uneven if Jain's index is below this."""
 LEAST_DELIVERIES = 100
-"""Deliveries needed before a share of them means anything."""
+"""Minimum number of deliveries for a meaningful share."""
 FAILED_SHARE = 0.05
 LONGER_SHARE = 0.05
 TIMES_MORE = 2.0
 """Traffic or latency that differs from last week's by this factor is a finding."""
 SLOWER_US = 5000
-"""An increase of p99 by less than this is none."""
+"""A smaller increase of p99 is not a finding."""
 LISTED = 5
 """The text of a finding lists this many cases; the table has all of them."""
 
@@ -161,7 +161,7 @@ def _measure(row: Anomaly) -> str:
 
 
 def _changes(tables: Tables) -> dict[str, list[str]]:
-    """What is worse than a week ago."""
+    """Return findings about values that are worse than a week ago."""
     changes: list[Change] = tables["last_week"].rows
     both = [row for row in changes if min(row.deliveries, row.week_ago_deliveries) >= LEAST_DELIVERIES]
     fell = [

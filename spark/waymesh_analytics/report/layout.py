@@ -1,4 +1,4 @@
-"""Where the routers stand in the picture of the mesh; the same mesh gives the same picture."""
+"""Positions of the routers in the picture of the mesh; the same mesh gives the same picture."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import networkx as nx
 Point = tuple[float, float]
 
 FEW = 4
-"""Up to this many routers stand on a circle, however they are linked."""
+"""Up to this many routers are placed on a circle, whatever their links."""
 DENSE_SHARE = 0.4
 """With this share of all possible links or more, a circle is the clearest."""
 ITERATIONS = 300
 SEED = 1
 ROOM: Point = (64.0, 40.0)
-"""The room of a router with its name, in pixels."""
+"""The space for a router with its name, in pixels."""
 CIRCLE_ROOM: Point = (72.0, 72.0)
-"""The room of names outside of a circle."""
+"""The space for names outside of a circle."""
 PUSHES = 200
-"""Rounds in which routers that stand too close move apart."""
+"""Number of rounds in which routers that are too close move apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Places in pixels."""
+    """Positions in pixels."""
 
     places: Mapping[str, Point]
     width: float
@@ -35,7 +35,7 @@ class Layout:
 
 
 def lay_out(names: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Layout:
-    """Places for routers, which are linked by pairs: few of them or many links on a circle, else by springs."""
+    """Return positions for routers linked by `pairs`: on a circle for few routers or many links, else by springs."""
     ordered = sorted(names, key=_natural)
     graph = nx.Graph()
     graph.add_nodes_from(ordered)
@@ -63,7 +63,7 @@ def _natural(name: str) -> tuple[str, int, str]:
 
 
 def _scale(places: Mapping[str, Point], width: float, height: float, room: Point) -> dict[str, Point]:
-    """The places stretched to the whole picture, with room for names at its borders."""
+    """Scale the positions to the whole picture, with space for names at its borders."""
 
     def stretched(values: Sequence[float], size: float, border: float) -> list[float]:
         low, high = min(values), max(values)
@@ -77,7 +77,7 @@ def _scale(places: Mapping[str, Point], width: float, height: float, room: Point
 
 
 def _apart(places: Mapping[str, Point], width: float, height: float) -> dict[str, Point]:
-    """The same places, but none within the room of another one, as far as there is space."""
+    """Move positions apart that are within each other's space, as far as possible."""
     names = list(places)
     xs, ys = [places[name][0] for name in names], [places[name][1] for name in names]
     for _ in range(PUSHES):

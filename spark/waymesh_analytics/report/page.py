@@ -37,7 +37,7 @@ def page(report: Report) -> str:
         tables=[table for table in report.tables.values() if table.rows or table.empty],
         # matplotlib and topology escape the texts of their pictures.
         plots={name: Markup(svg) for name, svg in plots(report).items()},
-        # What the picture of the mesh says, for those who cannot see it.
+        # A text alternative of the picture of the mesh.
         mesh=topology.caption(report.tables["mesh_links"].rows, report.tables["routers"].rows),
         shown_rows=SHOWN_ROWS,
         zip=zip,

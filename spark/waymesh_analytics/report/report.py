@@ -44,12 +44,12 @@ NO_RECORDS = (
     "no records in this period: a router exports a file when rotateSeconds of its telemetry have passed (default 300) "
     "and when an hour ends; run the job again then, or after `waymesh manage publish --type telemetry`"
 )
-"""What a report without hours says, so that nobody takes the wait for the first file for a fault."""
+"""The text of a report without hours: it explains that the first file takes time, which is not a fault."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What was found."""
+    """The tables and findings of a window."""
 
     # Tables by name, in the order of the page.
     tables: dict[str, Table[Any]]

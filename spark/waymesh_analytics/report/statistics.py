@@ -33,7 +33,7 @@ def robust_scores(values: Sequence[float], floor: float = 0.1) -> list[float]:
 
 
 def theil_sen(values: Sequence[float]) -> float:
-    """The median slope between all pairs of values, which are one step apart; 0 for fewer than two values."""
+    """Return the median slope between all pairs of values, which are one step apart; 0 for fewer than two values."""
     slopes = [(values[j] - values[i]) / (j - i) for i, j in combinations(range(len(values)), 2)]
     return median(slopes) if slopes else 0.0
 

@@ -1,6 +1,6 @@
 """The picture of the mesh as SVG: routers, the links between them as wide as their traffic, and losses in red.
 
-Its colours are those of the page, in light and dark; what they say is also in texts and in the table of links.
+Its colours are those of the page, in light and dark; their meaning is also in texts and in the table of links.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_LINKS = 600
 LABELLED_LINKS = 16
 """Up to this many links, each has its number of deliveries beside it."""
 LISTED = 5
-"""The words name this many routers or links of a sort."""
+"""The caption names this many routers or links of each kind."""
 LONGEST_NAME = 14
 SHRINKS = 0.7
 """Down to this share of its size, a picture shrinks to the width of a phone; texts stay readable."""
@@ -52,7 +52,7 @@ def picture(links: Sequence[MeshLink], routers: Sequence[Router]) -> str:
 
 
 def caption(links: Sequence[MeshLink], routers: Sequence[Router]) -> str:
-    """What the picture shows, in words."""
+    """Return a text description of the picture."""
     names = {row.router for row in routers} | {name for link in links for name in (link.router, link.neighbour)}
     lossy = [f"{link.router} – {link.neighbour} ({link.losses})" for link in links if link.lossy]
     boots = Counter(row.router for row in routers)
@@ -120,7 +120,7 @@ def _node(name: str, boots: int, layout: Layout) -> str:
 
 
 def _beside(x: float, y: float, layout: Layout) -> str:
-    """Where the name of a router stands: below it, or outside of the circle and pointing outwards."""
+    """Return the attributes that place a router's name: below it, or outside of the circle, rotated outwards."""
     if not layout.on_circle or len(layout.places) <= FEW:
         return f'x="{x:.1f}" y="{y + RADIUS + 13:.1f}"'
     angle = math.degrees(math.atan2(y - layout.height / 2, x - layout.width / 2))

@@ -51,7 +51,7 @@ def compact(store: Store, listing: Listing, log: Log) -> None:
 def compact_batch(store: Store, kind: str, batch: Batch) -> None:
     """Write curated files and rollups of some hours of a kind, then commit. Raises AnalyticsError.
 
-    They go to folders with a name of their own, so that no file of another run is overwritten.
+    They are written to folders with unique names, so that files of other runs are never overwritten.
     """
     made: dict[str, list[Made]] = {hour: [] for hour in batch}
     for each in _run(store.storage, _shards(store.storage, kind, batch), _size(batch) < SMALL_BYTES):
@@ -62,7 +62,7 @@ def compact_batch(store: Store, kind: str, batch: Batch) -> None:
 
 
 def roll_up_anew(storage: Storage, kind: str, curated: Mapping[str, tuple[str, ...]], run: str) -> list[Made]:
-    """Make the rollups of some hours from their curated files; they are not committed."""
+    """Recreate the rollups of some hours from their curated files; they are not committed."""
     conf = hadoop_settings(storage.spark, SETTINGS)
     shards = [Shard(kind, hour, run, storage.root, (), conf, path) for hour, paths in curated.items() for path in paths]
     return _run(storage, shards, small=False)
@@ -85,7 +85,7 @@ def _shards(storage: Storage, kind: str, batch: Batch) -> list[Shard]:
 
 
 def _run(storage: Storage, shards: list[Shard], small: bool) -> list[Made]:
-    """Little data is done in this process: starting a worker of Spark costs more."""
+    """Run the tasks. Little data is processed in this process: starting a Spark worker costs more."""
     if small or not shards:
         return [work(shard) for shard in shards]
     tasks = storage.spark.sparkContext.parallelize(shards, len(shards))
@@ -122,7 +122,7 @@ def _size(batch: Batch) -> int:
 def _pending(manifest: Manifest, kind: str, listed: Batch) -> dict[str, list[RawFile]]:
     """The hours to process: new ones, and those with more files than before.
 
-    An hour that has lost files keeps what was made of them.
+    An hour whose files were removed keeps the results made from them.
     """
     pending = {}
     committed = manifest.of(kind)

@@ -1,7 +1,7 @@
 """The hourly rollups: each is computed from the records of one hour, and those of several hours can be merged.
 
 The report reads only rollups. Sums over sampled deliveries are weighted, so they estimate all deliveries. A large hour
-has several files of each rollup, so whoever reads rollups merges rows with the same keys.
+has several files of each rollup, so readers of rollups merge rows with the same keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads the valid rollups of a store, merged for a window.
 
-A query is expensive mostly because it is a query, whatever it returns. Queries therefore aggregate only as far as
-needed, the rest is computed in Python, and rows that several tables need are read once.
+Most of the cost of a query is fixed, whatever it returns. Queries therefore aggregate only as far as needed, the rest
+is computed in Python, and rows that several tables need are read once.
 """
 
 from __future__ import annotations

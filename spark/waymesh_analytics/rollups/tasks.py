@@ -1,4 +1,4 @@
-"""What a Spark task does: the files of one shard become curated files and rollups.
+"""The work of a Spark task: turns the files of one shard into curated files and rollups.
 
 A shard has files of one kind and hour; an hour with many bytes has several shards. Nothing is valid before the driver
 commits it, so a task may be killed, or run twice: the second one writes files with other names.
@@ -34,22 +34,22 @@ class Shard:
 
     kind: str
     hour: str
-    # Of this run: part of the paths of what is written.
+    # Id of this run: part of the paths of written files.
     run: str
     # The address of the store.
     root: str
     # Addresses of exported files, their bytes when they were listed, and how many records their names promise.
-    # None: the rollups are made anew.
+    # None: the rollups are recreated.
     files: tuple[tuple[str, int, int], ...]
     # Settings of s3a.
     conf: Mapping[str, str]
-    # A curated file, relative to the store, to make the rollups anew from; "": none.
+    # A curated file, relative to the store, from which the rollups are recreated; "": none.
     curated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a task has made of its shard. Paths are relative to the store."""
+    """The results of a task. Paths are relative to the store."""
 
     hour: str
     records: int = 0
@@ -76,7 +76,7 @@ def _curate(shard: Shard) -> Made:
     short: list[str] = []
     for address, size, promised in shard.files:
         packed = _read(address, shard.conf)
-        if len(packed) != size:  # else a file that was not there as a whole for a moment would count as short
+        if len(packed) != size:  # otherwise a file that was briefly incomplete would count as short
             raise OSError(f"{address} changed or could not be read completely: run it again")
         parsed = parse_file(shard.kind, shard.hour, packed)
         tables.append(parsed.records)
@@ -155,6 +155,6 @@ def _new_file(shard: Shard, path: str) -> Iterator[pa.NativeFile]:
 
 
 def _recurring(table: pa.Table) -> list[str]:
-    """Only columns of recurring values gain from a dictionary."""
+    """Return the columns of recurring values: only they benefit from a dictionary."""
     kinds = (pa.types.is_dictionary, pa.types.is_string)
     return [column.name for column in table.schema if any(kind(column.type) for kind in kinds)]

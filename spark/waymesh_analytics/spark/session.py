@@ -35,7 +35,7 @@ SMALL_DATA = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
-    # With more groups, it would sort them by code that it compiles, whatever factoryMode says.
+    # With more groups, it would sort them with compiled code, despite factoryMode.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
 }
 """For small data, where planning and compiling a query costs more than running it."""

@@ -3,7 +3,7 @@
 A manifest is the file `manifest/TERM-NUMBER.json`. TERM is the term of the claim under which it was written (see
 `claim`), NUMBER grows by one with each commit. The newest complete manifest is valid. A file of the store is removed
 only after a committed manifest has named it as superseded, so a run can be killed between any two steps: the next run
-finds a complete manifest, all files that it names, and the list of what is still to be removed.
+finds a complete manifest, all files that it names, and the list of files that are still to be removed.
 """
 
 from __future__ import annotations

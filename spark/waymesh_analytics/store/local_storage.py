@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from waymesh_analytics.errors import AnalyticsError
 
 FILE = "file:"
-"""What addresses of local paths begin with. They are never escaped: Hadoop takes each character as it is."""
+"""Prefix of addresses of local paths. They are never escaped: Hadoop uses each character unchanged."""
 
 
 def local_path(address: str) -> Path:
@@ -77,7 +77,7 @@ class LocalStorage:
         self.write_bytes(path, text.encode())
 
     def write_bytes(self, path: str, content: bytes) -> None:
-        """As `write_text`."""
+        """Like `write_text`, for bytes."""
         with self._failures(path):
             partial = self._folder / f"{path}.tmp"
             _write(partial, content)

@@ -1,7 +1,7 @@
 """The manifest: for each kind and hour, which curated file and rollups are valid, and what they were made from.
 
-Only the manifest decides: a file that it does not name was left by a killed run. This module has the content and its
-text form; `catalog` decides which of the written manifests is valid.
+Only the manifest makes a file valid: files that it does not name were left by killed runs. This module has the content
+and its text form; `catalog` decides which of the written manifests is valid.
 """
 
 from __future__ import annotations

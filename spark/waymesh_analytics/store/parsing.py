@@ -1,7 +1,7 @@
-"""From the bytes of an exported file to a table of its records.
+"""Parses the bytes of an exported file to a table of its records.
 
-A file whose lines all fit is parsed by pyarrow, which costs about 3 microseconds a line. A file with other lines, and
-kinds with maps, which pyarrow cannot read from JSON, are parsed line by line.
+A file that has only valid lines is parsed by pyarrow, in about 3 microseconds a line. Files with other lines, and kinds
+with maps, which pyarrow cannot read from JSON, are parsed line by line.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def unpack(packed: bytes) -> tuple[bytes, bool]:
 
 
 def _until_error(packed: bytes) -> bytes:
-    """What can be read of a damaged file. One piece at a time: an error loses the piece in which it is."""
+    """Return the readable part of a damaged file. It is read in pieces, because an error loses the piece that contains
+    it."""
     parts = []
     reader = zlib.decompressobj(GZIP)
     view = memoryview(packed)

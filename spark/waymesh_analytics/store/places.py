@@ -1,4 +1,4 @@
-"""File systems of the tasks: what `storage` does through Java on the driver, they do without Java.
+"""File systems for tasks: like `storage`, which uses Java on the driver, but without Java.
 
 Addresses are those that Hadoop gives: file:/path, file:///path (never escaped), or s3a://bucket/key.
 """

@@ -26,7 +26,7 @@ def retain(
     """Remove what is older than `retention` allows.
 
     Exported files are removed (by `remove`) only after their hour is committed as sealed: it is not processed again
-    then, and later files for it do not replace what was made of the removed ones.
+    then, and later files for it do not replace the results made from the removed ones.
     """
     manifest = catalog.manifest
     known = [hour for hours in manifest.hours.values() for hour in hours if hour <= hour_text(now)]

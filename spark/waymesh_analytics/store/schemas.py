@@ -10,7 +10,7 @@ HOUR = "hour"
 """The column of curated files and rollups with the hour in the form of `hours`."""
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
-"""Texts recur: a column of them is a list of the different ones, and a number for each row."""
+"""Type of text columns: texts recur, so a column has a list of distinct texts and an index for each row."""
 _TYPES = {
     telemetry.SHORT: pa.int16(),
     telemetry.INT: pa.int32(),

@@ -1,4 +1,4 @@
-"""`Files` where the store and the report are: in local folders and volumes, or on Hadoop's file systems (s3a://)."""
+"""`Files` for the store and the report: in local folders and volumes, or on Hadoop's file systems (s3a://)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class HadoopStorage:
         self.write_bytes(path, text.encode())
 
     def write_bytes(self, path: str, content: bytes) -> None:
-        """As `write_text`."""
+        """Like `write_text`, for bytes."""
         partial = self._path(f"{path}.tmp")
         self._write(partial, content)
         overwrite = self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE

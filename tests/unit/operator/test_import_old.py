@@ -79,7 +79,7 @@ def test_the_example_of_an_interconnect(capsys: pytest.CaptureFixture[str]) -> N
     assert found.specs("Broker") == {"store": {"endpoints": [{"host": "127.0.0.1", "port": 5772}]}}
     assert found.specs("LinkRoute")["archive"]["direction"] == "both"
     assert [note.partition(".yaml:")[2] for note in found.notes] == [
-        "14: listener: http: every router serves metrics and probes at port 9090, files have no counterpart; "
+        "14: listener: http: every router serves metrics and probes at port 9090, files are not served; "
         "for AMQP over WebSocket add a listener with http to the Router",
         "7: router: deploymentPlan.placement: has no counterpart; see spec.pod of the Router",
     ]
@@ -119,7 +119,7 @@ def test_a_failover_list_of_a_listener_is_left_to_the_operator(
 ) -> None:
     found = run(capsys, conf(tmp_path, ROUTER.replace("port: amqp\n", "port: amqp\n failoverUrls: amqp://b\n")))
     (note,) = found.notes
-    assert "failoverUrls: clients are told of the routers of the mesh by failover: Auto" in note
+    assert "failoverUrls: set failover: Auto" in note
 
 
 def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

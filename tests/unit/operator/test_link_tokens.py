@@ -47,7 +47,7 @@ def test_what_is_issued_is_remembered_and_can_be_taken_back() -> None:
 
 def test_one_valid_token_of_a_name() -> None:
     authority, _ = new_link_authority("north", NOW).issue("south", "north", 30, NOW)
-    with pytest.raises(WaymeshError, match="there is a token south already"):
+    with pytest.raises(WaymeshError, match="token south exists already"):
         authority.issue("south", "north", 30, NOW + timedelta(days=29))
     authority.issue("south", "north", 30, NOW + timedelta(days=31))
     with pytest.raises(WaymeshError, match="no valid token east; valid are: south"):
@@ -57,7 +57,7 @@ def test_one_valid_token_of_a_name() -> None:
 
 
 def test_no_token_outlives_its_authority() -> None:
-    with pytest.raises(WaymeshError, match="the authority itself ends on 2035-12-30: give fewer days than 365"):
+    with pytest.raises(WaymeshError, match="the authority expires on 2035-12-30: choose fewer days than 365"):
         new_link_authority("north", NOW).issue("south", "north", 365, NOW + timedelta(days=3600))
 
 
@@ -180,5 +180,5 @@ def test_without_an_authority_nothing_can_be_revoked_or_listed() -> None:
     with pytest.raises(WaymeshError, match="Secret links does not exist"):
         asyncio.run(_revoke(cluster.door("door"), "south"))
     assert asyncio.run(_rows(cluster.door())) == []
-    with pytest.raises(WaymeshError, match="say which with --listener"):
+    with pytest.raises(WaymeshError, match="choose one with --listener"):
         cluster.door("amqp")

@@ -1,5 +1,5 @@
-"""Until when certificates and lists of listeners and RouterLinks are good that come from users' Secrets: rows,
-conditions, metrics."""
+"""Expiry of certificates and revocation lists from users' Secrets for listeners and RouterLinks: rows, conditions,
+metrics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .conditions import Condition, MeshSnapshot, timestamp
 EXPIRING = "CertificateExpiring"
 _FIELDS = ("certificateNotAfter", "authoritiesNotAfter", "revocationNotAfter")
 SHOWN = 3
-"""How many a message names."""
+"""Maximum number of names in a message."""
 _Reader = Callable[[bytes], Validity | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One thing of a listener that ends."""
+    """A certificate or list of a listener that expires."""
 
     listener: str
     # Field of the row.
@@ -34,7 +34,7 @@ class _End:
 
 
 def expiry_rows(router: Router, seen: MeshSnapshot) -> list[dict[str, Any]]:
-    """Of each listener with a certificate or authorities of its own, when these end."""
+    """Return when the certificates and authorities of each listener that has some expire."""
     rows: dict[str, dict[str, Any]] = {}
     for one in _ends(router, seen):
         rows.setdefault(one.listener, {"name": one.listener})[one.field] = timestamp(one.validity.end)
@@ -42,7 +42,7 @@ def expiry_rows(router: Router, seen: MeshSnapshot) -> list[dict[str, Any]]:
 
 
 def expiring(router: Router, seen: MeshSnapshot) -> Condition:
-    """Whether one of them ends soon or has ended."""
+    """Return the condition: whether one of them expires soon or has expired."""
     found = sorted(
         (one for one in _ends(router, seen) if one.validity.soon(seen.now)), key=lambda one: one.validity.end
     )
@@ -55,13 +55,14 @@ def expiring(router: Router, seen: MeshSnapshot) -> Condition:
 
 
 def link_validity(link: RouterLink, seen: MeshSnapshot | None) -> Validity | None:
-    """Of the certificate by which the routers log in at the other mesh; None without one that can be read."""
+    """Return the validity of the routers' client certificate for the other mesh; None if there is none or it is
+    unreadable."""
     data = seen.secrets.get(link.secret) if seen is not None and link.secret else None
     return of_certificates((data or {}).get("tls.crt", b""))
 
 
 def link_expiring(link: RouterLink, validity: Validity, now: datetime) -> Condition:
-    """Whether it ends soon or has ended."""
+    """Return the condition: whether it expires soon or has expired."""
     if not validity.soon(now):
         return Condition(EXPIRING, False, "NotExpiring", "the certificate does not end soon")
     ended = validity.end <= now
@@ -70,7 +71,7 @@ def link_expiring(link: RouterLink, validity: Validity, now: datetime) -> Condit
 
 
 def ends_in_seconds(status: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """From the status of a Router: by listener and field the seconds since 1970 at which something ends."""
+    """Return by listener and field when certificates and lists in a Router's status expire, in seconds since 1970."""
     return {
         (row["name"], field): datetime.fromisoformat(moment).timestamp()
         for row in status.get("listeners") or ()

@@ -37,14 +37,14 @@ class Condition:
 
 
 def timestamp(moment: datetime) -> str:
-    """A time as the API server writes it. `moment` is aware."""
+    """Format a time as the API server does. `moment` has a time zone."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rendered(
     conditions: Iterable[Condition], before: Mapping[str, Any], generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """The conditions as a status has them. A condition that has not changed since `before` keeps its time."""
+    """Render conditions for a status. A condition that has not changed since `before` keeps its time."""
     former = {item.get("type"): item for item in before.get("conditions") or ()}
     return [_one(condition, former.get(condition.type, {}), generation, now) for condition in conditions]
 
@@ -68,19 +68,19 @@ _SEPARATORS = re.compile(r"[./]")
 
 @dataclass(frozen=True)
 class MeshSnapshot:
-    """What is known of one mesh at one moment; statuses are computed from it."""
+    """The observations of one mesh at one moment; statuses are computed from it."""
 
     desired: DesiredState
     observed: ObservedState
-    # An aware time.
+    # With time zone.
     now: datetime
     # Why a router refused an entity, by (router id, `Entity.key`), until it accepts it or it is no longer desired.
     refused: Mapping[tuple[str, Key], str] = field(default_factory=dict)
-    # Actions on objects that failed, in words.
+    # Descriptions of failed actions on objects.
     errors: tuple[str, ...] = ()
-    # Those of them about objects that the Router needs and others own.
+    # The subset about objects that the Router needs and that others own.
     foreign: tuple[str, ...] = ()
-    # Actions of the last plan that are still to be done.
+    # Actions of the last plan that are still pending.
     pending: tuple[Action, ...] = ()
     # The result of `consumers_by_address`.
     consumers: Mapping[Ref, int] = field(default_factory=dict)
@@ -93,23 +93,23 @@ class MeshSnapshot:
     secrets: Mapping[str, SecretData | None] = field(default_factory=dict)
 
     def verdict(self, kind: str, ref: Ref) -> Verdict:
-        """The verdict on a resource; good for one that came after the desired state was made."""
+        """Return the verdict on a resource; valid if the resource was created after the desired state was computed."""
         return self.desired.verdicts.get((kind, ref), Verdict())
 
     def placed(self, name: str) -> tuple[DesiredRouter, ...]:
-        """The routers on which the entity of this name is to work."""
+        """Return the routers on which the entity with this name is placed."""
         routers = self.desired.mesh.routers
         places = self.desired.placements.get(name)
         return routers if places is None else tuple(router for router in routers if router.id in places)
 
     def connected(self, container: str) -> frozenset[str]:
-        """The routers to which a broker with this container-id has connected."""
+        """Return the routers to which a broker with this container-id is connected."""
         routers = self.observed.mesh.routers.values()
         return frozenset(one.id for one in routers if container in one.facts.containers)
 
     @functools.cached_property
     def live(self) -> Mapping[str, Mapping[Key, list[Entity]]]:
-        """Live entities by router and key."""
+        """Return live entities by router and key."""
         found: dict[str, dict[Key, list[Entity]]] = {}
         for name, router in self.observed.mesh.routers.items():
             by_key = found.setdefault(name, {})
@@ -119,7 +119,7 @@ class MeshSnapshot:
 
 
 def consumers_by_address(addresses: Iterable[Address], live: Mapping[str, int]) -> dict[Ref, int]:
-    """Consumers of each Address: `live` has their number for each mobile address, summed over all routers."""
+    """Return the number of consumers of each Address; `live` has it for each mobile address, over all routers."""
     prefixes: dict[str, int] = {}
     for address, count in live.items():
         for prefix in _prefixes(address):
@@ -137,7 +137,7 @@ def consumers_by_address(addresses: Iterable[Address], live: Mapping[str, int]) 
 
 
 def _prefixes(address: str) -> Iterator[str]:
-    """All prefixes that match an address: the part before each separator, and the whole address."""
+    """Return all prefixes that match an address: the part before each separator, and the whole address."""
     for separator in _SEPARATORS.finditer(address):
         yield address[: separator.start()]
     yield address
@@ -145,9 +145,9 @@ def _prefixes(address: str) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern of tokens parted by dots or slashes, where * is any one token and # any number of them."""
+    """Compile a pattern of tokens separated by dots or slashes, where * is any one token and # any number of them."""
     text = ""
     for token in _SEPARATORS.split(pattern):
-        # Each token brings the separator before it; a separator is put before the address too.
+        # Each token includes the separator before it; the address is matched with a leading separator too.
         text += r"(?:[./][^./]*)*" if token == "#" else r"[./]" + (r"[^./]+" if token == "*" else re.escape(token))
     return re.compile(text)

@@ -34,7 +34,7 @@ WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching
 """States of an entity on a router, worst first: those that routers report, and LOST, REFUSED, MISSING and UNKNOWN."""
 RESOLVED = "all references are resolved"
 SHOWN = 3
-"""How many routers a message names."""
+"""Maximum number of routers named in a message."""
 _CONNECTION = {"SUCCESS": "active", "CONNECTING": "attaching", "FAILED": "failed"}
 
 
@@ -45,13 +45,13 @@ class Row:
     id: str
     state: str
     error: str = ""
-    # Of a RouterLink: the id of the router to which this one is connected, and since when.
+    # For a RouterLink: the id of the router to which this one is connected, and since when.
     peer: str = ""
     since: str = ""
 
     @property
     def programmed(self) -> bool:
-        """Whether the router has what the resource asks for."""
+        """Whether the router has what the resource requests."""
         return self.state not in (REFUSED, LOST, MISSING)
 
     def render(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def broker_status(
 def _incoming_status(
     broker: Broker, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
-    """Of a Broker that connects to the routers. One router is enough for it to be ready."""
+    """Return the status of a Broker that connects to the routers. One router is enough for it to be ready."""
     rows: list[Row] = []
     if seen is not None and seen.verdict("Broker", broker.ref).good:
         there = seen.connected(broker.incoming_id)
@@ -114,8 +114,8 @@ def _incoming_status(
 
 
 def _where_connected(rows: Sequence[Row], container: str, seen: MeshSnapshot) -> list[Row]:
-    """Rows about a broker that chooses its routers: those to which it has not connected lack nothing, unless it has
-    connected to none."""
+    """Return the rows of a broker that chooses its routers: a router without a connection is not an error, unless the
+    broker is connected to no router."""
     there = seen.connected(container)
     idle = [row for row in rows if row.state == "inactive" and row.id not in there]
     if there:
@@ -141,19 +141,19 @@ def router_link_status(
 
 
 def _dated(rows: Sequence[Row], before: Mapping[str, Any], now: datetime) -> list[Row]:
-    """The rows, each with the time since when it has this peer: that of `before`, if it had the same one."""
+    """Return the rows with the time since which each has its peer, taken from `before` if the peer is the same."""
     former = {(row["id"], row.get("peer")): row.get("since") for row in before.get("routers") or ()}
     return [replace(row, since=former.get((row.id, row.peer)) or timestamp(now)) if row.peer else row for row in rows]
 
 
 def _mesh_of(router_id: str) -> str:
-    """The name of the Router with this router: the id without its ordinal; empty if it has none."""
+    """Return the name of this router's Router: the id without its ordinal; empty if it has none."""
     name, _, ordinal = router_id.rpartition("-")
     return name if ordinal.isdecimal() else ""
 
 
 def _of_other_name(row: Row, own: str) -> Row:
-    """The row, or an error if the router at the other end has an id that routers of this Router have."""
+    """Return the row, or an error row if the router at the other end has an id that belongs to this Router."""
     if _mesh_of(row.peer) != own:
         return row
     return Row(row.id, "failed", f"{row.peer} is an id of this Router, too: give one of both meshes another name")
@@ -178,7 +178,7 @@ def vhost_policy_status(
 
 
 def _count(entity: Entity, seen: MeshSnapshot) -> int:
-    """How many links go by a link route's entity, over all routers."""
+    """Return the number of links of a link route's entity, over all routers."""
     live = (one for by_key in seen.live.values() for one in by_key.get(entity.key, ()))
     return sum(int(one.attributes.get("linkCount") or 0) for one in live)
 
@@ -189,12 +189,12 @@ class _Case:
     resource: Dependent
     seen: MeshSnapshot | None
     rows: Sequence[Row]
-    # Conditions of this kind alone.
+    # Conditions of this kind only.
     more: Sequence[Condition] = ()
 
 
 def _rows(kind: str, resource: Dependent, entities: Sequence[Entity], seen: MeshSnapshot | None) -> list[Row]:
-    """One row for each router that should have the entities; the worst of them where there are several."""
+    """Return one row for each router that should have the entities, with the worst state if there are several."""
     if seen is None or not seen.verdict(kind, resource.ref).good:
         return []
     rows: dict[str, Row] = {}
@@ -207,7 +207,7 @@ def _rows(kind: str, resource: Dependent, entities: Sequence[Entity], seen: Mesh
 
 
 def _lost(router: DesiredRouter, seen: MeshSnapshot) -> Row | None:
-    """The row of a router that does not answer; None for one that does."""
+    """Return the row of a router that does not answer; None for one that does."""
     observed = seen.observed.mesh.routers.get(router.id)
     if observed is None or observed.state is not RouterState.RUNNING:
         return Row(router.id, LOST, "the router does not answer" if observed else "the router does not run")
@@ -224,7 +224,7 @@ def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
         return Row(router.id, REFUSED, refused)
     if not live:
         return Row(router.id, MISSING, "not on the router yet")
-    # Beside one that is on its way out there may be its replacement.
+    # Next to an entity that is being deleted, its replacement may exist already.
     chosen = min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
     if chosen.type == VHOST:
         return _enforced(router.id, seen)
@@ -232,7 +232,7 @@ def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
 
 
 def _enforced(router_id: str, seen: MeshSnapshot) -> Row:
-    """A vhost has no state of its own: it is active if the router enforces the vhost policies."""
+    """Return the state of a vhost, which routers do not report: active if the router enforces the vhost policies."""
     policies = seen.live[router_id].get((POLICY, ""), ())
     if any(entity.attributes.get("enableVhostPolicy") for entity in policies):
         return Row(router_id, "active")
@@ -240,7 +240,7 @@ def _enforced(router_id: str, seen: MeshSnapshot) -> Row:
 
 
 def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:
-    """The row, with the reason for which the Broker that a link goes to is not connected."""
+    """Return the row, with the reason why the link's Broker is not connected."""
     name = str(live.attributes.get("connection") or "")
     if row.state != "inactive" or row.error or not name:
         return row
@@ -251,7 +251,7 @@ def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:
 
 
 def _told(router_id: str, live: Entity) -> Row:
-    """The state that the router reports for an entity. An address has none: it is active if it exists."""
+    """Return the state that the router reports for an entity. An address has none: it is active if it exists."""
     attributes = live.attributes
     if live.type == CONNECTOR:
         state = _CONNECTION.get(str(attributes.get("connectionStatus")), UNKNOWN)
@@ -265,7 +265,7 @@ def _told(router_id: str, live: Entity) -> Row:
 
 
 def _container_of(message: str) -> str:
-    """The container-id of the peer in the connectionMsg of an open connection."""
+    """Return the peer's container-id from the connectionMsg of an open connection."""
     return message.partition("container_id=")[2]
 
 
@@ -294,7 +294,7 @@ def _conditions(case: _Case) -> list[Condition]:
 
 
 def verdict_conditions(verdict: Verdict) -> list[Condition]:
-    """Accepted and ResolvedRefs, as the verdict says."""
+    """Return Accepted and ResolvedRefs according to the verdict."""
     accepted = verdict.accepted and not verdict.conflicted
     told = (verdict.reason, verdict.message)
     resolved = ("ResolvedRefs", RESOLVED) if verdict.resolved_refs else told
@@ -334,7 +334,7 @@ def _ready(case: _Case) -> Condition:
 
 
 def _on(rows: Sequence[Row]) -> str:
-    """The routers on which the resource is active."""
+    """Describe the routers on which the resource is active."""
     if not rows:
         return "the mesh has no router for it"
     names = ", ".join(row.id for row in rows[:SHOWN])
@@ -346,7 +346,7 @@ def _share(rows: Sequence[Row]) -> str:
 
 
 def _state(rows: Sequence[Row]) -> dict[str, str]:
-    """The worst state on any router, and the error there."""
+    """Return the worst state on any router, and the error there."""
     worst = min(rows, key=lambda row: (WORST_FIRST.index(row.state), not row.error), default=None)
     error = next((f"{row.id}: {row.error}" for row in (worst, *rows) if row and row.error), "")
     return {"state": worst.state if worst else "", "lastError": error}

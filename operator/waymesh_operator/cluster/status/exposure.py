@@ -1,4 +1,4 @@
-"""Where clients reach the listeners with `expose`: rows of the status."""
+"""Status rows with the addresses of listeners with `expose`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def exposure_rows(router: Router, seen: MeshSnapshot) -> list[Row]:
-    """Of each listener with `expose`: its type, its addresses, and those of single routers."""
+    """Return for each listener with `expose` its type, its addresses, and those of single routers."""
     rows: dict[str, Row] = {}
     nodes = _nodes(seen)
     for door in doors(router, router.size):
@@ -31,7 +31,7 @@ def exposure_rows(router: Router, seen: MeshSnapshot) -> list[Row]:
 
 
 def merged_rows(*parts: Iterable[Row]) -> list[Row]:
-    """Rows about the same listener as one."""
+    """Merge rows of the same listener."""
     rows: dict[str, Row] = {}
     for row in (row for part in parts for row in part):
         rows[row["name"]] = rows.get(row["name"], {}) | row
@@ -39,14 +39,14 @@ def merged_rows(*parts: Iterable[Row]) -> list[Row]:
 
 
 def _nodes(seen: MeshSnapshot) -> dict[str, str]:
-    """The addresses of the nodes of the routers that run."""
+    """Return the addresses of the running routers' nodes."""
     running = (name for name, one in seen.observed.mesh.routers.items() if one.state is RouterState.RUNNING)
     found = {name: node_of(seen.observed.objects.get(("Pod", name), {})) for name in running}
     return {name: host for name, host in found.items() if host}
 
 
 def _why(door: Door, seen: MeshSnapshot, found: bool) -> str:
-    """Why there is no address; empty if there is one."""
+    """Return why there is no address; empty if there is one."""
     if found:
         return ""
     if door.route:

@@ -30,7 +30,7 @@ NOT_READY_REASONS = ("Stalled", "Conflicted", "ApiMissing", "Failed", "Refused")
 TOLD_FOR = timedelta(minutes=5)
 """How long the state of drift is Repaired after a repair."""
 SHOWN = 3
-"""How many of the same kind a message names."""
+"""Maximum number of items of one kind in a message."""
 
 
 def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any])
 
 
 def _names(seen: MeshSnapshot) -> list[str]:
-    """The ids of desired and of existing routers, by ordinal."""
+    """Return the ids of desired and existing routers, by ordinal."""
     ordinals = {router.id: router.ordinal for router in seen.desired.mesh.routers}
     ordinals |= {router.id: router.ordinal for router in seen.observed.mesh.routers.values()}
     return sorted(ordinals, key=lambda name: ordinals[name])
@@ -75,7 +75,7 @@ def _row(name: str, seen: MeshSnapshot) -> dict[str, Any]:
 
 
 def _drift(seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
-    """A repair is shown in the state for a while, then only as count and time."""
+    """Return the drift status: a recent repair shows in the state, later only as count and time."""
     current, repaired = seen.drift.current, seen.repaired
     last = str(before.get("lastRepaired") or "")
     if repaired > int(before.get("repaired") or 0):
@@ -113,7 +113,7 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
 
 
 def _stalled(seen: MeshSnapshot) -> Condition:
-    """Whether manual action is needed."""
+    """Return the condition: whether manual action is needed."""
     if seen.desired.stalled:
         return Condition("Stalled", True, "Stalled", seen.desired.stalled)
     if seen.foreign:
@@ -133,21 +133,21 @@ def _paused(router: Router) -> Condition:
 
 
 def _troubles(seen: MeshSnapshot) -> dict[str, Trouble]:
-    """The troubles of desired routers, lasting ones first."""
+    """Return the troubles of desired routers, permanent ones first."""
     found = seen.observed.troubles
     wanted = [router.id for router in seen.desired.mesh.routers if router.id in found]
     return {name: found[name] for name in sorted(wanted, key=lambda name: not found[name].lasting)}
 
 
 def _told(troubles: Mapping[str, Trouble]) -> str:
-    """The first trouble, and the number of others."""
+    """Describe the first trouble, and count the others."""
     name, trouble = next(iter(troubles.items()))
     others = len(troubles) - 1
     return f"{name}: {trouble}" + (f" (and {others} more)" if others else "")
 
 
 def _programmed(seen: MeshSnapshot) -> Condition:
-    """Whether objects and routers match the resources."""
+    """Return the condition: whether objects and routers match the resources."""
     if seen.desired.stalled:
         return Condition("Programmed", False, "Stalled", seen.desired.stalled)
     if seen.foreign:
@@ -173,7 +173,7 @@ def _conflict(seen: MeshSnapshot) -> str:
 
 
 def _refused(seen: MeshSnapshot) -> Condition:
-    """What routers refused: entities of the Router itself, else of resources that refer to it, which report it too."""
+    """Describe what routers refused: entities of the Router, else of resources that refer to it and report it too."""
     own = {item: reason for item, reason in seen.refused.items() if not _is_dependent(item[1][1])}
     told = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
     more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
@@ -186,7 +186,7 @@ def _is_dependent(entity: str) -> bool:
 
 
 def _converged(seen: MeshSnapshot) -> Condition:
-    """Whether every desired router runs, is connected to its neighbours, and has a path to all others."""
+    """Return the condition: every desired router runs, is connected to its neighbours, and has a path to all others."""
     mesh = seen.desired.mesh
     running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state is RouterState.RUNNING}
     lost = [router.id for router in mesh.routers if router.id not in running]
@@ -217,7 +217,7 @@ def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
 
 
 def _restart_pending(router: Router, seen: MeshSnapshot) -> Condition:
-    """Whether pods run an older image or template."""
+    """Return the condition: whether pods run an older image or template."""
     if seen.desired.restart_pending:
         return Condition("RestartPending", True, "NewDefaultImage", seen.desired.restart_pending)
     live = seen.observed.objects.get(("StatefulSet", router.ref.name), {})
@@ -242,9 +242,9 @@ def _draining(seen: MeshSnapshot) -> Condition:
 
 
 def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) -> Condition:
-    """Whether the mesh serves clients; else the first reason why not.
+    """Return the condition: whether the mesh serves clients; else the first reason why not.
 
-    Problems of resources that refer to the Router are shown by these resources, and a change under way affects nobody.
+    Problems of resources that refer to the Router show in those; a change in progress does not affect clients.
     """
     for kind in ("Accepted", "Converged"):
         if others[kind].holds is not True:
@@ -276,7 +276,7 @@ STARTING, READY, NOT_READY = "Starting", "Ready", "NotReady"
 
 
 def phase(router: Router, seen: MeshSnapshot, conditions: Mapping[str, Condition], before: Mapping[str, Any]) -> str:
-    """The phase. `before` is the former status: a mesh that grows is Scaling until its new routers have joined."""
+    """Return the phase. `before` is the former status: a growing mesh is Scaling until its new routers have joined."""
     live = seen.observed.mesh.routers
     running = sum(one.state is RouterState.RUNNING for one in live.values())
     converged = conditions["Converged"].holds is True

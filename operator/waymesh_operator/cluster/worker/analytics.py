@@ -1,7 +1,7 @@
-"""What the operator tells of the analytics jobs: when they last succeeded, and what they found.
+"""Reports on analytics jobs: when they last succeeded, and what they found.
 
-A job leaves its findings in the termination message of its container, so it needs no permission for that, and the
-operator none that it does not have: it lists Jobs, CronJobs and pods anyway.
+A job writes its findings to its container's termination message, so it needs no permission for that, and the operator
+no additional one: it lists Jobs, CronJobs and pods anyway.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Release = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run that left its findings."""
+    """A finished run with findings."""
 
     pod: Object
     # Seconds since 1970.
@@ -40,15 +40,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class AnalyticsWatch:
-    """Looks at the Jobs, CronJobs and pods of analytics in all namespaces (`namespaces` empty) or in some."""
+    """Polls the Jobs, CronJobs and pods of analytics in all namespaces (`namespaces` empty) or in some."""
 
     world: Environment
     namespaces: Sequence[str] = ()
-    # By release the uid of the pod whose findings have been told.
+    # By release the uid of the pod whose findings have been reported.
     _told: dict[Release, str] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Looks for ever."""
+        """Poll until cancelled."""
         while True:
             try:
                 await self.once()
@@ -57,7 +57,7 @@ class AnalyticsWatch:
             await asyncio.sleep(ANALYTICS_EVERY_S)
 
     async def once(self) -> None:
-        """One look. Raises KubeError."""
+        """Poll once. Raises KubeError."""
         listed: dict[str, list[Object]] = {}
         for kind in (JOB, CRON_JOB, kind_of("Pod")):
             listed[kind.kind] = []
@@ -74,7 +74,7 @@ class AnalyticsWatch:
             self.world.metrics.forget_findings(*gone)
 
     async def _tell(self, release: Release, run: Run, jobs: Iterable[Object]) -> None:
-        """The findings of a run, once."""
+        """Report the findings of a run, once."""
         uid = str(run.pod["metadata"].get("uid", ""))
         if self._told.get(release) == uid:
             return
@@ -104,7 +104,7 @@ def latest(jobs: Iterable[Object]) -> dict[Release, float]:
 
 
 def _successes(job: Object) -> Iterator[float]:
-    """A Job that succeeded says when it was completed, a CronJob when the last one was that it made."""
+    """Return the success times: a Job's completion time, a CronJob's time of its last successful Job."""
     status: dict[str, Any] = job.get("status") or {}
     for name in ("completionTime", "lastSuccessfulTime"):
         if status.get(name):
@@ -112,7 +112,7 @@ def _successes(job: Object) -> Iterator[float]:
 
 
 def latest_runs(pods: Iterable[Object]) -> dict[Release, Run]:
-    """By release the last run that left its findings. Other pods of analytics leave none."""
+    """Return by release the last run with findings. Other pods of analytics have none."""
     found: dict[Release, Run] = {}
     for pod in pods:
         key = release_of(pod)
@@ -128,7 +128,7 @@ def latest_runs(pods: Iterable[Object]) -> dict[Release, Run]:
 
 
 def owner(pod: Object, jobs: Iterable[Object]) -> Mapping[str, Any]:
-    """What the Events of a run are about: its CronJob, which stays, else its Job, else the pod."""
+    """Return the object of a run's Events: its CronJob, which persists, else its Job, else the pod."""
     by_name = {(job["kind"], job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
     about: Mapping[str, Any] = pod
     for _ in range(2):
@@ -140,7 +140,7 @@ def owner(pod: Object, jobs: Iterable[Object]) -> Mapping[str, Any]:
 
 
 def _controller(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The object that controls another one, as far as the latter says; None if there is none."""
+    """Return the object's controller from its owner references; None if there is none."""
     for reference in body["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             metadata = {"name": reference["name"], "namespace": body["metadata"]["namespace"], "uid": reference["uid"]}

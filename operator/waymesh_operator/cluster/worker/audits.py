@@ -1,8 +1,8 @@
-"""Full lists from time to time, beside the watches.
+"""Periodic full lists in addition to the watches.
 
-They fill the inventory before anything is done. Later they find what watches lose: after a gap kopf lists again and
-reports what exists, but not what has been deleted meanwhile. They also detect a watch that is dead while it seems to be
-alive: what a list shows must come through the watch too.
+They fill the inventory before the first reconcile. Later they find what watches miss: after a gap, kopf lists again and
+reports existing objects, but not those deleted meanwhile. They also detect a watch that is dead but looks alive: what a
+list shows must also arrive through the watch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .inventory import Key, key_of, version_of
 log = logging.getLogger(__name__)
 AUDIT_EVERY_S, RETRY_S = 120.0, 2.0
 PATIENCE_S = 60.0
-"""How long a change that a list shows may take to come through the watch."""
+"""How long a change seen in a list may take to arrive through the watch."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Auditor:
     _filled: bool = False
 
     async def fill(self) -> None:
-        """List everything, again and again until it succeeds: then the inventory is whole."""
+        """List everything, repeated until it succeeds: then the inventory is complete."""
         while True:
             try:
                 await self.once()
@@ -47,7 +47,7 @@ class Auditor:
                 return
 
     async def run(self) -> None:
-        """Audits for ever."""
+        """Audit until cancelled."""
         while True:
             await asyncio.sleep(AUDIT_EVERY_S * (1 + self.world.rng.uniform(-0.2, 0.2)))
             try:
@@ -62,13 +62,13 @@ class Auditor:
                 await self._audit(kind, namespace)
 
     def delivered(self, body: Mapping[str, Any]) -> None:
-        """A watch has told of this."""
+        """Note that a watch delivered this."""
         awaited = self._awaited.get(key_of(body))
         if awaited is not None and version_of(body) >= awaited[0]:
             del self._awaited[key_of(body)]
 
     def check(self) -> str | None:
-        """Liveness: a change that no watch has told of for too long."""
+        """Liveness check: return a problem if no watch delivered a change in time."""
         now = self.world.clock()
         for (kind, namespace, name), (_, since) in self._awaited.items():
             if now - since > PATIENCE_S:

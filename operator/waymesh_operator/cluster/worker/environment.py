@@ -26,7 +26,7 @@ from .service_accounts import ServiceAccounts
 log = logging.getLogger(__name__)
 NORMAL, WARNING = "Normal", "Warning"
 AGAIN_S = 300.0
-"""How long the same thing is not told again."""
+"""How long the same Event is not repeated."""
 REMEMBERED = 4096
 _LONGEST = 1000
 
@@ -40,14 +40,14 @@ class _Told:
 
 @dataclass(slots=True)
 class EventRecorder:
-    """Writes Events. That one cannot be written stops nothing."""
+    """Writes Events. A failed write is logged and ignored."""
 
     kube: KubeClient
     now: Callable[[], datetime]
     _told: dict[str, _Told] = field(default_factory=dict)
 
     async def record(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
-        """Say something about an object. `kind` is NORMAL or WARNING, `reason` one word."""
+        """Record an Event about an object. `kind` is NORMAL or WARNING, `reason` one word."""
         metadata, now = about["metadata"], self.now()
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         identity = "/".join((metadata.get("uid", ""), kind, reason, message))
@@ -101,7 +101,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds between turns: while all is as it should be, while something is under way, and after errors at most.
+    """Seconds between turns: when everything converged, while something is in progress, and at most after errors.
 
     `gather_s` is how long a change waits for others to come with it. What a resource refers to and is not there is
     looked for every `missing_s`. Which APIs of routes there are is asked again after `apis_s`.
@@ -118,7 +118,8 @@ class Pace:
 
     @property
     def least_resync_s(self) -> float:
-        """What is to be done with each resync must be due by then, or it is done with every second one."""
+        """Shortest time to a resync: work done with each resync must be due by then, or it runs with every second
+        one."""
         return self.resync_s * (1 - self.jitter)
 
 

@@ -1,7 +1,7 @@
 """The latest version of every watched object, by the mesh that it belongs to.
 
-It is fed by watches, by audits (full lists, which find what a watch has missed), and by the answers to our own writes:
-what we have just done is never mistaken for something still to do.
+Its sources are watches, audits (full lists, which find what a watch missed), and the responses to our writes, so that
+completed writes are never planned again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Inventory:
         return entry.body if entry else None
 
     def of(self, mesh: Ref) -> Mapping[Key, Object]:
-        """All objects of a mesh. The mapping changes with the next event: take what you need at once."""
+        """Return all objects of a mesh. The mapping changes with the next event: copy what you need."""
         return self._meshes.get(mesh, {})
 
     def meshes(self) -> tuple[Ref, ...]:
@@ -87,7 +87,7 @@ class Inventory:
         return tuple(self._meshes)
 
     def see(self, event: str | None, body: Object) -> bool:
-        """Take an object from a watch or an answer. Returns False if it is not newer than what we have."""
+        """Store an object from a watch or a response. Returns False if it is not newer than the stored one."""
         key, version = key_of(body), version_of(body)
         known = self._objects.get(key)
         if version < self._gone.get(key, (0, 0.0))[0] or (known and version < known.version):
@@ -140,13 +140,13 @@ class Inventory:
 
 
 def version_of(body: Object) -> int:
-    """The resourceVersion as a number: the API server promises that a later one is greater."""
+    """Return the resourceVersion as a number: the API server guarantees that later ones are greater."""
     text = body["metadata"].get("resourceVersion", "")
     return int(text) if text.isdecimal() else 0
 
 
 def _slim(body: Object) -> Object:
-    """Without managedFields, which are often larger than the rest."""
+    """Return the object without managedFields, which are often larger than the rest."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
     return {**body, "metadata": metadata}
 
@@ -200,7 +200,7 @@ class Parser:
 
 
 def _parse(body: Object) -> Any:
-    """The resource; None for one that an older schema accepted and this one would not."""
+    """Return the parsed resource; None for one that an older schema accepted and this one does not."""
     try:
         return _PARSERS[body["kind"]](body)
     except (KeyError, TypeError, ValueError) as error:
@@ -209,15 +209,15 @@ def _parse(body: Object) -> Any:
 
 
 AT_ONCE = 16
-"""Requests in one round; the rest is looked up in the next rounds."""
+"""Maximum number of requests in a round; the rest follows in the next rounds."""
 Name = tuple[Kind, str]
 
 
 @dataclass(slots=True)
 class MissingReferences:
-    """References that are not resolved yet, by mesh. A mesh is woken as soon as one of them exists.
+    """References that are not resolved yet, by mesh. A mesh is reconciled as soon as one of them exists.
 
-    Users' Secrets and claims have no label of ours, so a watch would stream every one of the cluster. They are looked
+    Users' Secrets and claims do not have our label, so a watch would stream all of them in the cluster. They are looked
     up by name instead, and only while something is missing.
     """
 

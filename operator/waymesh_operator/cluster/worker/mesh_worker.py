@@ -1,7 +1,7 @@
-"""The worker of one mesh: observe → plan → apply → status, again and again.
+"""The worker of one mesh: repeats observe → plan → apply → status.
 
-Nothing but the cluster holds state: a worker that starts anew, wherever its predecessor was interrupted, goes on from
-what it sees. A turn acts on what is, not on what has happened, so events may be lost, doubled or late.
+All state is in the cluster: a new worker continues from the observed state, wherever its predecessor was interrupted. A
+turn acts on the current state, not on events, so events may be lost, duplicated or late.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .status_writer import Statuses
 
 log = logging.getLogger(__name__)
 PASSES = 4
-"""Maximum passes of a reconcile. It goes on while there is something to do, so that the status shows the result."""
+"""Maximum passes of a reconcile. It continues while there is something to do, so that the status shows the result."""
 ISSUED_ANNOTATION = "cert-manager.io/certificate-name"
 """Annotation of Secrets that cert-manager writes."""
 _RESOURCES = frozenset(kind.kind for kind in RESOURCES)
@@ -64,7 +64,7 @@ class ReconcilePass:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The routers of the mesh, why some do not run, the present start of each, and the entities they have refused."""
+    """The routers of the mesh, why some do not run, the current start of each, and the entities that they refused."""
 
     live: LiveMesh
     troubles: Mapping[str, Trouble]
@@ -89,11 +89,11 @@ class MeshWorker:
         self._meant: dict[str, Any] = {}
 
     async def close(self) -> None:
-        """End all connections to routers."""
+        """Close all connections to routers."""
         await self._routers.close()
 
     async def turn(self) -> str | None:
-        """Reconcile once. Returns `done` when observed and desired state agree, `busy` while something is under way,
+        """Reconcile once. Returns `done` when observed and desired state agree, `busy` while something is in progress,
         None when nothing of the mesh is left. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         if not objects:
@@ -109,7 +109,7 @@ class MeshWorker:
         try:
             result = await self._reconcile(resources, objects)
         except NamespaceEnding as error:
-            # The objects of a namespace go in no order: until the Router has gone too, only patience is left.
+            # The objects of a namespace are deleted in arbitrary order: wait until the Router is deleted too.
             log.info("the namespace is being deleted: %s", error)
             result = "busy"
         finally:
@@ -117,7 +117,7 @@ class MeshWorker:
         return result
 
     async def plan(self) -> tuple[Action, ...]:
-        """The actions of the next reconcile. Nothing is changed. Raises WaymeshError."""
+        """Return the actions of the next reconcile. Changes nothing. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         resources = self._parser.resources(self.mesh, objects)
         return (await self._observe_and_plan(resources, objects)).actions if resources.router.uid else ()
@@ -141,9 +141,10 @@ class MeshWorker:
     async def _pass(
         self, resources: Resources, objects: dict[Key, Object], body: Object
     ) -> tuple[ReconcilePass, Result]:
-        """Observe, plan, apply. Our own changes are known without reading again, so a second pass is cheap."""
+        """Observe, plan, apply. The results of our changes are known without reading again, so a second pass is
+        cheap."""
         this_pass = await self._observe_and_plan(resources, objects)
-        # What a router has refused is no drift: nobody has changed it.
+        # What a router refused is not drift: nobody changed it.
         current = max(0, this_pass.drift.current - len(self._refusals.reasons))
         drift_ = dataclasses.replace(this_pass.drift, current=current)
         this_pass = dataclasses.replace(this_pass, drift=drift_, news=self._news(this_pass.desired))
@@ -156,12 +157,12 @@ class MeshWorker:
         return this_pass, result
 
     def _answered(self, event: str | None, body: Object) -> bool:
-        """Take the answer to a write. What no watch tells of would stay in the inventory for ever, and with it a worker
-        for a mesh that is gone."""
+        """Store the response to a write. Kinds without a watch are left out: they would stay in the inventory forever,
+        and with them a worker for a deleted mesh."""
         return body["kind"] in _WATCHED and self._world.inventory.see(event, body)
 
     def _news(self, desired: DesiredState) -> frozenset[str]:
-        """Our Secrets whose desired contents have changed (users' Secrets, renewal): writing them is no repair."""
+        """Return our Secrets whose desired contents changed (users' Secrets, renewal): writing them is not a repair."""
         meant = {item["metadata"]["name"]: item["data"] for item in desired.objects if item["kind"] == "Secret"}
         former, self._meant = self._meant, meant
         return frozenset(name for name, data in meant.items() if former.get(name) != data)
@@ -196,7 +197,7 @@ class MeshWorker:
         )
 
     async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:
-        """The present state of the cluster; adds routes and what cert-manager has to the objects."""
+        """Return the present state of the cluster; adds routes and cert-manager's objects to the objects."""
         settings, namespace, name = self._world.settings, self.mesh.namespace, self.mesh.name
         request = tls_request(resources.router, settings)
         tls = await mesh_tls(request, objects, self._routers, self._world) if request else None
@@ -225,7 +226,7 @@ class MeshWorker:
         )
 
     def _users_now(self, objects: dict[Key, Object]) -> bytes:
-        """The users file that we last wanted, else the one that is there. So an edited file is put back as it was."""
+        """Return the last desired users file, else the existing one, so that an edited file is restored."""
         name = f"{self.mesh.name}-credentials"
         meant = {"data": self._meant[name]} if name in self._meant else None
         return secret_data(meant or objects.get(("Secret", self.mesh.namespace, name)) or {}).get(USERS_FILE, b"")
@@ -238,7 +239,7 @@ class MeshWorker:
         return await self._world.service_accounts.read(self._world.kube, self._world.clock(), live)
 
     async def _cert_manager(self, objects: dict[Key, Object]) -> bool:
-        """Whether cert-manager is installed; adds its objects for this mesh to the objects."""
+        """Return whether cert-manager is installed; adds its objects for this mesh to the objects."""
         selector = f"{SELECTOR}={self.mesh.name}"
         for kind in CERT_MANAGER:
             try:
@@ -251,7 +252,7 @@ class MeshWorker:
         return True
 
     def _count(self, this_pass: ReconcilePass, result: Result, body: Object) -> None:
-        """Count what was done; `repaired` continues from the status."""
+        """Count the applied actions; `repaired` continues from the status."""
         for action in result.taken:
             self._world.metrics.actions.labels(type(action).__name__, "done").inc()
         for outcome in result.refused:
@@ -284,7 +285,7 @@ class MeshWorker:
     async def _tell_scale(self, action: Scale, this_pass: ReconcilePass, body: Object) -> None:
         for router in this_pass.observed.mesh.routers.values():
             if router.ordinal >= action.replicas and router.facts.unsettled:
-                text = f"{router.id} leaves with {router.facts.unsettled} unsettled deliveries: the drain timed out"
+                text = f"{router.id} stops with {router.facts.unsettled} unsettled deliveries: the drain timed out"
                 await self._world.recorder.record(body, WARNING, "DrainTimedOut", text)
         await self._world.recorder.record(body, NORMAL, "Scaled", action.describe())
 
@@ -336,7 +337,7 @@ def _repairs(action: Action, this_pass: ReconcilePass, router: Object) -> bool:
 
 
 def _growth(action: Action, this_pass: ReconcilePass) -> str:
-    """The text of the Event for an action that scales the mesh up; empty for others."""
+    """Return the text of the Event for an action that scales the mesh up; empty for others."""
     if not isinstance(action, ApplyObject) or action.manifest["kind"] != "StatefulSet":
         return ""
     former, size = this_pass.context.size_now or 0, int(action.manifest["spec"]["replicas"])
@@ -344,7 +345,7 @@ def _growth(action: Action, this_pass: ReconcilePass) -> str:
 
 
 def _is_left_over(objects: Mapping[Key, Object]) -> bool:
-    """Whether cert-manager has written a Secret of the mesh, and so may still do it."""
+    """Return whether cert-manager wrote a Secret of the mesh, and so may write it again."""
     return any(
         ISSUED_ANNOTATION in (body["metadata"].get("annotations") or {})
         for (kind, _, _), body in objects.items()
@@ -357,8 +358,8 @@ def _replicas(stateful_set: Object | None) -> int | None:
 
 
 def _template(objects: Mapping[Key, Object], mesh: Ref) -> Object:
-    """Metadata and specification of the pods: as the StatefulSet has them, where it was deleted those of a pod that is
-    left; nothing where there are none."""
+    """Return metadata and specification of the pods: those of the StatefulSet, or if it was deleted, of a remaining
+    pod; empty if there are none."""
     stateful_set = objects.get(("StatefulSet", mesh.namespace, mesh.name))
     if stateful_set is not None:
         template = stateful_set["spec"]["template"]
@@ -372,14 +373,15 @@ def _image(pod: Object) -> str:
 
 
 def _settled(status: Mapping[str, Any]) -> bool:
-    """Whether nothing is under way that watches do not report, so that the next reconcile can wait."""
+    """Return whether nothing is in progress that watches do not report, so that the next reconcile can wait."""
     rolling = (status.get("tls") or {}).get("phase", "Stable") != "Stable"
     moving = rolling or _holds(status, "Draining") or not _holds(status, "Converged")
     return _holds(status, "Paused") or not moving
 
 
 def _is_moving(mesh: ObservedMesh) -> bool:
-    """Whether a connection or link to a broker or another mesh is changing its state, which watches do not report."""
+    """Return whether a connection or link to a broker or another mesh is changing state, which watches do not
+    report."""
     entities = (entity for router in mesh.routers.values() for entity in router.entities)
     return any(
         entity.attributes.get("operStatus") in ("attaching", "failed", "quiescing")

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LiveMesh:
-    """The observed routers: the mesh, drainStatus of those that answer, consumers by mobile address, and counts."""
+    """The observed routers: the mesh, drainStatus of routers that answer, consumers by mobile address, and counts."""
 
     mesh: ObservedMesh
     draining: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Routers:
         return LiveMesh(ObservedMesh(routers), draining, consumers, vhosts)
 
     async def tls_views(self, tls: MeshTls) -> dict[str, TlsView]:
-        """What each router presents in a handshake; an empty view for an unreachable one."""
+        """Return what each router presents in a handshake; an empty view for an unreachable one."""
         views = {name: TlsView() for name in self.pods}
         now = self._world.clock()
 
@@ -83,11 +83,11 @@ class Routers:
         return views
 
     async def rest(self) -> None:
-        """Close all connections until they are needed again; what was read is kept."""
+        """Close all connections until they are needed again; keep the data that was read."""
         await asyncio.gather(*(self._world.in_thread(router.close) for router in self.live.values()))
 
     async def close(self) -> None:
-        """Close all connections for good."""
+        """Close all connections permanently."""
         gone, self.live = list(self.live.values()), {}
         await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
 
@@ -151,8 +151,8 @@ Data = Mapping[str, bytes]
 class UserSecrets:
     """Secrets that resources of a namespace refer to.
 
-    They bear no label of ours, so watching them would mean to watch every Secret of the cluster; they are read again
-    with each resync instead, and those that are missing with each turn (`MissingReferences` sees that there is one).
+    They do not have our label, so watching them would mean watching every Secret of the cluster; they are read again
+    with each resync instead, and missing ones with each turn (`MissingReferences` makes sure that there is one).
     """
 
     mesh: Ref
@@ -181,7 +181,8 @@ async def read_secret(world: Environment, namespace: str, name: str) -> Data | N
 
 
 async def read_claims(world: Environment, namespace: str, name: str) -> dict[str, tuple[str, ...] | None]:
-    """Access modes of the claim of this name, None when there is none; nothing for no name. Raises KubeError."""
+    """Return the access modes of the claim with this name, None if it does not exist; {} for an empty name. Raises
+    KubeError."""
     if not name:
         return {}
     try:
@@ -196,8 +197,8 @@ async def read_claims(world: Environment, namespace: str, name: str) -> dict[str
 async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: Routers, world: Environment) -> MeshTls:
     """The desired certificates. Raises KubeError.
 
-    What the watch has told is enough to see that nothing is to do. Before anything is changed the Secrets are read
-    afresh: keys must not be made, nor an authority put back, because a watch is behind.
+    The watched state is enough to see that there is nothing to do. Before any change, the Secrets are read from the API
+    server: keys must not be generated, nor an authority restored, because a watch is behind.
     """
     names = tuple(f"{request.router}-{part}" for part in ("ca", "tls", "operator-tls"))
     bodies = {name: objects.get(("Secret", request.namespace, name)) for name in names}
@@ -242,7 +243,7 @@ async def troubles(
 
 
 async def _events(world: Environment, mesh: Ref, uid: str) -> list[Object]:
-    """Events about an object; none if they cannot be listed: a status is only less clear then."""
+    """Return Events about an object; none if they cannot be listed: the status is then only less specific."""
     try:
         return list(await world.kube.list(EVENT, mesh.namespace, fields=f"involvedObject.uid={uid}"))
     except KubeError:

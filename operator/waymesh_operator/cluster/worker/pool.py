@@ -35,7 +35,7 @@ class _Slot:
 
 
 class Pool:
-    """All workers. `wake` may be called at any time from the loop's thread; work begins with `start`."""
+    """All workers. `wake` may be called at any time in the loop's thread; work begins with `start`."""
 
     def __init__(self, world: Environment, make: Callable[[Ref, Environment], MeshWorker] = MeshWorker) -> None:
         self._world = world
@@ -57,7 +57,7 @@ class Pool:
         self._measure()
 
     def start(self) -> None:
-        """Begin with the meshes that have been woken so far."""
+        """Start work, with the meshes that `wake` named so far."""
         self._started = True
         for mesh in list(self._slots):
             self.wake(mesh)
@@ -73,7 +73,7 @@ class Pool:
         await asyncio.gather(*(slot.worker.close() for slot in slots))
 
     def check(self) -> str | None:
-        """Liveness: a reconcile that does not end, or a task that has ended."""
+        """Liveness check: return a problem if a reconcile does not end, or a worker's task has ended."""
         now = self._world.clock()
         for mesh, slot in self._slots.items():
             if slot.began_at is not None and now - slot.began_at > STUCK_S:

@@ -16,7 +16,7 @@ from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 @dataclass(slots=True)
 class DeliveredSeeds:
-    """For each router its present start (`PodView.life`) and the digest of the seeds that it matched last."""
+    """For each router the current start (`PodView.life`) and the digest of the seeds that it matched last."""
 
     _known: dict[str, tuple[str, str]] | None = None
 
@@ -42,7 +42,7 @@ class DeliveredSeeds:
         drift: Drift,
         refused: Collection[tuple[str, tuple[str, str]]],
     ) -> None:
-        """Note which routers match: no action is left for them but those they have refused."""
+        """Note which routers match: those without actions other than refused ones."""
         behind = {
             step.router_id
             for step in steps

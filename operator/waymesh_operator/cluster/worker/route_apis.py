@@ -1,4 +1,4 @@
-"""Which of the APIs of routes the cluster has, read from the API server for all meshes."""
+"""Finds the route APIs of the cluster in the API server, for all meshes."""
 
 from __future__ import annotations
 

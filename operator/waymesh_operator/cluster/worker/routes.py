@@ -1,4 +1,4 @@
-"""The routes of one mesh, which no watch tells of."""
+"""The routes of one mesh, which are not watched."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _KINDS = frozenset(kind.kind for kind in ROUTES)
 
 @dataclass(slots=True)
 class Routes:
-    """Lists the routes of a mesh: those kinds that its Router wants, and those of which it has some. A worker that
-    begins looks for all kinds if there is a Service that an earlier one may have left routes to."""
+    """Lists the routes of a mesh: the kinds that its Router needs, and those of which it has some. A new worker lists
+    all kinds if there is a Service to which an earlier worker may have left routes."""
 
     mesh: Ref
     world: Environment
@@ -70,7 +70,7 @@ class Routes:
 
 
 def exposed_addresses(router: Router, objects: Mapping[Key, Object]) -> dict[str, list[str]]:
-    """Where clients reach the doors of listeners that tell them of other routers, by the names of the doors."""
+    """Return the addresses of the doors of listeners with failover lists, by the names of the doors."""
     wanted = {listener.name for listener in router.listeners if listener.failover}
     if not wanted:
         return {}

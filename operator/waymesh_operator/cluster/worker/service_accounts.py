@@ -12,21 +12,21 @@ from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys,
 
 log = logging.getLogger(__name__)
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
-"""Paths of the API server. The JWKS is read from there wherever the configuration says that it is published."""
+"""Paths of the API server. The JWKS is read here, even if the configuration names another place."""
 EVERY_S = 60.0
 
 
 @dataclass(slots=True)
 class ServiceAccounts:
-    """Reads both documents, and again when they are EVERY_S old. After a failure those read before stay in use."""
+    """Reads both documents, and again when they are EVERY_S old. After a failure, the earlier ones stay in use."""
 
     _known: ServiceAccountKeys = UNKNOWN
     _read_at: float = float("-inf")
 
     async def read(self, kube: KubeClient, now: float, live: bytes) -> ServiceAccountKeys:
-        """What the API server says now; `error` tells why it is not known or not new.
+        """Return the current issuer and keys; `error`: why they are unknown or out of date.
 
-        `live`: the file that routers have (`ServiceAccountKeys.file`), for an operator that has read nothing yet.
+        `live`: the routers' file (`ServiceAccountKeys.file`), for an operator that has not read the documents yet.
         """
         if now - self._read_at < EVERY_S:
             return self._known
@@ -42,7 +42,7 @@ class ServiceAccounts:
 
 
 def _parsed(live: bytes) -> ServiceAccountKeys:
-    """What a file says; nothing if there is none, or it is not one of ours."""
+    """Parse a file; empty if there is none, or it is not one of ours."""
     try:
         found = json.loads(live)
         return service_account_keys(found.get("issuer"), found.get("keys"))

@@ -1,4 +1,4 @@
-"""Writes the statuses of the resources of a mesh where they have changed, and Events for important changes."""
+"""Writes changed statuses of the resources of a mesh, and Events for important changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object
 
 AT_ONCE = 16
-"""Concurrent requests: behind thousands of them the Lease would not be renewed in time."""
+"""Maximum number of concurrent requests: behind thousands of them, the Lease would not be renewed in time."""
 COUNTS_S = 10.0
 FLEETING = frozenset({"unsettled", "consumers", "links", "connections", "denied", "lastTransitionTime"})
 """Fields that change with every message or client; if only these have changed, a status is written less often."""
@@ -37,7 +37,7 @@ GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled", EXPIRING})
 TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged", EXPIRING})
 TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
 WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled", EXPIRING})
-"""Conditions with a warning even if a resource has them in a bad state from the beginning."""
+"""Conditions that cause a warning even if they are bad from the beginning."""
 FAILED = "failed"
 PASSING = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
 """Transient reasons, which are not worth a warning."""
@@ -65,7 +65,7 @@ class Statuses:
     ) -> dict[str, Any]:
         """Update all statuses; returns that of the Router. `seen` is None if there is no Router.
 
-        Raises KubeError (the last one) after all have been tried.
+        Tries all, then raises the last KubeError if any failed.
         """
         wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, self.world.now()))
         news = [(key, status) for key, status in wanted if self._worth(key, status, objects)]
@@ -123,8 +123,8 @@ def _wanted(
 def transitions(
     before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
 ) -> Iterable[tuple[str, str, str]]:
-    """Events for conditions that have changed: all that became bad, and of a Router those that became good; and for
-    resources that fail before they have ever worked."""
+    """Return Events for changed conditions: all that became bad, for a Router also those that became good; and for
+    resources that fail before they ever worked."""
     told = [*_hindered(before, status), *_turned(before, status, all_of_them=all_of_them)]
     if not told and status.get("state") == FAILED != before.get("state"):
         told.append((WARNING, "Failed", status["lastError"]))
@@ -132,7 +132,7 @@ def transitions(
 
 
 def _hindered(before: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
-    """Routers that do not run, if the reason is new."""
+    """Return an Event for each router that does not run, if the reason is new."""
     former = {row["id"]: row.get("reason") for row in before.get("routers") or ()}
     for row in status.get("routers") or ():
         if row.get("reason") and row["reason"] != former.get(row["id"]):
@@ -146,7 +146,7 @@ def _turned(
     hindered = {row.get("reason") for row in status.get("routers") or ()} - {None}
     for item in status.get("conditions") or ():
         was, is_ = former.get(item["type"], {}).get("status"), item["status"]
-        # What a router is hindered by has been told of that router.
+        # The reason why a router does not run has its own Event.
         if is_ in (was, "Unknown") or item["type"] not in TOLD or item["reason"] in hindered:
             continue
         text = f"{item['type']}: {item['message']}" if item.get("message") else f"{item['type']} is {is_}"
@@ -162,7 +162,7 @@ def _bad(condition: str) -> str:
 
 
 def _lasting(value: Any) -> Any:
-    """A status without the fields that change all the time."""
+    """Return a status without the fields that change all the time."""
     if isinstance(value, Mapping):
         return {name: _lasting(inner) for name, inner in value.items() if name not in FLEETING}
     return [_lasting(item) for item in value] if isinstance(value, list) else value

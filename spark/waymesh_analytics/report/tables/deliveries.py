@@ -1,4 +1,4 @@
-"""What the sampled deliveries say: traffic, latency, outcomes, paths, balance."""
+"""Tables from sampled deliveries: traffic, latency, outcomes, paths, balance."""
 
 from __future__ import annotations
 

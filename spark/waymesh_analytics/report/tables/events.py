@@ -1,4 +1,4 @@
-"""What the events say: how fast the routers converged, what was denied, and warnings."""
+"""Tables from events: convergence times, denials, and warnings."""
 
 from __future__ import annotations
 

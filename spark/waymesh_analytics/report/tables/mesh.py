@@ -1,4 +1,4 @@
-"""The mesh itself: which routers were linked, what went over each link, and which links broke."""
+"""The links between routers: their traffic and losses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MeshLink:
 
     @property
     def losses(self) -> str:
-        """What it lost, in words; empty if nothing."""
+        """A description of its losses; empty if none."""
         broken = f"broke {'once' if self.broken == 1 else f'{self.broken:,} times'}"
         parts = ((broken, self.broken), (f"{self.dropped:,} dropped", self.dropped))
         return ", ".join(text for text, number in parts if number)

@@ -1,4 +1,4 @@
-"""What the counters and states of links, routers, addresses, connections, autolinks and link routes say."""
+"""Tables from the counters and states of links, routers, addresses, connections, autolinks and link routes."""
 
 from __future__ import annotations
 

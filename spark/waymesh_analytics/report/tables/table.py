@@ -13,7 +13,7 @@ DIGITS = 6
 
 
 class ColumnType(StrEnum):
-    """What a column holds, and so how it is written and shown."""
+    """The type of a column: how it is written and shown."""
 
     TEXT = "text"
     COUNT = "count"
@@ -53,7 +53,7 @@ class Table(Generic[RowT]):
     note: str
     columns: tuple[Column, ...]
     rows: list[RowT]
-    # What the report says in place of no rows; without it, an empty table is left out.
+    # The report's text if there are no rows; without it, an empty table is left out.
     empty: str = ""
 
     def dicts(self) -> list[dict[str, Any]]:
