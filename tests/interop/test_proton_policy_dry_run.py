@@ -129,6 +129,7 @@ def test_routed_messages_that_would_be_denied_pass(tmp_path: Path) -> None:
                 receiver.next().accept()
                 assert sent.outcome() == "accepted"
             found = wait_until(lambda: found if (found := counted(guarded)).denials >= 3 else None)
+            assert found is not None
             assert (found.links, found.denials) == (1, 3)  # the link to q.a, bob's message, that to q.a
             assert guarded.router.log_text().count("would DENY message: user='alice'") == 2
         finally:

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,16 @@ from waymesh_router.runtime.opening import REASON
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
-PLAIN = {"plain": {}, "hasty": {"initialHandshakeTimeoutSeconds": 1}}
-TLS = {
+PLAIN: dict[str, dict[str, Any]] = {"plain": {}, "hasty": {"initialHandshakeTimeoutSeconds": 1}}
+TLS: dict[str, dict[str, Any]] = {
     "tls": {"requireSsl": True},
     "hasty-tls": {"requireSsl": True, "initialHandshakeTimeoutSeconds": 1},
     "crowded": {"maxOpeningConnections": 1},
 }
-HTTP = {"web": {"http": True}, "hasty-web": {"http": True, "initialHandshakeTimeoutSeconds": 1}}
+HTTP: dict[str, dict[str, Any]] = {
+    "web": {"http": True},
+    "hasty-web": {"http": True, "initialHandshakeTimeoutSeconds": 1},
+}
 FOREIGN = (
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: amqp\r\nOrigin: https://evil\r\n\r\n"

@@ -58,7 +58,7 @@ def test_a_performative_may_have_many_values() -> None:
     attached, after = decode_performative(body, 0, len(body))
     assert after == len(body)
     assert isinstance(attached, Attach)
-    assert attached.properties is not None
+    assert isinstance(attached.properties, dict)
     assert attached.properties["key-400"] == 400
 
 
