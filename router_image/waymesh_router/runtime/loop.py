@@ -191,7 +191,7 @@ class Loop:
                 handler = handlers.get(fd)
                 if handler is None:
                     low = low or fd == low_fd
-                elif mask & CLOSED:
+                elif mask & CLOSED and fd in self._masks:  # not lowered by another handler of this turn
                     self._lower_priority(fd)
                     low = True
                 else:
