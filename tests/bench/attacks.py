@@ -206,7 +206,7 @@ def _annotations(port: int, part: int) -> Span:
     with _pair(port, "annotated") as sender:
         begun = time.monotonic()
         for n in range(ANNOTATED // part):
-            sender.send(frames.transfer(n, payload))
+            sender.send(frames.transfer(n, payload, settled=True))
             sender.wait(FLOW, 1 + max(0, n - AHEAD) // AHEAD)
         sender.wait(FLOW, 2)
         return begun, time.monotonic()

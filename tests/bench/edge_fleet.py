@@ -28,7 +28,7 @@ from tests.kit.process import RouterProcess, accepts, section
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 from waymesh_router.router import Router
-from waymesh_router.runtime.daemon import raise_descriptor_limit
+from waymesh_router.runtime.daemon import prepare_descriptors
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
@@ -53,7 +53,7 @@ def edge_config(name: str, port: int, doors: Sequence[int]) -> str:
 
 def serve(ports: Sequence[int], doors: Sequence[int]) -> None:
     """Be edge routers E0, E1 …, each with a port for clients; does not return."""
-    raise_descriptor_limit()
+    prepare_descriptors()
     loop = Loop()
     log = Log(lambda: datetime.now(UTC), open_output)
     members = []

@@ -19,7 +19,7 @@ from waymesh_router.events import Event
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.memory_watermark import default_limit
 from waymesh_router.router import Router
-from waymesh_router.runtime.daemon import Daemon, PidFile, become, raise_descriptor_limit
+from waymesh_router.runtime.daemon import Daemon, PidFile, become, prepare_descriptors
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
@@ -84,7 +84,7 @@ def _run(options: Options) -> int:
     entries = read_config(*options.config)
     pidfile = PidFile(options.pidfile)
     daemon = Daemon() if options.daemon else None
-    raise_descriptor_limit()
+    prepare_descriptors()
     running = Running(entries)
     running.watch_signals()  # before it listens: who sees it listen may send a signal
     running.start()

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from waymesh_router.runtime.loop import Loop
 
@@ -28,11 +29,12 @@ class _Piece:
 
 
 class Workers:
-    """Runs tasks in threads, alternating between sources; everything else happens in the loop's thread."""
+    """Runs tasks in threads, alternating between sources. `done` is called in the loop's thread, `wanted` in any."""
 
     def __init__(self, loop: Loop, threads: int = THREADS) -> None:
         self._loop = loop
         self._threads = threads
+        self._lock = threading.Lock()  # for what follows
         self._running = 0
         self._waiting: dict[str, deque[_Piece]] = {}
         self._turns: deque[str] = deque()
@@ -48,44 +50,47 @@ class Workers:
 
         A task whose `wanted()` is no longer true when its turn comes is dropped.
         """
-        mine = self._waiting.get(source)
-        if mine is None:
-            mine = self._waiting[source] = deque()
-            self._turns.append(source)
-        if len(mine) >= WAITING_OF_ONE or sum(map(len, self._waiting.values())) >= WAITING:
-            self._forget_if_empty(source)
-            return False
-        mine.append(_Piece(work, wanted, done))
-        self._start()
+        with self._lock:
+            mine = self._waiting.get(source)
+            if (mine is not None and len(mine) >= WAITING_OF_ONE) or sum(map(len, self._waiting.values())) >= WAITING:
+                return False
+            if mine is None:
+                mine = self._waiting[source] = deque()
+                self._turns.append(source)
+            mine.append(_Piece(work, wanted, done))
+            start = self._running < self._threads
+            if start:
+                self._running += 1
+        if start:
+            threading.Thread(target=self._run, name="sasl", daemon=True).start()
         return True
 
-    def _start(self) -> None:
-        while self._running < self._threads and self._turns:
-            source = self._turns.popleft()
-            piece = self._waiting[source].popleft()
-            self._turns.append(source)
-            self._forget_if_empty(source)
-            if piece.wanted():
-                self._running += 1
-                threading.Thread(target=self._run, args=(piece,), name="sasl", daemon=True).start()
+    def _run(self) -> None:
+        """In a thread with a lower priority than the loop's: run tasks until none waits.
 
-    def _forget_if_empty(self, source: str) -> None:
-        if not self._waiting[source]:
-            del self._waiting[source]
-            self._turns.remove(source)
-
-    def _run(self, piece: _Piece) -> None:
-        """Runs in a thread with a lower priority than the loop's."""
+        Not a thread a task: the loop stops until a new thread runs, for milliseconds where others use the cores.
+        """
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
-        result: bytes | Exception
-        try:
-            result = piece.work()
-        except Exception as error:  # noqa: BLE001 - the connection edge, told to the loop
-            result = error
-        self._loop.call_from_thread(lambda: self._finished(piece, result))
+        while (piece := self._next()) is not None:
+            if piece.wanted():
+                result: bytes | Exception
+                try:
+                    result = piece.work()
+                except Exception as error:  # noqa: BLE001 - the connection edge, told to the loop
+                    result = error
+                self._loop.call_from_thread(partial(piece.done, result))
 
-    def _finished(self, piece: _Piece, result: bytes | Exception) -> None:
-        self._running -= 1
-        self._start()
-        piece.done(result)
+    def _next(self) -> _Piece | None:
+        """Of the source whose turn it is. None: the thread is to end."""
+        with self._lock:
+            if not self._turns:
+                self._running -= 1
+                return None
+            source = self._turns.popleft()
+            piece = self._waiting[source].popleft()
+            if self._waiting[source]:
+                self._turns.append(source)
+            else:
+                del self._waiting[source]
+            return piece

@@ -109,6 +109,27 @@ def test_a_peer_that_has_closed_is_served_after_others_and_loses_nothing(loop: L
     assert seen == [b"a", b"b", b""]
 
 
+def test_a_peer_that_has_closed_and_lost_its_priority_in_the_same_turn_is_served(loop: Loop) -> None:
+    """Both are ready in one turn; the handler of the first one gives the other low priority."""
+    ends: list[str] = []
+
+    def lower(data: bytes) -> None:
+        fd = second.here.fileno()
+        loop.unregister(fd)
+        loop.register(fd, second, low_priority=True)
+
+    def at_end(data: bytes) -> None:
+        ends.append("second")
+        loop.stop()
+
+    first = Reader(loop, lower)
+    second = Reader(loop, at_end)
+    first.there.send(b"x")
+    second.there.close()
+    run(loop)
+    assert ends == ["second"]
+
+
 @pytest.mark.parametrize("low_priority", [True, False])
 def test_a_handler_can_change_what_it_waits_for(loop: Loop, low_priority: bool) -> None:
     masks: list[int] = []

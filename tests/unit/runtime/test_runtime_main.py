@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import resource
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, command, section, standalone
 from tests.kit.waiting import wait_until
+from waymesh_router.runtime.daemon import DESCRIPTORS
 
 StartRouter = Callable[..., RouterProcess]
 
@@ -100,6 +102,14 @@ def test_orderly_stop(router: RouterProcess, number: signal.Signals) -> None:
     assert not client.closed_by_peer, "the transport ends without a close frame, so that clients connect anew"
     wait_until(lambda: not router.alive())
     assert router.stop() == 0
+
+
+def test_descriptors_for_thousands_of_connections_are_prepared(router: RouterProcess) -> None:
+    """With threads, a table that grows later would stop the loop: the kernel waits until no core reads the old one."""
+    state = Path(f"/proc/{router.pid}/status").read_text(encoding="utf-8")
+    size = next(int(line.split()[1]) for line in state.splitlines() if line.startswith("FDSize:"))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert size >= min(hard, DESCRIPTORS)
 
 
 def test_second_signal_stops_at_once(router: RouterProcess) -> None:

@@ -39,11 +39,13 @@ class Bench:
         self.workers = Workers(self.loop, threads)
         self.gate = threading.Semaphore(0)
         self.begun: list[str] = []
+        self.threads: set[threading.Thread] = set()
         self.done: list[Any] = []
 
     def submit(self, source: str, name: str, wanted: bool = True) -> bool:
         def work() -> bytes:
             self.begun.append(name)
+            self.threads.add(threading.current_thread())
             self.gate.acquire()
             if name == "bug":
                 raise RuntimeError(name)
@@ -78,6 +80,7 @@ def test_sources_take_turns_and_results_come_in_the_loops_thread(bench: Bench) -
     bench.run_until(5)
     assert bench.begun == ["a1", "a2", "b1", "a3", "a4"]
     assert bench.done == [b"a1", b"a2", b"b1", b"a3", b"a4"]
+    assert len(bench.threads) == 1
 
 
 def test_an_error_in_the_work_is_handed_on(bench: Bench) -> None:
