@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from waymesh_router.management.agent import Agent
 from waymesh_router.management.closed_vhosts import deny_all, of_operator
 from waymesh_router.management.errors import ManagementError
-from waymesh_router.policy.settings import host_names
+from waymesh_router.policy.settings import alias_names, host_names
 from waymesh_schema.config import ConfigEntry
 from waymesh_schema.errors import ConfigError, Problem, SchemaError
 
+USUAL_DEFAULT = "$default"
+"""Default of defaultVhost: no vhost of this name means that unknown clients are denied on purpose."""
 _IGNORED = (
     "vhosts are ignored ({}): all clients may use all addresses until the section policy has enableVhostPolicy: yes"
 )
@@ -20,7 +22,7 @@ _NO_PATTERN = (
 )
 
 
-def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
+def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
     """Create the configured entities in order, as CREATE requests would. `log(module, level, text)`.
 
     Raises ConfigError with all refused entities. An entity that an operator configured (OPERATOR_PREFIX) is logged and
@@ -48,8 +50,10 @@ def configure(agent: Agent, config: Iterable[ConfigEntry], log: Callable[[str, s
             log("AGENT", "warning", f"{entry.filename}:{entry.line}: {warning}")
     if problems:
         raise ConfigError(*problems)
-    for warning in _without_effect(config):
+    for warning in [*_without_effect(config), *_unknown_vhosts(config)]:
         log("POLICY", "warning", warning)
+    for warning in _without_connection(config):
+        log("ROUTER_CORE", "warning", warning)
 
 
 def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
@@ -58,16 +62,47 @@ def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
     if policy is None:
         return []
-    names = [str(entry.attributes["hostname"]) for entry in config if entry.type.name == "vhost"]
+    hostnames = [str(entry.attributes["hostname"]) for entry in config if entry.type.name == "vhost"]
     if not policy["enableVhostPolicy"]:
         bound = [entry.attributes for entry in config if entry.type.name == "listener"]
         listeners = [str(attributes["name"]) for attributes in bound if attributes["policyVhost"]]
-        names += [f"policyVhost of listener {name}" for name in listeners]
-        return [_IGNORED.format(", ".join(names))] if names else []
+        hostnames += [f"policyVhost of listener {name}" for name in listeners]
+        return [_IGNORED.format(", ".join(hostnames))] if hostnames else []
     if policy["enableVhostNamePatterns"]:
         return []
-    patterns = [name for name in names if "*" in name or "#" in name]
+    patterns = [name for name in hostnames if "*" in name or "#" in name]
     return [_NO_PATTERN.format(name) for name in patterns]
+
+
+def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
+    """Settings with the name of a vhost that does not exist. Not checked if names are patterns: one may match."""
+    policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
+    if policy is None or not policy["enableVhostPolicy"] or policy["enableVhostNamePatterns"]:
+        return
+    known: set[str] = set()
+    for entry in config:
+        if entry.type.name == "vhost":
+            known |= {entry.attributes["hostname"], *alias_names(entry.attributes["aliases"] or "")}
+    default = policy["defaultVhost"]
+    if default and default not in (*known, USUAL_DEFAULT):
+        yield f"policy defaultVhost: there is no vhost {default}: clients that match no other vhost are denied"
+    for entry in config:
+        vhost = entry.attributes["policyVhost"] if entry.type.name == "listener" else None
+        if vhost and vhost not in known and not of_operator(entry.attributes):
+            instead = f"get the defaultVhost {default}" if default in known else "are denied"
+            yield f"listener {entry.attributes['name']} policyVhost: there is no vhost {vhost}: clients {instead}"
+
+
+def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:
+    """Autolinks and link routes whose connector or listener does not exist; a request may create it later."""
+    known = {entry.attributes["name"] for entry in config if entry.type.name in ("connector", "listener")}
+    for entry in config:
+        values = entry.attributes
+        connection = values.get("connection")
+        if connection and connection not in known and not of_operator(values):
+            kind = entry.type.name.rpartition(".")[2]
+            name = next(values[key] for key in ("name", "address", "prefix", "pattern") if values.get(key))
+            yield f"{kind} {name}: is inactive, as there is no connector or listener named {connection}"
 
 
 def _indispensable(name: str, entry: ConfigEntry) -> bool:

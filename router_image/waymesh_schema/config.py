@@ -14,6 +14,7 @@ from .errors import ConfigError, Problem, SchemaError
 from .former_types import counterpart
 from .loglevels import LOG_MODULES
 from .model import EntityType, camel_case
+from .unused import unused
 from .validate import clamped, examine, renamed, validate_create
 
 __all__ = [
@@ -193,7 +194,9 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
     if errors:
         places = [(_line_of(error.attribute, entity, section), error) for error in errors]
         raise ConfigError(*(Problem(filename, line, str(error)) for line, error in places))
-    warnings = (*former, *renamed(entity, section.attributes), *clamped(entity, section.attributes, attributes))
+    written = section.attributes
+    warnings = (*former, *renamed(entity, written), *clamped(entity, written, attributes))
+    warnings += (*unused(entity, written, attributes),)
     return ConfigEntry(entity, attributes, section.line, filename, warnings)
 
 

@@ -88,8 +88,55 @@ def test_a_vhost_of_a_listener_that_is_not_enforced_is_a_warning(
         "waymesh-router: vhosts are ignored (policyVhost of listener l): all clients may use all addresses until the "
         "section policy has enableVhostPolicy: yes"
     ]
-    policy = section("policy", enableVhostPolicy="yes")
+    policy = section("policy", enableVhostPolicy="yes") + section("vhost", hostname="v")
     assert check(capsys, tmp_path, section("router", id="A") + policy + listener)[::2] == (0, [])
+
+
+def test_names_of_vhosts_and_connections_that_do_not_exist_are_warnings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener = section("listener", name="l", host="127.0.0.1", port=1, policyVhost="v")
+    link = section("autoLink", name="in", address="a", direction="in", connection="c")
+    link += section("linkRoute", prefix="r", direction="out", connection="c")
+    policy = section("policy", enableVhostPolicy="yes", defaultVhost="gone")
+    assert check(capsys, tmp_path, policy + listener + link) == (
+        0,
+        "/t.conf: the configuration is correct\n",
+        [
+            "waymesh-router: policy defaultVhost: there is no vhost gone: clients that match no other vhost are denied",
+            "waymesh-router: listener l policyVhost: there is no vhost v: clients are denied",
+            "waymesh-router: linkRoute r: is inactive, as there is no connector or listener named c",
+            "waymesh-router: autoLink in: is inactive, as there is no connector or listener named c",
+        ],
+    )
+    connector = section("connector", name="c", host="127.0.0.1", port=1, role="route-container")
+    policy = section("policy", enableVhostPolicy="yes")
+    vhost = section("vhost", hostname="w", aliases="v")
+    assert check(capsys, tmp_path, policy + vhost + listener + link + connector)[::2] == (0, [])
+    patterns = section("policy", enableVhostPolicy="yes", enableVhostNamePatterns="yes")
+    assert check(capsys, tmp_path, patterns + section("vhost", hostname="#") + listener)[::2] == (0, [])
+
+
+def test_attributes_without_effect_are_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listener: dict[str, object] = {"name": "l", "host": "127.0.0.1", "port": 1}
+    text = section("listener", **listener, cost=2, healthz="no", metrics="yes")
+    text += section("connector", name="c", port=1, cost=2, verifyHostName="yes")
+    text += section("sslProfile", name="p", privateKeyFile="/key", password="env:KEY")
+    code, _, lines = check(capsys, tmp_path, text)
+    assert code == 0
+    assert [line.partition(": ")[2].partition(" ")[2] for line in lines] == [
+        "sslProfile privateKeyFile: has no effect without a certFile",
+        "sslProfile password: has no effect without a certFile",
+        "listener cost: has no effect without role: inter-router",
+        "listener healthz: has no effect without http: yes",
+        "listener metrics: has no effect without http: yes",
+        "connector verifyHostName: is deprecated; use verifyHostname",
+        "connector cost: has no effect without role: inter-router",
+        "connector verifyHostname: has no effect without an sslProfile",
+    ]
+    text = section("router", id="A", mode="interior") + section("listener", **listener, role="inter-router", cost=2)
+    text += section("listener", name="w", host="127.0.0.1", port=2, http="yes", healthz="no", metrics="no")
+    assert check(capsys, tmp_path, text)[::2] == (0, [])
 
 
 def test_check_finds_outputs_of_the_log_that_cannot_be_opened(

@@ -79,6 +79,8 @@ NEEDED = {
     "log": {"module": "ROUTER"},
     "vhost": {"hostname": "v"},
     "authServicePlugin": {"host": "h"},
+    "sslProfile": {"certFile": "/c"},
+    "connector": {"sslProfile": "p"},
 }
 FITTING = {"messageLoggingComponents": "all", "httpRootDir": "/www"}
 """Values of attributes that do not take any text."""
@@ -90,7 +92,8 @@ def test_compat_23_deprecated_names_are_a_warning(kind: EntityType, old: str, ne
     value = attribute.values[0] if attribute.values else "yes" if attribute.type == BOOLEAN else FITTING.get(new, "1")
     given = {name: text for name, text in NEEDED.get(kind.name, {}).items() if name != new}
     lines = "".join(f" {name}: {text}\n" for name, text in given.items())
-    profile = f"\nsslProfile {{\n name: {value}\n}}" if new == "sslProfile" else ""  # what it refers to
+    refers_to = {"sslProfile": "", **given, new: value}["sslProfile"]
+    profile = f"\nsslProfile {{\n name: {refers_to}\n}}" if refers_to else ""
     found = entry(f"{kind.name} {{\n{lines} {old}: {value}\n}}{profile}", kind.name)
     assert found.attributes[new] == convert(attribute, value)
     assert found.warnings == (f"{kind.name} {old}: is deprecated; use {new}",)

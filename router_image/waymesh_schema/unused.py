@@ -1,0 +1,34 @@
+"""Attributes of a configuration file that have no effect beside the other attributes of their entity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .model import EntityType
+
+Values = Mapping[str, Any]
+
+_CONDITIONS: tuple[tuple[str, str, Callable[[Values], bool], str], ...] = (
+    ("listener", "cost", lambda values: values["role"] == "inter-router", "role: inter-router"),
+    ("connector", "cost", lambda values: values["role"] == "inter-router", "role: inter-router"),
+    ("connector", "verifyHostname", lambda values: bool(values["sslProfile"]), "an sslProfile"),
+    ("sslProfile", "privateKeyFile", lambda values: bool(values["certFile"]), "a certFile"),
+    ("sslProfile", "password", lambda values: bool(values["certFile"]), "a certFile"),
+    ("listener", "healthz", lambda values: bool(values["http"]), "http: yes"),
+    ("listener", "metrics", lambda values: bool(values["http"]), "http: yes"),
+)
+"""Entity, attribute, whether it has an effect, what it needs."""
+
+
+def unused(entity: EntityType, written: Mapping[str, Any], values: Values) -> list[str]:
+    """A text for each attribute that is written and has no effect. `values`: all attributes of the entity, checked.
+
+    These are warnings: Qpid Dispatch starts with such a configuration, too.
+    """
+    given = {entity.attribute_name(str(name)) for name in written}
+    return [
+        f"{name} {attribute}: has no effect without {needed}"
+        for name, attribute, acts, needed in _CONDITIONS
+        if name == entity.name and attribute in given and not acts(values)
+    ]
