@@ -22,8 +22,10 @@ HASH_BELONGS = frozenset(("pattern", "bindingKey", "hostname"))
 """Attributes in whose values `#` is a character like any other."""
 PATTERN_LISTS = frozenset(("sourcePattern", "targetPattern"))
 """Attributes of user groups that are patterns, but in whose values `#` starts a comment, as in Dispatch."""
-JSON_VALUED = frozenset(("openProperties", "linkProperties", "groups"))
+ALWAYS_JSON = frozenset(("openProperties", "linkProperties"))
 """Attributes whose braces hold JSON."""
+MAPS = ALWAYS_JSON | {"groups", "userConnectionRates", "sslProfilesByHost"}
+"""Attributes whose braces hold JSON, or lines with a name and a value each. Braces of others hold only such lines."""
 
 _OPEN = re.compile(r"([\w.-]+)\s*\{")
 _ATTRIBUTE = re.compile(r"([^\s:{}]+)\s*:\s*(.*)", re.DOTALL)
@@ -97,8 +99,7 @@ class _Parser:
         return section
 
     def _value(self, key: str, value: str, into: Section) -> Any:
-        json_valued = camel_case(key) in JSON_VALUED
-        if json_valued and value.startswith("{") and (value != "{" or self._json_follows(key)):
+        if camel_case(key) in MAPS and value.startswith("{") and (value != "{" or self._json_follows(key)):
             return self._json(key, into.name)
         return self._nested(key, into) if value == "{" else value
 
@@ -135,8 +136,8 @@ class _Parser:
         return bool(hash_sign) and (not value or not before[-1].isspace())
 
     def _json_follows(self, key: str) -> bool:
-        """Whether the next line with content begins JSON; openProperties is never anything else."""
-        if camel_case(key) != "groups":
+        """Whether the next line with content begins JSON."""
+        if camel_case(key) in ALWAYS_JSON:
             return True
         for line in self._lines[self._next :]:
             content = line.partition("#")[0].strip()

@@ -27,6 +27,7 @@ TLS: dict[str, dict[str, Any]] = {
     "tls": {"requireSsl": True},
     "hasty-tls": {"requireSsl": True, "initialHandshakeTimeoutSeconds": 1},
     "crowded": {"maxOpeningConnections": 1},
+    "by-host": {"sslProfilesByHost": '{"a.example": "p"}'},
 }
 HTTP: dict[str, dict[str, Any]] = {
     "web": {"http": True},
@@ -117,6 +118,8 @@ def test_each_has_a_line(doors: Doors) -> None:
         ("hasty", nothing, "amqp:connection:forced: handshake not completed in time"),
         ("tls", sends(AMQP), "failed: the client does not use TLS"),
         ("tls", sends(b"\x16\x03\x01\x00\x05hello"), "failed: TLS: "),
+        ("tls", leaves(b"AM"), "failed: closed by the peer"),
+        ("by-host", leaves(b"\x16\x03\x01\x00\x05\x01\x00"), "failed: closed by the peer"),
         ("tls", leaves(b"\x16\x03\x01\x00\x05he"), "failed: TLS: "),
         ("tls", shakes_hands_and_leaves, "closed before its open: (closed|Connection reset) by (the )?peer"),
         ("hasty-tls", nothing, "failed: TLS: the handshake took too long"),
@@ -137,7 +140,8 @@ def test_each_has_a_line(doors: Doors) -> None:
 
 def test_probes_that_send_nothing_and_pages_that_are_served_have_none(doors: Doors) -> None:
     quiet = []
-    for listener, data in (("plain", b""), ("web", b""), ("web", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")):
+    page = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+    for listener, data in (("plain", b""), ("tls", b""), ("web", b""), ("web", page)):
         with doors.connect(listener) as sock:
             quiet.append(address(sock))
             leaves(data)(sock)

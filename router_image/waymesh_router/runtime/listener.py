@@ -200,6 +200,8 @@ class Listener:
         if fd not in self._handshakes:  # already passed on, or failed
             return
         self._drop(fd)
+        if not reason:
+            return
         event = Event(LogEvent.CONNECTION_REFUSED, at(self.name, peer), {"reason": reason})
         self._log("error", f"listener {self.name}: connection from {peer} failed: {reason}", event)
 

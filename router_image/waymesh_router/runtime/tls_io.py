@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_router.runtime.client_hello import MAX_BYTES, asked_host, complete
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
-from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
+from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, EPOLLRDHUP, Loop
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ READS_PER_TURN = 8
 TLS_HANDSHAKE = 0x16
 AMQP_TLS_HEADER = b"AMQP\x02\x01\x00\x00"
 """The protocol header that requests TLS on a plain port. Spec: 5.2.1."""
+LEFT = "closed by the peer"
 _NOT_READY = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -115,14 +116,16 @@ class FirstBytes:
     """Examines the first bytes of an accepted socket: TLS (directly, or requested by an AMQP header) or plain AMQP.
 
     To be registered edge-triggered (`MASK`): peeking does not consume input, which would be reported again and again.
+    `failed("")`: the peer has left without sending anything, as probes do.
     """
 
-    MASK = EPOLLIN | select.EPOLLET
+    MASK = EPOLLIN | EPOLLRDHUP | select.EPOLLET
 
     def __init__(self, sock: socket.socket, decided: Callable[[bool], None], failed: Callable[[str], None]) -> None:
         self._sock = sock
         self._decided = decided
         self._failed = failed
+        self._received = False
 
     def on_event(self, mask: int) -> None:
         """Decide when there are enough bytes; `decided(tls)` or `failed(reason)` is called once."""
@@ -131,10 +134,10 @@ class FirstBytes:
         except BlockingIOError:
             return
         except OSError as error:
-            self._failed(error.strerror or str(error))
+            self._failed((error.strerror or str(error)) if self._received else "")
             return
         if not head:
-            self._failed("closed by the peer")
+            self._failed(LEFT if self._received else "")
         elif head[0] == TLS_HANDSHAKE:
             self._decided(True)
         elif head == AMQP_TLS_HEADER:
@@ -144,6 +147,10 @@ class FirstBytes:
             self._decided(True)
         elif not AMQP_TLS_HEADER.startswith(head):
             self._decided(False)
+        elif mask & EPOLLRDHUP:
+            self._failed(LEFT)
+        else:
+            self._received = True
 
     def abandon(self) -> None:
         """An internal error: give the transport up."""
@@ -168,9 +175,11 @@ class FirstMessage:
             self._failed(error.strerror or str(error))
             return
         if not data:
-            self._failed("closed by the peer")
+            self._failed(LEFT)
         elif complete(data):
             self._found(asked_host(data))
+        elif mask & EPOLLRDHUP:
+            self._failed(LEFT)
 
     def abandon(self) -> None:
         """An internal error: give the transport up."""

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from waymesh_schema.conf_syntax import parse
 from waymesh_schema.config import ConfigError, read_config
+from waymesh_schema.entities import ENTITY_TYPES
+from waymesh_schema.errors import Problem
+from waymesh_schema.model import MAP
 
 pytestmark = pytest.mark.engine_independent
 
@@ -60,3 +64,19 @@ def test_what_is_no_gzip_file(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(ConfigError) as raised:
         read_config(path)
     assert str(raised.value).startswith(str(path))
+
+
+MAPS = {
+    attribute.name
+    for kind in ENTITY_TYPES.values()
+    for attribute in kind.attributes.values()
+    if kind.configurable and attribute.type == MAP and attribute.create
+}
+
+
+@pytest.mark.parametrize("name", sorted(MAPS))
+def test_a_map_is_written_as_json_in_one_line_or_in_several(name: str) -> None:
+    for text in ('{"a.example": "b"}', '{\n  "a.example": "b"\n }'):
+        problems: list[Problem] = []
+        (section,) = parse(f"x {{\n {name}: {text}\n}}", "t", problems)
+        assert (section.attributes, problems) == ({name: {"a.example": "b"}}, [])

@@ -1,0 +1,43 @@
+"""Each example of a configuration in the documentation is accepted by the router."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from waymesh_schema.config import ConfigError, parse_conf
+
+pytestmark = pytest.mark.engine_independent
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(?:conf)?\n(\w+ \{\n.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[tuple[str, int, str]]:
+    """Page, line and text."""
+    found = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        found += [(page.name, text.count("\n", 0, m.start(1)) + 1, m[1]) for m in BLOCK.finditer(text)]
+    return found
+
+
+EXAMPLES = examples()
+
+
+@pytest.mark.parametrize(("page", "line", "text"), EXAMPLES, ids=[f"{page}:{line}" for page, line, _ in EXAMPLES])
+def test_an_example_is_accepted(page: str, line: int, text: str) -> None:
+    """But for entities that it refers to and that are described elsewhere."""
+    try:
+        parse_conf(text, page)
+    except ConfigError as error:
+        problems = [str(problem) for problem in error.problems if "there is no" not in str(problem)]
+    else:
+        problems = []
+    assert problems == []
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 10
