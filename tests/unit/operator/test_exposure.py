@@ -75,6 +75,8 @@ def made(one: Router, apis: RouteApis = ALL_APIS) -> dict[str, Any]:
         ({"type": "Route", "allowUnprotected": True}, {"tls": False, "auth": "none"}, "server name"),
         ({"type": "Ingress", "host": "a.org", "allowUnprotected": True}, {"tls": False, "auth": "none"}, "server name"),
         (GATEWAY, {}, "expose.host"),
+        ({**GATEWAY, "host": "10.0.0.1"}, {}, "set expose.host to a host name"),
+        ({"type": "Ingress", "host": "10.0.0.1"}, {}, "set expose.host to a host name"),
         ({**GATEWAY, "allowUnprotected": True, "perRouter": True}, {"tls": False, "auth": "none"}, "perRouter"),
         ({"type": "NodePort", "host": "a.org"}, {}, "host and port"),
         ({"type": "LoadBalancer", "port": 443}, {}, "host and port"),
@@ -100,6 +102,7 @@ def test_what_is_meant_is_accepted() -> None:
     assert wrong({"type": "NodePort", "allowUnprotected": True}, tls=False, auth="none") == []
     assert wrong({"type": "ClusterIP", "perRouter": True}, tls=False, auth="none") == []
     assert wrong({**GATEWAY, "allowUnprotected": True}, tls=False, auth="none") == []
+    assert wrong({**GATEWAY, "host": "10.0.0.1", "allowUnprotected": True}, tls=False, auth="none") == []
     assert wrong({**GATEWAY, "host": "a.example.org", "perRouter": True}) == []
     assert wrong({"type": "LoadBalancer"}, {"type": "LoadBalancer"}) == []
 
