@@ -44,7 +44,7 @@ ANNOTATION_OCTETS: Final = 2 << 20
 """More than a delivery's annotations may have."""
 AHEAD: Final = 100
 """Deliveries that are sent before more credit is awaited."""
-OCTETS: Final = 20_000
+OCTETS: Final = 200_000
 FRAGMENTS: Final = 200_000
 FLOWS: Final = 200_000
 LARGE: Final = 15_000
