@@ -116,7 +116,7 @@ def test_messages_cross_from_one_mesh_to_another(tmp_path: Path, role: str, own_
             # Other names of the door: the open connections end, and whoever has the right one connects.
             north.edit("peerNames: [south.link]", "peerNames: [client.example]")
             south.wait(lambda: link_ended(south), "the end of the link after other names")
-            refused = "amqp:unauthorized-access: the certificate of the peer has south.link; wanted is client.example"
+            refused = "amqp:unauthorized-access: the certificate of the peer has south.link; expected client.example"
             wait_until(lambda: log_of(north, "north-0").count(f"closed: {refused}") >= 2, what="the end of both")
             south.edit(coded(router.cert), coded(client.cert))
             south.edit(coded(router.key), coded(client.key))

@@ -19,7 +19,7 @@ SocketAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
 def port_number(entity: str, port: str | int) -> int:
-    """The number of a port given by number or service name; with 0 the system chooses a port. Raises HostError."""
+    """The port number for a number or service name; 0 lets the system choose a port. Raises HostError."""
     text = str(port)
     if text in WELL_KNOWN_PORTS:
         return WELL_KNOWN_PORTS[text]
@@ -27,7 +27,7 @@ def port_number(entity: str, port: str | int) -> int:
         number = int(text)
         if number <= 65535:
             return number
-        raise HostError(f"{entity}: port: {text} is beyond 65535")
+        raise HostError(f"{entity}: port: {text} is greater than 65535")
     try:
         return socket.getservbyname(text, "tcp")
     except OSError:
@@ -64,11 +64,11 @@ def peer_text(address: tuple[Any, ...]) -> str:
 def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]:
     """Bound, listening, non-blocking sockets for a listener: one for each address of its host.
 
-    Raises HostError; no socket stays open then.
+    Raises HostError after closing all sockets.
     """
     host = str(attrs.get("host") or "")
     port = port_number(entity, attrs["port"])
-    place = peer_text((host or "*", port))
+    shown = peer_text((host or "*", port))
     try:
         found = numeric_address(host, port, family(attrs)) if host else None
         addresses = [found] if found else resolve(host or None, port, family(attrs), socket.AI_PASSIVE)
@@ -86,9 +86,9 @@ def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]
                 problem = problem or error  # for example, a machine without IPv6
                 continue
             _close_all(sockets)
-            raise HostError(f"{entity}: cannot listen on {place}: {_reason(error)}") from None
+            raise HostError(f"{entity}: cannot listen on {shown}: {_reason(error)}") from None
     if not sockets and problem:
-        raise HostError(f"{entity}: cannot listen on {place}: {_reason(problem)}")
+        raise HostError(f"{entity}: cannot listen on {shown}: {_reason(problem)}")
     return sockets
 
 
@@ -97,7 +97,7 @@ def _bind(kind: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if kind == socket.AF_INET6:  # otherwise :: would also take the IPv4 port, which has a socket of its own
+        if kind == socket.AF_INET6:  # otherwise :: would also bind the IPv4 port, which has a socket of its own
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
         sock.listen(BACKLOG)

@@ -1,4 +1,4 @@
-"""One client's SASL exchange with a service: one connection to it, from the client's protocol header to the outcome."""
+"""Relays one client's SASL exchange to an authentication service, over a connection of its own."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ CLOSE_S = 2.0
 """Time for the service to answer the close."""
 
 MAX_REASON = 200
-"""Characters of the reason of a failure in the log."""
+"""Maximum length, in characters, of a failure reason in the log."""
 
 Resume = Callable[[Connection, bytes], None]
-"""Lets a client's connection go on with these bytes."""
+"""Resumes a client's connection with these bytes as the answer."""
 
 
-class Place(Protocol):
-    """The service, for all its relays."""
+class RelayedService(Protocol):
+    """The authentication service, shared by all its relays."""
 
     loop: Loop
     host: str
@@ -50,24 +50,24 @@ class Place(Protocol):
     buffer: ReceiveBuffer
 
     def look_up(self, found: Callable[[list[SocketAddress], str], None]) -> None:
-        """Call `found(addresses, problem)` once, later."""
+        """Resolve the host, then call `found(addresses, problem)` once."""
 
     def answered(self) -> None:
-        """The service gave a verdict."""
+        """The service accepted or refused a client."""
 
     def failed(self, relay: Relay, reason: str) -> None:
-        """The service did not do what it should."""
+        """The service could not be reached, or violated the protocol."""
 
 
 class Relay:
-    """Implements `waymesh_amqp.relayed.Service`, and is the owner of its `ConnectionIO`.
+    """Implements `waymesh_amqp.relayed.Service`, and owns the `ConnectionIO` to the service.
 
-    What changes a connection happens in a step of its own, because the caller may be reading from that connection.
+    Connections are only changed in steps that the loop runs later, because the caller may be reading from one of them.
     """
 
-    def __init__(self, place: Place, settings: ConnectionSettings, limit_s: float, resume: Resume) -> None:
-        """`limit_s`: time for the whole exchange."""
-        self._place = place
+    def __init__(self, service: RelayedService, settings: ConnectionSettings, limit_s: float, resume: Resume) -> None:
+        """`limit_s`: time limit for the whole exchange."""
+        self._service = service
         self._settings = settings
         self._limit_s = limit_s
         self._resume = resume
@@ -78,10 +78,10 @@ class Relay:
         self._addresses: list[SocketAddress] = []
         self._try: Try | None = None
         self._io: ConnectionIO | None = None
-        self._toward = RelayedClientExchange(self._told, place.realm)
-        self._asked = True  # the client waits for the service, and not the service for the client
-        self._verdict: bytes | None = None  # additional data of the outcome ok
-        self._over = False
+        self._service_sasl = RelayedClientExchange(self._sasl_received, service.realm)
+        self._awaiting_service = True  # False while the service waits for the client
+        self._outcome_data: bytes | None = None  # additional data of the outcome ok
+        self._done = False
         self.name = ""
 
     # ---- the client's exchange
@@ -91,27 +91,27 @@ class Relay:
         self._exchange = exchange
         self._client = connection
         self.name = f"[C{getattr(connection, 'id', '?')}]"
-        self._deadline = self._place.loop.call_later(self._limit_s, lambda: self._later(self._late))
-        self._place.look_up(lambda addresses, problem: self._later(partial(self._found, addresses, problem)))
+        self._deadline = self._service.loop.call_later(self._limit_s, lambda: self._later(self._timed_out))
+        self._service.look_up(lambda addresses, problem: self._later(partial(self._resolved, addresses, problem)))
 
     def send(self, frame: SaslInit | SaslResponse) -> None:
-        """Pass a frame of the client on."""
-        self._asked = True
-        self._later(partial(self._pass_on, frame))
+        """Forward a frame of the client."""
+        self._awaiting_service = True
+        self._later(partial(self._forward, frame))
 
     def drop(self) -> None:
         """The client is gone, or logs in without the service."""
-        self._over = True
+        self._done = True
         self._later(self._end)
 
-    # ---- calls from the attempt to connect
+    # ---- calls from the connection attempt
 
     def reached(self, one: Try, sock: Transport) -> None:
         """The service is connected."""
         self._later(partial(self._connected, sock))
 
     def failed(self, one: Try | ConnectionIO, reason: str | Exception) -> None:
-        """An attempt failed, or our own code did on the connection."""
+        """A connection attempt failed, or the router's code raised an error on the connection."""
         if isinstance(one, Try):
             self._later(partial(self._next_address, str(reason)))
         else:
@@ -144,132 +144,132 @@ class Relay:
 
     def await_events(self, fd: int, mask: int) -> None:
         """Wait for other events."""
-        self._place.loop.modify(fd, mask)
+        self._service.loop.modify(fd, mask)
 
     def opened(self, performative: Open) -> None:
-        """The service's open: it names the client."""
+        """The service sent its open, whose properties identify the client."""
         self._later(partial(self._admit, performative.properties))
 
-    def _told(self, frame: SaslPerformative) -> None:
-        self._later(partial(self._answer, frame))
+    def _sasl_received(self, frame: SaslPerformative) -> None:
+        self._later(partial(self._handle_frame, frame))
 
     # ---- steps
 
     def _later(self, step: Callable[[], None]) -> None:
         self._steps.append(step)
         if len(self._steps) == 1:
-            self._place.loop.call_later(0, self._work)
+            self._service.loop.call_later(0, self._run_steps)
 
-    def _work(self) -> None:
+    def _run_steps(self) -> None:
         while self._steps:
             try:
                 self._steps[0]()
-            except Exception as error:  # noqa: BLE001 - the edge of timers: the client must not wait for ever
-                self._place.loop.on_error("in the relay to a SASL service", error)
+            except Exception as error:  # noqa: BLE001 - the edge of timers: the client must not wait forever
+                self._service.loop.on_error("in the relay to a SASL service", error)
                 self._give_up("internal error")
             finally:
                 self._steps.popleft()
 
-    def _found(self, addresses: list[SocketAddress], problem: str) -> None:
+    def _resolved(self, addresses: list[SocketAddress], problem: str) -> None:
         self._addresses = addresses
         self._next_address(problem)
 
     def _next_address(self, problem: str) -> None:
         """Connect to the next address."""
         self._try = None
-        if self._over:
+        if self._done:
             return
         if not self._addresses:
             self._fail(problem)
             return
-        self._try = Try(self._place.loop, self, self._addresses.pop(0), self._place.host, self._place.tls)
+        self._try = Try(self._service.loop, self, self._addresses.pop(0), self._service.host, self._service.tls)
         self._try.start()
 
     def _connected(self, sock: Transport) -> None:
         self._try = None
-        if self._over:
+        if self._done:
             sock.close()
             return
-        self._settings.sasl = self._toward
-        conn = Connection(self._settings, _Opening(self), self._place.loop.now())
-        io = self._io = connection_io(self, sock, conn, self._place.buffer)
-        self._place.loop.register(io.fd, self, EPOLLIN)
+        self._settings.sasl = self._service_sasl
+        conn = Connection(self._settings, _Opening(self), self._service.loop.now())
+        io = self._io = connection_io(self, sock, conn, self._service.buffer)
+        self._service.loop.register(io.fd, self, EPOLLIN)
         io.flush()
 
-    def _pass_on(self, frame: SaslInit | SaslResponse) -> None:
-        if self._io is not None and not self._over:
-            self._io.resume(self._toward.answer(frame))
+    def _forward(self, frame: SaslInit | SaslResponse) -> None:
+        if self._io is not None and not self._done:
+            self._io.resume(self._service_sasl.answer(frame))
             if self._io is not None:
                 self._io.flush()
 
-    def _answer(self, frame: SaslPerformative) -> None:
-        """A frame of the service."""
-        if self._over:
+    def _handle_frame(self, frame: SaslPerformative) -> None:
+        """Handle a SASL frame of the service."""
+        if self._done:
             return
         if isinstance(frame, SaslMechanisms):
-            self._tell(self._exchange.offer(frame.sasl_server_mechanisms))
+            self._answer_client(self._exchange.offer(frame.sasl_server_mechanisms))
             if self._exchange.failed:
-                self._place.failed(self, self._exchange.failed)
+                self._service.failed(self, self._exchange.failed)
                 self.drop()
         elif isinstance(frame, SaslChallenge):
-            self._tell(self._exchange.challenge(frame.challenge))
+            self._answer_client(self._exchange.challenge(frame.challenge))
         elif isinstance(frame, SaslOutcome) and frame.code == OK:
-            self._verdict = frame.additional_data  # the client waits for the open, which names it
+            self._outcome_data = frame.additional_data  # sent to the client after the open, which identifies it
         elif isinstance(frame, SaslOutcome):
-            self._place.answered()
-            self._over = True
-            self._tell(self._exchange.refuse(frame.code, frame.additional_data))
+            self._service.answered()
+            self._done = True
+            self._answer_client(self._exchange.refuse(frame.code, frame.additional_data))
             self._end()
 
     def _admit(self, properties: Any) -> None:
-        """The service has let the client in."""
-        if self._over:
+        """The service authenticated the client."""
+        if self._done:
             return
         try:
             user, permissions = identity_of(properties)
         except IdentityError as error:
             self._fail(str(error))
             return
-        self._place.answered()
-        self._over = True
-        self._tell(self._exchange.admit(user, self._verdict, permissions))
+        self._service.answered()
+        self._done = True
+        self._answer_client(self._exchange.admit(user, self._outcome_data, permissions))
         if self._io is not None:
             self._io.conn.close()
             self._io.flush()
         self._set_deadline(CLOSE_S, self._end)
 
-    def _late(self) -> None:
-        self._fail("no answer in time" if self._asked else "the client does not go on")
+    def _timed_out(self) -> None:
+        self._fail("no answer in time" if self._awaiting_service else "the client does not answer")
 
     def _fail(self, reason: str) -> None:
-        if self._over:
+        if self._done:
             return
-        reason = reason[:MAX_REASON]  # it may be a text of the service
-        if self._asked:  # else the client kept the service waiting, which says nothing about the service
-            self._place.failed(self, reason)
+        reason = reason[:MAX_REASON]  # it may come from the service
+        if self._awaiting_service:  # otherwise the client did not answer, which is not a fault of the service
+            self._service.failed(self, reason)
         self._give_up(f"the service is not available: {reason}")
 
     def _give_up(self, reason: str) -> None:
-        if self._over:
+        if self._done:
             return
-        self._over = True
-        if self._asked:
-            self._tell(self._exchange.lose(reason))
+        self._done = True
+        if self._awaiting_service:
+            self._answer_client(self._exchange.lose(reason))
         else:
             self._exchange.lose_idle(reason)
         self._end()
 
-    def _tell(self, answer: bytes) -> None:
-        self._asked = False
+    def _answer_client(self, answer: bytes) -> None:
+        self._awaiting_service = False
         self._resume(self._client, answer)
 
     def _set_deadline(self, seconds: float, call: Callable[[], None]) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self._place.loop.call_later(seconds, call)
+        self._deadline = self._service.loop.call_later(seconds, call)
 
     def _end(self) -> None:
-        """Leave nothing behind."""
+        """Cancel the timer and the connection attempt, and close the connection."""
         if self._deadline is not None:
             self._deadline.cancel()
         if self._try is not None:
@@ -281,13 +281,13 @@ class Relay:
     def _close(self, io: ConnectionIO) -> None:
         if io.open:
             io.open = False
-            self._place.loop.unregister(io.fd)
+            self._service.loop.unregister(io.fd)
             io.sock.close()
             self._io = None
 
 
 class _Opening(Handler):
-    """Takes the service's open, behind which nothing is wanted."""
+    """Handles the service's open; nothing else is needed from the connection."""
 
     def __init__(self, relay: Relay) -> None:
         super().__init__()

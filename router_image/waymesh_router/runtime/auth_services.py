@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES = 65536
 PART_OF_HANDSHAKE = 0.8
-"""Of the time that a client has for its open: the rest is for telling it that the service does not answer."""
+"""Fraction of a client's time limit for its open: the rest is needed to tell it that the service does not answer."""
 
 Log = Callable[[str, str], None]
 """level, text"""
 Found = Callable[[list[SocketAddress], str], None]
 
 
-def service_place(attrs: Mapping[str, Any]) -> tuple[str, int]:
+def service_address(attrs: Mapping[str, Any]) -> tuple[str, int]:
     """Host and port of a plugin. Raises HostError."""
     entity = f"authServicePlugin {attrs['name']}"
-    place = attrs.get("authService")
-    port = str(place).rpartition(":")[2] if place else attrs.get("port")
+    address = attrs.get("authService")
+    port = str(address).rpartition(":")[2] if address else attrs.get("port")
     number = port_number(entity, port or "amqp")
     if number == 0:
         raise HostError(f"{entity}: port: 0 is for listeners only")
@@ -41,22 +41,22 @@ def service_place(attrs: Mapping[str, Any]) -> tuple[str, int]:
 
 
 class AuthService:
-    """One plugin. Implements `auth_relay.Place`."""
+    """One plugin. Implements `auth_relay.RelayedService`."""
 
     def __init__(self, attrs: Mapping[str, Any], tls: ConnectorTls | None, loop: Loop, log: Log) -> None:
-        """Raises HostError for a port that cannot be."""
+        """Raises HostError for an invalid port."""
         self.loop = loop
         self.tls = tls
-        self.host, self._port = service_place(attrs)
+        self.host, self._port = service_address(attrs)
         self.realm = attrs.get("realm") or None
         self.buffer = ReceiveBuffer(BUFFER_BYTES)
         self._name = f"authServicePlugin {attrs['name']}"
         self._log = log
-        self._away = False
+        self._unavailable = False
         self._waiting: list[Found] = []
 
     def look_up(self, found: Found) -> None:
-        """The addresses of the host: names are resolved for each client, in one thread at a time."""
+        """Resolve the host. Names are resolved for each client, in one thread at a time."""
         literal = numeric_address(self.host, self._port, family({}))
         if literal is not None:
             found([literal], "")
@@ -81,15 +81,15 @@ class AuthService:
             found(list(addresses), problem)
 
     def answered(self) -> None:
-        """A verdict."""
-        if self._away:
-            self._away = False
+        """The service accepted or refused a client: log the end of an outage."""
+        if self._unavailable:
+            self._unavailable = False
             self._log("notice", f"{self._name}: {self.host}:{self._port} answers again")
 
     def failed(self, relay: Relay, reason: str) -> None:
-        """One line for an outage: further ones are for who looks closer."""
-        level = "debug" if self._away else "error"
-        self._away = True
+        """Log the first failure of an outage as an error, and further ones at level debug."""
+        level = "debug" if self._unavailable else "error"
+        self._unavailable = True
         self._log(level, f"{self._name}: {self.host}:{self._port}: {relay.name} is refused: {reason}")
 
 
@@ -97,7 +97,7 @@ class AuthServices:
     """All plugins by name."""
 
     def __init__(self, loop: Loop, profiles: Profiles, log: Log, resume: Resume) -> None:
-        """`resume(conn, answer)` lets the connection of a client go on."""
+        """`resume(conn, answer)` resumes the connection of a client."""
         self._loop = loop
         self._profiles = profiles
         self._log = log
@@ -110,13 +110,13 @@ class AuthServices:
         self._services[str(attrs["name"])] = AuthService(attrs, tls, self._loop, self._log)
 
     def remove(self, name: str) -> None:
-        """Remove a plugin that no listener uses; exchanges in progress go on."""
+        """Remove a plugin that no listener uses; exchanges in progress continue."""
         self._services.pop(name, None)
 
     def tls(self) -> list[ConnectorTls]:
-        """What the plugins use of sslProfiles."""
+        """TLS of the plugins that use an sslProfile."""
         return [service.tls for service in self._services.values() if service.tls is not None]
 
     def relay(self, name: str, settings: ConnectionSettings, limit_s: float) -> Service:
-        """A way to the service for one client that has `limit_s` until its open (inf: no limit)."""
+        """A relay for one client, which must send its open within `limit_s` (inf: no limit)."""
         return Relay(self._services[name], settings, min(limit_s, HANDSHAKE_S) * PART_OF_HANDSHAKE, self._resume)

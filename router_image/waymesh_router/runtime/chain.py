@@ -1,4 +1,4 @@
-"""The chain by which a peer's certificate was verified: whether authorities of today would still verify it."""
+"""Checks whether the currently trusted authorities would still verify the certificate chain of a peer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _ENCODING_DER = 2
 
 
 class Authority(NamedTuple):
-    """Who signs: its name and its public key, both in DER. A renewed certificate of an authority has the same."""
+    """A certificate authority: its name and public key in DER. Both stay the same when its certificate is renewed."""
 
     name: bytes
     key: bytes
 
 
 def verified_chain(connection: ssl.SSLObject) -> list[bytes]:
-    """The certificates of the peer, in DER, from its own to that of the authority; empty without one."""
+    """The verified chain in DER, from the peer's certificate to the authority's; empty without a certificate."""
     if hasattr(connection, "get_verified_chain"):  # since Python 3.13
         return list(connection.get_verified_chain())
     inner: Any = connection._sslobj  # type: ignore[attr-defined]
@@ -27,15 +27,14 @@ def verified_chain(connection: ssl.SSLObject) -> list[bytes]:
 
 
 def roots(authorities: Iterable[bytes]) -> frozenset[Authority]:
-    """The authorities, given by certificates in DER, at which a chain may end: those that sign themselves."""
+    """The root authorities (with self-signed certificates) among these certificates in DER."""
     return frozenset(
         subject for certificate in authorities if (subject := subject_of(certificate)).name == _issuer(certificate)
     )
 
 
 def covered(chain: Iterable[bytes], trusted: Container[Authority]) -> bool:
-    """Whether one of the roots has signed a certificate of the chain. Neither dates nor revocation lists are looked at.
-    """
+    """Whether the chain contains a trusted root. Dates and revocation lists are not checked."""
     return any(subject_of(certificate) in trusted for certificate in chain)
 
 

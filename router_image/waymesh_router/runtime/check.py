@@ -14,7 +14,7 @@ from waymesh_router.events import Event
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number
-from waymesh_router.runtime.auth_services import service_place
+from waymesh_router.runtime.auth_services import service_address
 from waymesh_router.runtime.connector import configured_targets
 from waymesh_router.runtime.log import SERIOUS, Log
 from waymesh_router.runtime.log_rotation import Rotation
@@ -29,8 +29,8 @@ def check(filenames: Sequence[str]) -> int:
     """Check configuration files, TLS files and user files; returns the exit code: 1 if a listener or connector would
     stay closed, else 0.
 
-    It does not listen, connect or write. Raises the errors of a start. Prints what would be logged as warning or error
-    to stderr.
+    It does not listen, connect or write files. Raises the same errors as a start. Prints to stderr what a start would
+    log as warning or error.
     """
     found = read_config(*filenames)
     entries, problems = without_unusable([entry for entry in found if entry.type.name != "telemetry"])
@@ -76,36 +76,36 @@ class CheckHost:
         configured_targets(str(attrs["name"]), attrs)
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
-        """Check levels and output, as the log of a router does. Raises SchemaError."""
+        """Check levels and output like the log of a router. Raises SchemaError."""
         self._log.configure(attrs)
 
     def numeric_addresses(self, names: Collection[str]) -> Addresses:
-        """None: host names are not looked up, because another machine may know others."""
+        """No addresses: host names are not resolved, because the router's machine may resolve them differently."""
         return dict.fromkeys(names, ())
 
     def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
-        """Never asked: no request arrives."""
+        """Never called: no request arrives."""
 
     def recent_log(self, limit: int) -> list[Any]:
-        """There is none."""
+        """Always empty."""
         return []
 
     def certificates(self) -> dict[str, Any]:
-        """Not asked for."""
+        """Always empty."""
         return {}
 
     def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
-        """Print the warnings of a router."""
+        """Print warnings and errors."""
         if level in SERIOUS:
             _warn(text)
 
     def logs(self, module: str, level: str) -> bool:
-        """Nothing below a warning is printed."""
+        """Whether the level is at least warning."""
         return level in SERIOUS
 
 
 class CheckedOutput:
-    """An output of the log that would open: nothing is created or written."""
+    """Checks that a log output can be opened, without creating or writing anything."""
 
     def __init__(self, output: str, rotation: Rotation | None = None) -> None:
         """Raises OSError if a router could not open it."""
@@ -113,10 +113,10 @@ class CheckedOutput:
             can_append(os.path.realpath(output))
 
     def write(self, level: str, line: str) -> None:
-        """Not written."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
 def can_append(path: str) -> None:
@@ -129,7 +129,7 @@ def can_append(path: str) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
     except OSError as error:
-        if error.errno != errno.ENXIO:  # a pipe that nobody reads yet: a router waits for its reader
+        if error.errno != errno.ENXIO:  # a pipe without a reader: a router waits for one
             raise
 
 
@@ -161,7 +161,7 @@ class CheckAuthServices:
 
     def add(self, attrs: Mapping[str, Any]) -> None:
         """Check port and sslProfile. Raises HostError."""
-        service_place(attrs)
+        service_address(attrs)
         self._profiles.of_client(f"authServicePlugin {attrs['name']}", attrs)
 
 

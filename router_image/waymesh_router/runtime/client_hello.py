@@ -1,8 +1,8 @@
-"""The host name that a TLS client asks for (SNI), read from the first message of its handshake. Pure.
+"""The host name that a TLS client requests (SNI), parsed from its ClientHello. Pure.
 
-The name only selects which sslProfile does the handshake, and OpenSSL judges every byte. Selecting before the handshake
-lets all settings of the profile act; what OpenSSL offers (a change of certificate during the handshake) would leave
-protocols, verification and revocation lists of the listener's first profile in force.
+The name only selects the sslProfile for the handshake; OpenSSL still validates every byte. Selecting the profile before
+the handshake applies all its settings. With OpenSSL's SNI callback, which changes the certificate during the handshake,
+the protocols, verification and revocation lists of the listener's default profile would stay in effect.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ RECORD_HEADER = 5
 """Type, version and length. Source: RFC 8446, 5.1."""
 HANDSHAKE, CLIENT_HELLO = 22, 1
 SERVER_NAME, HOST_NAME = 0, 0
-"""Numbers of the extension and of the kind of name. Source: RFC 6066, 3."""
+"""Numbers of the extension and of the name type. Source: RFC 6066, 3."""
 MAX_BYTES = 32768
-"""Of the message with the headers of its records. Real ones, with post-quantum keys, have about 2 kB."""
+"""Maximum size of the message with its record headers. Real messages, with post-quantum keys, have about 2 kB."""
 MAX_RECORDS = 64
-"""Real ones have one or two. Without a limit, a client that sends many tiny ones could make each look take long."""
+"""Maximum number of records. Real messages have one or two; many tiny ones would make each parse slow."""
 
 
 def complete(data: bytes) -> bool:
-    """Whether `data` holds the whole message, or something that is none, so that more bytes would change nothing."""
+    """Whether `data` has the whole message or is not a ClientHello: more bytes would not change the result."""
     message = _message(data)
     if message is None or len(data) >= MAX_BYTES:
         return True
     return _whole(message)
 
 
-def asked_host(data: bytes) -> str | None:
-    """The host name in a complete message; None if it has none, or cannot be read."""
+def requested_host(data: bytes) -> str | None:
+    """The host name in a complete message; None if it has none or is invalid."""
     message = _message(data)
     if not message or message[0] != CLIENT_HELLO:
         return None
@@ -40,9 +40,9 @@ def asked_host(data: bytes) -> str | None:
 
 
 def _message(data: bytes) -> bytes | None:
-    """The bytes of the handshake in the records so far; None if there is something else, or too many records."""
+    """The handshake bytes of the records so far; None for any other content, or too many records."""
     found, at, records = b"", 0, 0
-    while at < len(data) and not _whole(found):  # behind it there may be records of other types: early data
+    while at < len(data) and not _whole(found):  # records of other types (early data) may follow it
         records += 1
         if data[at] != HANDSHAKE or records > MAX_RECORDS:
             return None
@@ -59,7 +59,7 @@ def _whole(message: bytes) -> bool:
 
 
 class _Reader:
-    """Fields one after the other. Raises IndexError behind the end."""
+    """Reads fields in sequence. Raises IndexError past the end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -75,7 +75,7 @@ class _Reader:
         return int.from_bytes(self.take(size), "big")
 
     def vector(self, size: int) -> bytes:
-        """A field with its length, of `size` bytes, before it."""
+        """A field that is preceded by its length in `size` bytes."""
         return self.take(self.number(size))
 
     def __bool__(self) -> bool:

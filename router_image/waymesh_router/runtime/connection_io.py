@@ -29,13 +29,13 @@ EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 BUFFER_BYTES = 262144
 TURN_BUDGET = cython.declare(cython.longlong, 256)
-"""Work that a connection may do in one turn; see `Connection.budget`. The transfers of a session's window, which
-take about a quarter of a millisecond, or one attach."""
+"""Work that a connection may do in one turn; see `Connection.budget`. Equals the transfers of a session window, which
+take about 0.25 ms, or one attach."""
 WHOLE_BUDGET = cython.declare(cython.longlong, 1 << 62)
 CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 16384)
 """Remaining input is passed to the engine in chunks of this size in later turns, so that little is copied in each."""
 SLACK = 64
-"""Bytes behind the received ones that the engine may read (their content does not matter), to save bounds checks."""
+"""Bytes after the received ones that the engine may read (their content is ignored), to save bounds checks."""
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
 LITTLE_BYTES = 16384
 TCP_NOTSENT_LOWAT = 25
@@ -53,7 +53,7 @@ class Owner(Protocol):
         """The engine connection is closed and all its bytes are written."""
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
-        """The router's own code raised `error` for this connection: to be logged, counted and closed."""
+        """The router's own code raised `error` for this connection: log and count it, and close the connection."""
 
     def await_events(self, fd: int, mask: int) -> None:
         """Wait for `mask` on `fd` from now on."""
@@ -70,7 +70,7 @@ class ReceiveBuffer:
         self.resize(size)
 
     def resize(self, size: cython.Py_ssize_t) -> None:
-        """A fresh buffer of `size` bytes (including the slack)."""
+        """Allocate a new buffer of `size` bytes (including the slack)."""
         self.view = memoryview(bytearray(size))
         self.octets = self.view
         self.limit = size - SLACK
@@ -80,8 +80,8 @@ class ReceiveBuffer:
 class ConnectionIO:
     """A transport with its engine connection. `info` belongs to the host.
      `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `tail`: received bytes,
-    unused from `used` on. `paused`: it has complete frames, which are handled in the next turns; no more is read until
-    then, so that other connections are served while this peer waits. `tap`: sees all bytes, for the log (tracing.py).
+    not yet handled from offset `used`. `paused`: it has complete frames for the next turns; nothing is read until then,
+    so that other connections are served while this peer waits. `tap`: receives all bytes, for the log (tracing.py).
     """
 
     def __init__(self, owner: Owner, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -101,19 +101,19 @@ class ConnectionIO:
         self.tap: Any = None
 
     def keep_little_unsent(self) -> None:
-        """Keep most of what a slow link cannot take yet in the router, where urgent frames can still overtake it."""
+        """Keep most of the output for a slow peer in the router, where urgent frames can still overtake it."""
         self.portion = LITTLE_BYTES
         self.sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LITTLE_BYTES)
 
     def on_event(self, mask: cython.int) -> None:
-        """epoll reports an event. Each connection reads once per turn, so that all get their share."""
+        """epoll reports an event. Each connection reads once per turn, so that all are served equally."""
         if mask & EPOLLOUT and self.open:
             self.write()
         if mask & ~EPOLLOUT and self.open and not self.paused:
             self.read()
 
     def abandon(self) -> None:
-        """The host's code raised an error while it handled an event of this connection."""
+        """The host's code raised an error while handling an event of this connection."""
         if self.open:
             self.owner.ended(self, "internal error")
         self.sock.close()
@@ -152,7 +152,7 @@ class ConnectionIO:
             self.owner.ended(self, reason)
 
     def feed(self, count: cython.Py_ssize_t) -> None:
-        """Pass `count` bytes of the shared buffer to the engine and keep the unused tail."""
+        """Pass `count` bytes of the shared buffer to the engine and keep the bytes that it did not use."""
         used: cython.Py_ssize_t
         conn: Connection = self.conn
         conn.budget = WHOLE_BUDGET if self.leaving else TURN_BUDGET
@@ -175,7 +175,7 @@ class ConnectionIO:
         return self.tail[self.used :] if self.paused else self.tail
 
     def pause(self, used: cython.Py_ssize_t) -> None:
-        """The budget is used up: continue at `used` of the tail in the next turn."""
+        """The budget is used up: continue at offset `used` of the tail in the next turn."""
         self.paused = True
         self.used = used
         self.buffer.ready.append(self)
@@ -194,7 +194,7 @@ class ConnectionIO:
             self.write()
 
     def resume(self, answer: bytes) -> None:
-        """The engine's answer, computed elsewhere, is available: continue with the input that waited for it."""
+        """The engine's answer, computed in a thread or by a service, is available: continue with the waiting input."""
         try:
             self.conn.resume(answer)
         except Exception as error:  # noqa: BLE001 - the connection edge
@@ -226,7 +226,7 @@ class ConnectionIO:
             if conn.budget <= 0:
                 self.pause(self.used)
                 return
-            if used + left == size:  # the engine saw all of it: no complete frame is left
+            if used + left == size:  # the engine received all of it: no complete frame is left
                 self.tail = tail[self.used :]
                 return
             size = left if left < CHUNK_BYTES or used == 0 else CHUNK_BYTES  # a frame may be longer than a chunk
@@ -277,9 +277,8 @@ class ConnectionIO:
     # ---- the transport; TLS overrides these
 
     def receive(self, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read once into the buffer behind `start`: number of bytes, 0 at the end of the stream, NOTHING_NOW.
-
-        Raises OSError.
+        """Read once into the buffer from offset `start`. Returns the number of bytes, 0 at the end of the stream, or
+        NOTHING_NOW. Raises OSError.
         """
         buffer: ReceiveBuffer = self.buffer
         if cython.compiled:
@@ -293,7 +292,7 @@ class ConnectionIO:
             return NOTHING_NOW
 
     def send(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write some of the `size` pending bytes: number of bytes written, 0 if the socket is full.
+        """Write some of the `size` pending bytes. Returns the number of bytes written, 0 if the socket is full.
 
         Raises OSError.
         """
@@ -307,7 +306,7 @@ class ConnectionIO:
             return 0
 
     def failure(self, to_wait: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """`to_wait` if the failed system call only needs to be repeated later. Raises OSError."""
+        """`to_wait` if the failed system call can be repeated later. Raises OSError."""
         if errno in (EAGAIN, EINTR):
             return to_wait
         raise OSError(errno, os.strerror(errno))
@@ -326,7 +325,7 @@ def go_on_all(buffer: ReceiveBuffer) -> None:
 def flush_all(dirty: list[Connection], connections: dict[Connection, ConnectionIO]) -> None:
     """Write once to every connection that has pending output; `dirty` is empty afterwards.
 
-    A flush may make further connections dirty (a failing one ends its links): they are appended during the iteration.
+    A flush may make further connections dirty (a failure detaches links): they are appended during the iteration.
     """
     io: ConnectionIO
     for conn in dirty:

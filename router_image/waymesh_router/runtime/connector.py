@@ -16,14 +16,14 @@ from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 STAGGER_S = 0.25
-"""If an address has not answered after this time, the next one is tried in parallel; the first answer wins."""
+"""If an address has not answered after this time, the next one is tried in parallel; the first to connect is used."""
 
 
 class Owner(Protocol):
     """Calls from a connector to the host."""
 
     def connected(self, connector: Connector, sock: Transport, peer: str, user: str | None) -> None:
-        """The transport (and TLS) is established; the socket is not registered. `user`: of the peer's certificate."""
+        """The transport (and TLS) is established; the socket is not registered. `user`: from the peer's certificate."""
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt failed; the next one is scheduled."""
@@ -63,7 +63,7 @@ class Connector:
         self._edge(self._look)
 
     def close(self) -> None:
-        """Stop trying, also an attempt in progress. An established transport belongs to the host."""
+        """Stop connecting, and abort an attempt in progress. An established transport belongs to the host."""
         self._closed = True
         self._drop()
 
@@ -112,7 +112,7 @@ class Connector:
         self._loop.call_from_thread(lambda: self._edge(lambda: self._resolved(number, found, problem)))
 
     def _resolved(self, number: int, addresses: list[SocketAddress], problem: str | None) -> None:
-        if number != self._round:  # it belongs to an earlier attempt
+        if number != self._round:  # the result of an earlier attempt
             return
         self._looking = False
         known = [*self._addresses, *(one.address for one in self._tries)]
@@ -123,7 +123,7 @@ class Connector:
             self._fail(problem or f"{self.peer}: no address")
 
     def _next_address(self) -> None:
-        """Try the next address, and the one after it unless an answer comes soon."""
+        """Try the next address; after STAGGER_S without an answer, also the one after it."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

@@ -64,7 +64,7 @@ class Connectors:
             self._by_name[name].set_failover(targets)
 
     def close(self) -> None:
-        """Stop all for good; their connections belong to the host."""
+        """Stop all connectors permanently; their connections belong to the host."""
         self._closed = True
         for connector in self._by_name.values():
             connector.close()

@@ -13,14 +13,14 @@ from waymesh_router.runtime.errors import HostError
 
 READY = b"1"
 DESCRIPTORS = 16_384
-"""Descriptors for which the kernel makes room at the start, 8 bytes each."""
+"""Size of the descriptor table that the kernel allocates at the start, 8 bytes for each entry."""
 
 
 def prepare_descriptors() -> None:
     """Raise the limit of open descriptors to the maximum: each connection needs one, the usual soft limit is 1024.
 
-    Also let the kernel make its table large now. While threads run, each doubling of it, on accept of the 64th, 128th …
-    connection, would stop the loop for 7 to 30 ms.
+    Also make the kernel enlarge the descriptor table now. While threads run, each doubling of it (at the 64th, 128th …
+    connection) would block the loop for 7 to 30 ms.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -36,7 +36,7 @@ class PidFile:
         self._path = os.path.abspath(path) if path else None
 
     def write(self) -> None:
-        """The router listens. Raises HostError."""
+        """Write the id, when the router listens. Raises HostError."""
         if self._path:
             try:
                 Path(self._path).write_text(f"{os.getpid()}\n", encoding="ascii")
@@ -44,7 +44,7 @@ class PidFile:
                 raise HostError(f"pidfile {self._path}: {error.strerror}") from None
 
     def remove(self) -> None:
-        """The router has ended: remove the file, if still permitted."""
+        """Remove the file when the router has ended, if still permitted."""
         if self._path:
             try:
                 os.unlink(self._path)
@@ -53,35 +53,35 @@ class PidFile:
 
 
 class Daemon:
-    """A background process. The process that was started waits for `ready()` and returns the result as its exit code.
+    """A background process. The process that the user started waits for `ready()` and exits with the result.
 
     The working directory is kept: relative paths of the configuration (certificates, user files) are read again later.
     """
 
     def __init__(self) -> None:
         """Forks: returns in the background process only. Call it before creating any thread, socket or epoll."""
-        reading, self._report = os.pipe()
+        read_end, self._report = os.pipe()
         if os.fork():
             os.close(self._report)
-            started = os.read(reading, 1) == READY  # empty if the background process has ended
+            started = os.read(read_end, 1) == READY  # empty if the background process has ended
             os._exit(0 if started else 1)
-        os.close(reading)
+        os.close(read_end)
         os.setsid()
         if os.fork():  # so that it can never get a controlling terminal
             os._exit(0)
 
     def ready(self) -> None:
-        """The router serves its clients: leave the terminal."""
-        nothing = os.open(os.devnull, os.O_RDWR)
+        """The router serves its clients: detach from the terminal and report success."""
+        null = os.open(os.devnull, os.O_RDWR)
         sys.stdout.flush()
         for stream in (0, 1, 2):
-            os.dup2(nothing, stream)
-        os.close(nothing)
+            os.dup2(null, stream)
+        os.close(null)
         os.write(self._report, READY)
         os.close(self._report)
 
 
-def become(user: str) -> None:
+def switch_user(user: str) -> None:
     """Run as this user from now on. Raises HostError."""
     try:
         entry = pwd.getpwnam(user)

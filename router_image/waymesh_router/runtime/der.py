@@ -18,12 +18,12 @@ def element(der: bytes, at: int) -> tuple[int, int, int]:
 
 
 def skip(der: bytes, at: int) -> int:
-    """Where the element after the one at `at` begins."""
+    """The start of the element after the one at `at`."""
     return element(der, at)[2]
 
 
 def issuer_at(certificate: bytes) -> int:
-    """Where the issuer of a certificate begins; validity, subject and key follow. Source: RFC 5280, 4.1."""
+    """The start of the issuer field of a certificate; validity, subject and key follow. Source: RFC 5280, 4.1."""
     at = element(certificate, element(certificate, 0)[1])[1]
     if certificate[at] == _VERSION:
         at = skip(certificate, at)

@@ -14,13 +14,13 @@ from waymesh_router.runtime.tls_io import Handshake
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 CONNECT_S = 2.0
-"""Time limit for TCP: the address of a removed pod does not answer. Long enough to repeat one lost packet."""
+"""Time limit for TCP: the address of a removed pod does not answer. Long enough to retransmit one lost packet."""
 TLS_S = 15.0
 """Time limit for the TLS handshake."""
 
 
 class Dialer(Protocol):
-    """Gets the result of an attempt, once."""
+    """Receives the result of an attempt, once."""
 
     def reached(self, one: Try, sock: Transport) -> None:
         """The transport (and TLS) is established; the socket is not registered."""
@@ -76,7 +76,7 @@ class Try:
             self._sock = None
 
     def on_event(self, mask: int) -> None:
-        """The TCP connection has a result."""
+        """The TCP connect has succeeded or failed."""
         sock = self._sock
         assert isinstance(sock, socket.socket)
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -90,7 +90,7 @@ class Try:
             self._secure(self._tls, sock)
 
     def abandon(self) -> None:
-        """An internal error while the result was handled: the attempt failed."""
+        """An internal error while handling the result: the attempt failed."""
         self._fail("an internal error, see the log")
 
     def _secure(self, tls: ConnectorTls, sock: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""`waymesh-router --drain`: drains a running router and waits for the end. A pod runs it before it is stopped."""
+"""`waymesh-router --drain`: drains a running router and waits for completion. A pod runs it before it is stopped."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ POLL_S = 0.2
 REQUEST_S = 5.0
 TRIES = 3
 GRACE_S = 5.0
-"""Additional time, after the router's own time limit, for it to report the end."""
+"""Additional time, after the router's own time limit, for it to report completion."""
 
 
 def drain(url: str, timeout_s: int | None) -> int:
-    """Drain the router that listens at `url`; the exit code: 0 if it is drained, 1 with the reason on stderr."""
-    wish: dict[str, Any] = {"draining": True}
+    """Drain the router that listens at `url`; returns the exit code: 0, or 1 with the reason on stderr."""
+    changes: dict[str, Any] = {"draining": True}
     if timeout_s is not None:
-        wish["drainTimeoutSeconds"] = timeout_s
+        changes["drainTimeoutSeconds"] = timeout_s
     try:
         client = ManagementClient(url, timeout_s=REQUEST_S)
         try:
-            return _wait(client, client.update(wish, "router"))
+            return _wait(client, client.update(changes, "router"))
         finally:
             client.close()
     except (ClientError, ValueError) as error:
@@ -33,12 +33,12 @@ def drain(url: str, timeout_s: int | None) -> int:
 
 
 def _wait(client: ManagementClient, state: Mapping[str, Any]) -> int:
-    """Wait until it is drained; raises ClientError if it does not respond any more."""
+    """Wait until the router is drained; raises ClientError if it no longer responds."""
     end = time.monotonic() + float(state["drainTimeoutSeconds"]) + GRACE_S
     failures = 0
     while state["drainStatus"] != "drained":
         if time.monotonic() > end:
-            return _failed(f"{state['unsettledDeliveries']} deliveries are unsettled, and it does not end")
+            return _failed(f"not completed in time: {state['unsettledDeliveries']} deliveries are unsettled")
         time.sleep(POLL_S)
         try:
             state = client.read("router")

@@ -18,7 +18,8 @@ USER_GROUP = ENTITY_TYPES["vhostUserGroupSettings"]
 
 
 def dump(url: str) -> int:
-    """Print the configuration of the router that listens at `url`; the exit code: 0, or 1 with the reason on stderr."""
+    """Print the configuration of the router that listens at `url`; returns the exit code: 0, or 1 with the reason on
+    stderr."""
     try:
         client = ManagementClient(url, timeout_s=REQUEST_S)
         try:
@@ -40,7 +41,7 @@ def dump(url: str) -> int:
 def configuration(entities: Iterable[tuple[EntityType, Mapping[str, Any]]]) -> Iterator[str]:
     """The lines of a *.json configuration file with these entities, without default values.
 
-    A router does not report passwords: a comment says where one may be missing.
+    A router does not report passwords: comments mark where one may be missing.
     """
     found = [(kind, written(kind, row)) for kind, row in entities]
     kept = [(kind, values) for kind, values in found if values]
@@ -48,7 +49,7 @@ def configuration(entities: Iterable[tuple[EntityType, Mapping[str, Any]]]) -> I
     for index, (kind, values) in enumerate(kept):
         for attribute in kind.attributes.values():
             if attribute.hidden:
-                yield f"  # {kind.name} {values.get('name', '')}: {attribute.name} is not shown; add it if it has one\n"
+                yield f"  # {kind.name} {values.get('name', '')}: {attribute.name} is not reported; add it if set\n"
         comma = "," if index + 1 < len(kept) else ""
         yield f"  {json.dumps([kind.name, values], ensure_ascii=False)}{comma}\n"
     yield "]\n"

@@ -1,4 +1,4 @@
-"""TLS of a listener, with the sslProfile for the host that a client asks for, and of a connector."""
+"""TLS of listeners, with the sslProfile selected by SNI, and of connectors."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from waymesh_router.runtime.revocation import Serial
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_socket import TlsSocket
 
-WITHOUT_TLS = "the client does not use TLS, which is required here"
+WITHOUT_TLS = "the client does not use TLS, but the listener requires it"
 
 
 class ListenerTls:
-    """The profiles of a listener."""
+    """TLS of a listener: the profiles of sslProfile and sslProfilesByHost."""
 
     def __init__(self, attrs: Mapping[str, Any], default: TlsProfile, by_host: Mapping[str, TlsProfile]) -> None:
-        """`by_host`: the profiles of sslProfilesByHost. Raises HostError if one is unusable for the listener."""
+        """`by_host`: the profiles of sslProfilesByHost. Raises HostError if a profile is unusable for the listener."""
         self._attrs = attrs
         self.default = default
         self.by_host = {host.lower(): profile for host, profile in by_host.items()}
-        for profile in self.profiles:  # reports a bad certificate now and not at the first client
+        for profile in self.profiles:  # reports an unusable certificate now, not when the first client connects
             self.check(profile)
 
     @property
     def profiles(self) -> tuple[TlsProfile, ...]:
-        """All of them."""
+        """The default profile and those of sslProfilesByHost."""
         return (self.default, *self.by_host.values())
 
     @property
@@ -36,8 +36,8 @@ class ListenerTls:
         """Whether clients without TLS are refused."""
         return any(self._attrs.get(name) for name in ("requireSsl", "requireEncryption", "peerNames"))
 
-    def chosen(self, host: str | None) -> TlsProfile:
-        """The profile for clients that ask for this host; None: for none."""
+    def profile_for(self, host: str | None) -> TlsProfile:
+        """The profile for clients that request this host (SNI); None: for clients that request no host."""
         if not host:
             return self.default
         name = host.lower().rstrip(".")
@@ -52,7 +52,7 @@ class ListenerTls:
 
     @property
     def revoked(self) -> frozenset[Serial]:
-        """The certificates that the profiles revoke."""
+        """The certificates that the crlFiles of the profiles revoke."""
         return frozenset[Serial]().union(*(profile.revoked for profile in self.profiles))
 
     def check(self, profile: TlsProfile) -> None:
@@ -67,13 +67,14 @@ class ListenerTls:
         return profile.refused_peer(sock) or (refused_name(wanted, sock.tls.getpeercert()) if wanted else None)
 
     def outdated(self, sock: TlsSocket, profile: TlsProfile) -> str | None:
-        """The reason to refuse a client whose handshake began before the last change of what recheckPeers checks: when
-        open connections were checked, its own was not among them."""
+        """The reason to refuse a client whose handshake began before the last change of the profile, None if there is
+        none: with recheckPeers, the change made the router check the open connections, but this one was not open yet.
+        """
         current = not self._attrs.get("recheckPeers") or sock.tls.context is self.context(profile)
         return None if current else "the sslProfile changed during the handshake"
 
     def authorities(self, profile: TlsProfile) -> str:
-        """The file with those that are trusted; empty without one."""
+        """The path of the file with trusted certificates; empty without one."""
         return str(self._attrs.get("trustedCertsFile") or profile.attrs.get("caCertFile") or "")
 
     def context(self, profile: TlsProfile) -> ssl.SSLContext:
@@ -81,13 +82,13 @@ class ListenerTls:
         authorities = self._attrs.get("trustedCertsFile")
         if authorities and profile.attrs.get("peersOnly"):
             entity = f"listener {self._attrs['name']}"
-            raise HostError(f"{entity}: trustedCertsFile: does not go with peersOnly of sslProfile {profile.name}")
+            raise HostError(f"{entity}: trustedCertsFile: conflicts with peersOnly of sslProfile {profile.name}")
         verify = listener_verify_mode(self._attrs, bool(authorities or profile.attrs.get("caCertFile")))
         return profile.server_context(verify, authorities)
 
 
 class ConnectorTls:
-    """The profile of a connector."""
+    """TLS of a connector."""
 
     def __init__(self, attrs: Mapping[str, Any], profile: TlsProfile) -> None:
         """Raises HostError if the profile is unusable for the connector."""
@@ -101,7 +102,7 @@ class ConnectorTls:
 
     @property
     def revoked(self) -> frozenset[Serial]:
-        """The certificates that the profile revokes."""
+        """The certificates that the crlFile of the profile revokes."""
         return self.profile.revoked
 
     def check(self, profile: TlsProfile) -> None:
@@ -114,10 +115,10 @@ class ConnectorTls:
 
 
 def listener_verify_mode(attrs: Mapping[str, Any], has_authorities: bool) -> ssl.VerifyMode:
-    """The client certificate mode of a listener; `has_authorities`: its profile has a caCertFile.
+    """The client certificate mode of a listener; `has_authorities`: it has a file with trusted certificates.
 
-    EXTERNAL as the only mechanism cannot work without a certificate, nor can `peerNames`; with other mechanisms, a
-    client can connect without one. A certificate that is presented must be valid in both cases.
+    EXTERNAL as the only mechanism and `peerNames` require a certificate; with other mechanisms, clients can connect
+    without one. A certificate that a client presents must be valid in both cases.
     """
     mechanisms = str(attrs.get("saslMechanisms") or "").upper().split()
     if mechanisms == ["EXTERNAL"] or attrs.get("peerNames"):

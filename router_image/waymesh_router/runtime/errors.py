@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class HostError(OSError):
-    """An unusable port, file, name or certificate: the text names entity, attribute and reason."""
+    """An unusable port, file, name or certificate. The text names the entity, the attribute and the reason."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""The runtime side of telemetry: a spool of files, clocks, and process figures."""
+"""The runtime side of telemetry: a spool of files, clocks, and process metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ExporterHost(Protocol):
 
 
 class Incarnation:
-    """The state that all exporters of one process share across configurations: its start time and record numbers."""
+    """State of the process that its exporters share, also after a new configuration: start time and record numbers."""
 
     def __init__(self) -> None:
         self.boot = time.time_ns() // 1_000_000
@@ -40,7 +40,7 @@ class Incarnation:
         """The latest spool."""
 
     def follow(self, settings: SpoolSettings, log: Callable[[str, str], None]) -> Spool:
-        """Create the next spool."""
+        """Create the spool that follows the latest one."""
         self.spool = Spool(settings, self.tally, log, self.spool)
         return self.spool
 
@@ -61,7 +61,7 @@ class FileExporter:
 
     def __init__(self, attrs: Mapping[str, Any], router_id: str, host: ExporterHost) -> None:
         root = Path(attrs["path"])
-        with contextlib.suppress(HostError):  # repeated, and reported, for each file
+        with contextlib.suppress(HostError):  # each file repeats this check and reports its failure
             check_folder(attrs["path"])
         boot = host.incarnation.boot
         settings = SpoolSettings(root, attrs["mesh"], router_id, boot, attrs["maxMegabytes"] << 20)
@@ -85,7 +85,7 @@ class FileExporter:
         return Process(time.process_time_ns() // 1000, lag)
 
     def _look(self) -> None:
-        """Measure how late the timer is: the time for which the loop was busy."""
+        """Measure the delay of the timer: the time for which the loop was busy."""
         now = self._loop.now()
         if self._look_at:
             self._lag_us = max(self._lag_us, int((now - self._look_at) * 1e6))

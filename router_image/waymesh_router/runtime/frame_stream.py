@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 HEADER_SIZE = 8
 HEAD_BYTES = 4096
-"""Of a longer frame only so many bytes are kept; the rest is payload in almost all cases."""
+"""Maximum number of bytes kept of a frame; the rest is almost always payload."""
 
 
 class FrameStream:
-    """Reports `(head, size)` of each protocol header and frame: its first HEAD_BYTES, and its whole size in bytes."""
+    """Reports `(head, size)` of each protocol header and frame: its first HEAD_BYTES, and its total size in bytes."""
 
     def __init__(self, report: Callable[[bytes, int], None]) -> None:
         self._report = report
@@ -18,10 +18,10 @@ class FrameStream:
         self._seen = 0
         self._size = 0  # of the frame; 0 while its header is incomplete
         self.lost = False
-        """The bytes are not frames: nothing more is reported."""
+        """Whether the bytes are not valid frames; nothing more is reported then."""
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Take the next bytes."""
+        """Process the next bytes."""
         position = 0
         while position < len(data) and not self.lost:
             keep = min(self._size, HEAD_BYTES) if self._size else HEADER_SIZE

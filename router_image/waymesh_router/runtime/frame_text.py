@@ -76,7 +76,7 @@ def _quoted(text: str, length: int) -> str:
 def message_text(head: bytes, start: int, components: Collection[str]) -> str:
     """The chosen components of the message that starts at `head[start]`, as `Message{message-id="1", to="q"}`.
 
-    A component that is absent, or lies behind the end of `head`, is left out.
+    A component that is absent, or beyond the end of `head`, is omitted.
     """
     sections = _sections(head, start)
     named = dict(zip(MESSAGE_COMPONENTS, sections.get(PROPERTIES) or (), strict=False))
@@ -90,7 +90,7 @@ def message_text(head: bytes, start: int, components: Collection[str]) -> str:
 
 
 def _sections(head: bytes, start: int) -> dict[int, Any]:
-    """The sections up to the application properties, by descriptor code; of those that are invalid, the ones before."""
+    """The sections up to the application properties, by descriptor code; only those before an invalid one."""
     found: dict[int, Any] = {}
     position = start
     try:

@@ -88,7 +88,7 @@ class SocketHost:
         self._stopping, self.lingering = False, Lingering(loop)
 
     def attach(self, router: Router) -> None:
-        """Set the router; to be called before the loop runs."""
+        """Set the router. Must be called before the loop runs."""
         self._router = self._http.router = router
         self._log.on_serious = router.logged
 
@@ -98,12 +98,11 @@ class SocketHost:
         self._profiles.add(attrs)
 
     def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        """Change an `sslProfile` for all that use it. Raises HostError if it is unusable for one; then nothing changes.
-        """
+        """Change an `sslProfile` for all its users. Raises HostError, without any change, if it is unusable for one."""
         endpoints: list[Endpoint] = [*self._listeners.values(), *self._connectors.all()]
         users = [*(endpoint.tls for endpoint in endpoints if endpoint.tls), *self.auth_services.tls()]
         self._profiles.update(attrs, [user.check for user in users if user.uses(attrs["name"])])
-        self.loop.call_later(0, self._peer_check.look)  # not now: the request came on one of the connections
+        self.loop.call_later(0, self._peer_check.look)  # later: the request arrived on one of the connections
 
     def remove_ssl_profile(self, name: str) -> None:
         """Remove an `sslProfile` that has no users."""
@@ -118,7 +117,7 @@ class SocketHost:
         self.loop.call_later(0, self._peer_check.check)
 
     def update_listener(self, attrs: Mapping[str, Any]) -> None:
-        """Change a listener. Raises HostError if a profile is unusable for it then; nothing changes in this case."""
+        """Change a listener. Raises HostError, without any change, if a profile is unusable with the new attributes."""
         self._listeners[attrs["name"]].change(attrs, self._profiles.of_listener(attrs))
         self.loop.call_later(0, self._peer_check.check)
 
@@ -128,7 +127,7 @@ class SocketHost:
             self._listeners.pop(name).close()
 
     def opened(self, conn: Connection) -> None:
-        """The open of a peer at a listener has arrived: the connection no longer counts as opening."""
+        """The peer of a connection at a listener sent its open: the connection no longer counts as opening."""
         io = self._connections.get(conn)
         if io is not None:
             self._leave_opening(io)
@@ -147,7 +146,7 @@ class SocketHost:
         return workers.submit(host, work, lambda: conn in self._connections, partial(self._resume, conn))
 
     def ports(self, name: str) -> list[int]:
-        """The ports on which a listener listens."""
+        """The ports of a listener."""
         return self._listeners[name].ports
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
@@ -156,7 +155,7 @@ class SocketHost:
         self._tracing.configured(self._connections.values)
 
     def trace(self, conn: Connection, on: bool) -> None:
-        """Log the frames of a connection, or do so no longer."""
+        """Start or stop logging the frames of a connection."""
         if conn in self._connections:
             self._tracing.switch(self._connections[conn], on)
 
@@ -173,7 +172,7 @@ class SocketHost:
         return FileExporter(attrs, router_id, self)
 
     def end_telemetry(self) -> None:
-        """The router creates no more records: wait, for a limited time, until all are published."""
+        """The router creates no more records: wait, at most PUBLISH_S, until all are published."""
         if self.incarnation.spool is not None:
             self.incarnation.spool.wait(PUBLISH_S)
 
@@ -194,11 +193,11 @@ class SocketHost:
     def accepted(
         self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO = connection_io
     ) -> None:
-        """A client's transport is ready for AMQP; `user`: of its certificate."""
+        """A client's transport is ready for AMQP; `user`: from its certificate."""
         self._adopt(listener, sock, peer_of(sock, peer, user), self._router.accepted, make)
 
     def connected(self, connector: Connector, sock: Transport, peer: str, user: str | None) -> None:
-        """A connector's transport is ready for AMQP; `user`: of the peer's certificate."""
+        """A connector's transport is ready for AMQP; `user`: from the peer's certificate."""
         self._adopt(connector, sock, peer_of(sock, peer, user), self._router.connected, connection_io)
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
@@ -216,8 +215,8 @@ class SocketHost:
         self._report_lost(io, reason)
 
     def finished(self, io: ConnectionIO, reason: str = "closed") -> None:
-        """Both sides have sent everything. Closing with unread input would make the kernel reset the connection, and
-        the peer would lose the last bytes (most often an error), so the peer's end is awaited for a while."""
+        """Both sides have sent everything: wait a while for the peer to close. Closing the socket with unread input
+        would make the kernel reset the connection, and the peer would lose the last bytes (most often an error)."""
         self._release(io)
         self.lingering.close(io.sock)
         self._report_lost(io, reason)
@@ -234,16 +233,17 @@ class SocketHost:
     # ---- the turn
 
     def turn(self, now: float) -> float:
-        """End of a loop turn: all writes, input left from earlier turns, the router's deadlines, what that wrote.
+        """End a loop turn: write output, handle input left from earlier turns, run the router's timers, write again.
 
-        Peers get their answers before long work goes on. Returns the time of the next deadline; now if input is left.
+        Output is written first, so that peers get their answers before long work continues. Returns the time of the
+        next deadline; `now` if input is left.
         """
         flush_all(self._router.dirty, self._connections)
         if self._buffer.ready:
             go_on_all(self._buffer)
         try:
             deadline = self._router.tick(now)
-        except Exception as error:  # noqa: BLE001 - the edge of timers: what is to be written is written all the same
+        except Exception as error:  # noqa: BLE001 - the edge of timers: pending output is written nevertheless
             self.internal_error("in the router's timers", error)
             deadline = now + FAILED_TURN_S
         flush_all(self._router.dirty, self._connections)
@@ -264,7 +264,7 @@ class SocketHost:
         self._peer_check.look()
 
     def stop(self, reason: str) -> None:
-        """Close everything gracefully, then stop the loop; a peer that does not answer delays it by CLOSE_S."""
+        """Close everything gracefully, then stop the loop, after CLOSE_S at the latest."""
         self._stopping = True
         for listener in self._listeners.values():
             listener.close()
@@ -313,7 +313,7 @@ class SocketHost:
         io.flush()
 
     def _give_up(self, endpoint: Endpoint, sock: Transport) -> None:
-        """Close a transport that gets no connection."""
+        """Close a transport for which no connection was created."""
         if isinstance(endpoint, Listener):
             endpoint.opening.remove(sock.fileno())
         sock.close()
@@ -325,7 +325,7 @@ class SocketHost:
             io.info.endpoint.opening.remove(io.fd)
 
     def _end_opening(self, io: ConnectionIO, reason: str) -> None:
-        """End a connection whose open has not arrived: with a close where AMQP frames can be sent already."""
+        """End a connection whose open has not arrived; with a close if AMQP frames can already be sent."""
         io.conn.fail(RESOURCE_LIMIT_EXCEEDED, reason)
         if io.conn.state != START:
             io.flush()
@@ -365,7 +365,7 @@ class SocketHost:
 
 @dataclasses.dataclass(slots=True)
 class _Info:
-    """Data of the host about a connection."""
+    """What the host stores about a connection."""
 
     endpoint: Endpoint
     peer: Peer

@@ -17,9 +17,9 @@ LOOK_UP_S = 1.0
 START_S = 5.0
 """Time limit of all look-ups of a configuration together: the router waits for them before it listens."""
 THREADS = 16
-"""Maximum number of look-ups at a time. One cannot be ended, so those of slow names go on after their time limit."""
+"""Maximum number of concurrent look-ups. A look-up cannot be cancelled: slow ones continue after their time limit."""
 THREADS_OF_ONE = 4
-"""The same of one request."""
+"""Maximum number of concurrent look-ups of one request."""
 
 LookUp = Callable[[str], Collection[str]]
 """Numeric addresses of a host name; raises OSError or UnicodeError."""
@@ -31,7 +31,7 @@ def system_look_up(name: str) -> list[str]:
 
 
 def numeric_addresses(names: Collection[str], limit_s: float = START_S, look_up: LookUp = system_look_up) -> Addresses:
-    """Look names up and wait for the answers, for `limit_s` in total."""
+    """Look up names and wait for the answers, for `limit_s` in total."""
     batch = _Batch(names, look_up, limit_s)
     end = time.monotonic() + limit_s
     for thread in [batch.start() for _ in range(min(THREADS, len(names)))]:
@@ -40,7 +40,7 @@ def numeric_addresses(names: Collection[str], limit_s: float = START_S, look_up:
 
 
 class HostNames:
-    """Looks names up without keeping the loop waiting."""
+    """Looks up names without blocking the loop."""
 
     def __init__(self, loop: Loop, look_up: LookUp = system_look_up) -> None:
         self._loop = loop
@@ -79,7 +79,7 @@ class HostNames:
 
 
 class _Request:
-    """A request of the router and its threads."""
+    """A request of the router, and the number of its threads."""
 
     timer: Timer
 
@@ -90,7 +90,7 @@ class _Request:
 
 
 class _Batch:
-    """Names, which some threads take one after the other."""
+    """Names to look up; each of its threads takes one name at a time."""
 
     def __init__(self, names: Collection[str], look_up: LookUp, limit_s: float) -> None:
         self.left = deque(names)
@@ -125,6 +125,6 @@ class _Batch:
 
     def _one(self, name: str) -> Collection[str] | str:
         try:
-            return self._look_up(name) or "it has no address"
+            return self._look_up(name) or "no address found"
         except (OSError, UnicodeError) as error:
             return getattr(error, "strerror", None) or str(error)

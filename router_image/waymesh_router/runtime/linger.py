@@ -11,7 +11,8 @@ from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 LINGER_S = 2.0
 """How long a closed connection's socket waits for the peer to read the last bytes and to close its end."""
 MOST = 1000
-"""With this many sockets that wait, a further one is closed at once: peers that never close must not use up all."""
+"""Maximum number of waiting sockets. Further ones are closed at once: peers that never close must not use up all
+descriptors."""
 
 READ_BYTES = 65536
 READS_PER_TURN = 16
@@ -37,12 +38,12 @@ class Lingering:
 
 
 class Linger:
-    """A socket after its last write: its end is sent, its input discarded until the peer closes or the time is up."""
+    """A socket after its last write: sends FIN, then discards input until the peer closes or LINGER_S is over."""
 
     def __init__(self, loop: Loop, sock: Transport, ended: Callable[[], None] = lambda: None) -> None:
         """`ended` is called when the socket is closed; this can happen at once."""
         self._loop = loop
-        # What still comes is not decrypted.
+        # Further input is discarded without decryption.
         self._sock = sock.end() if isinstance(sock, TlsSocket) else sock
         self._ended = ended
         self._timer = loop.call_later(LINGER_S, self._end)
@@ -53,7 +54,8 @@ class Linger:
             self._end()
 
     def on_event(self, mask: int) -> None:
-        """Input, or the end of the stream. A peer that sends without end gets no more than its turn."""
+        """Input, or the end of the stream. Reads are limited per turn, so that a peer that keeps sending blocks no
+        others."""
         try:
             for _ in range(READS_PER_TURN):
                 if not self._sock.recv(READ_BYTES):

@@ -36,7 +36,7 @@ class Listener:
         accepted: Callable[[Listener, Transport, str, str | None], None],
         log: ModuleLog,
     ) -> None:
-        """`accepted(self, sock, peer, user)` gets each transport that is ready for AMQP; `user`: of the certificate.
+        """`accepted(self, sock, peer, user)` is called for each transport that is ready; `user`: from the certificate.
 
         Raises HostError.
         """
@@ -85,7 +85,7 @@ class Listener:
             self._drop(fd)
 
     def on_event(self, mask: int) -> None:
-        """Clients wait to be accepted, on any of the sockets."""
+        """Accept waiting clients on all sockets."""
         for listening in self._sockets:
             for _ in range(ACCEPTS_AT_ONCE):
                 try:
@@ -99,7 +99,7 @@ class Listener:
                     continue  # this client has already disconnected
                 try:
                     self._start(sock, peer_text(address))
-                except Exception as error:  # noqa: BLE001 - the connection edge: the other clients are to be let in
+                except Exception as error:  # noqa: BLE001 - the connection edge: accept other clients
                     self._loop.on_error(f"with a new client of listener {self.name}", error)
                     self._refuse(sock)
 
@@ -113,7 +113,7 @@ class Listener:
             self._loop.register(sock.fileno(), self, low_priority=True)
 
     def _hold(self, error: OSError) -> None:
-        """No descriptor is left: pause, because retrying at once would burn the CPU."""
+        """No descriptor is left: pause, because retrying at once would use all CPU time."""
         self._log("error", f"listener {self.name}: cannot accept: {error.strerror}; next try in {RETRY_ACCEPT_S:g} s")
         self._pause_accepting()
 
@@ -160,11 +160,11 @@ class Listener:
             self._accepted(self, self._forget(fd), peer, None)
 
     def _secure(self, fd: int, peer: str, host: str | None) -> None:
-        """Start the handshake, with the profile for the host that the client asks for."""
+        """Start the handshake, with the profile for the host that the client requests."""
         assert self.tls is not None
         sock, timer = self._handshakes[fd]
         assert isinstance(sock, socket.socket)
-        profile = self.tls.chosen(host)
+        profile = self.tls.profile_for(host)
         try:
             secured = TlsSocket(self.tls.context(profile), sock, server=True)
         except OSError as error:  # the client has already disconnected

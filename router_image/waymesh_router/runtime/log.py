@@ -56,7 +56,7 @@ class Sink(Protocol):
         """Write one line of that level."""
 
     def close(self) -> None:
-        """Write no more."""
+        """Release the output; nothing is written afterwards."""
 
 
 class _StandardSink:
@@ -90,7 +90,7 @@ class _FileSink:
 
 
 class _SyslogSink:
-    """The system's log, which adds the time itself."""
+    """The system log, which adds the time itself."""
 
     def write(self, level: str, line: str) -> None:
         syslog.syslog(_SYSLOG_PRIORITIES[level], line)
@@ -156,7 +156,7 @@ class Log:
         self._limit = LineLimit()
         self.lost = 0
         """Lines that a sink did not accept."""
-        self.on_serious: Callable[[str, str, str], None] = _nobody
+        self.on_serious: Callable[[str, str, str], None] = _ignore
         """Called with module, level and text of each line whose level is in SERIOUS."""
         self._apply(self._settings)
 
@@ -175,7 +175,7 @@ class Log:
         always: bool = False,
     ) -> None:
         """Write a line if it is enabled, or `always`. `depth`: number of calls between the line's source and this
-        method. Too many lines that one host has provoked are left out."""
+        method. The number of lines that one host can cause is limited; further ones are left out."""
         settings = self._effective[module]
         if level not in settings.levels and not always:
             return
@@ -203,10 +203,10 @@ class Log:
             self.on_serious(module, level, text)
 
     def look(self) -> None:
-        """Tell how many lines were left out; to be called every few seconds."""
-        self._tell_left_out(self._limit.ended(self._clock().timestamp()))
+        """Log how many lines were left out. Must be called every few seconds."""
+        self._log_left_out(self._limit.ended(self._clock().timestamp()))
 
-    def _tell_left_out(self, left_out: Iterable[tuple[str, int]]) -> None:
+    def _log_left_out(self, left_out: Iterable[tuple[str, int]]) -> None:
         for host, lines in left_out:
             about = f" about {host}" if host else ""
             text = f"{lines} more lines{about} within {WINDOW_S:g} s were left out"
@@ -253,7 +253,7 @@ class Log:
 
     def close(self) -> None:
         """Close all sinks; nothing may be written afterwards."""
-        self._tell_left_out(self._limit.end())
+        self._log_left_out(self._limit.end())
         for sink in self._sinks.values():
             sink.close()
         self._sinks.clear()
@@ -286,18 +286,19 @@ class Log:
         self._settings, self._effective = settings, effective
 
 
-def _nobody(module: str, level: str, text: str) -> None:
-    """Default that ignores the line."""
+def _ignore(module: str, level: str, text: str) -> None:
+    """Default of `on_serious`."""
 
 
 def _rotation(settings: Mapping[str, Any]) -> Rotation | None:
-    """The rotation of the output that these attributes of one entity name."""
+    """The rotation of the outputFile in these attributes of one entity."""
     megabytes = settings.get("maxMegabytes")
     return None if megabytes is None else Rotation(megabytes * 1_000_000, settings.get("keptFiles") or KEPT_FILES)
 
 
 def _refuse_conflicts(outputs: Iterable[_Output]) -> None:
-    """Raise SchemaError if two would rename one file, or one would rename what another one writes to."""
+    """Raise SchemaError if two outputs would rename the same file, or one would rename a file that another writes to.
+    """
     files: dict[str, _Output] = {}
     for output in outputs:
         if output[0] in STANDARD_OUTPUTS:

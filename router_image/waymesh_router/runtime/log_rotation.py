@@ -17,14 +17,14 @@ KEPT_FILES = 5
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When a file is renamed, in bytes, and how many former ones are kept: FILE.1 is the youngest."""
+    """The size in bytes at which a file is renamed, and the number of former files to keep: FILE.1 is the newest."""
 
     most_bytes: int
     kept: int
 
 
 class RotationError(Exception):
-    """A full file could not be replaced by a new one. The line was written to it nevertheless."""
+    """A full file could not be replaced by a new one. The line was still written to it."""
 
 
 class RotatingFile:
@@ -32,24 +32,25 @@ class RotatingFile:
 
     def __init__(self, path: str, rotation: Rotation) -> None:
         """Raises OSError if the file cannot be opened or is not a regular one."""
-        self._path = os.path.realpath(path)  # a link keeps pointing to the present file
+        self._path = os.path.realpath(path)  # a symbolic link keeps pointing to the current file
         self._rotation = rotation
-        self._told = False
+        self._reported = False
         if os.path.exists(self._path) and not stat.S_ISREG(os.stat(self._path).st_mode):
             raise OSError(errno.EINVAL, "maxMegabytes is for regular files only")
         self._open()
 
     def write(self, level: str, line: str) -> None:
-        """Append a line. Raises RotationError after it for the first of several failures to begin a new file."""
+        """Append a line. Raises RotationError after writing it if a new file cannot be started; for consecutive
+        failures only once."""
         size = (len(line) if line.isascii() else len(line.encode())) + 1
         failure = None
         if self._size and self._size + size > self._rotation.most_bytes:
             failure = self._rotate()
         self._stream.write(line + "\n")
         self._size += size
-        if failure is not None and not self._told:
-            self._told = True
-            raise RotationError(f"{self._path} cannot be rotated, and grows: {failure.strerror}")
+        if failure is not None and not self._reported:
+            self._reported = True
+            raise RotationError(f"{self._path} cannot be rotated and keeps growing: {failure.strerror}")
 
     def close(self) -> None:
         with suppress(OSError):  # a full disk must not cause a failure at the end
@@ -63,19 +64,19 @@ class RotatingFile:
         former = self._stream
         try:
             self._make_room()
-            with suppress(FileNotFoundError):  # somebody else has renamed it
+            with suppress(FileNotFoundError):  # another process has renamed it
                 os.rename(self._path, f"{self._path}.1")
             self._open()
         except OSError as error:
-            self._size = 0  # try again after as many bytes
+            self._size = 0  # try again after the next `most_bytes`
             return error
-        self._told = False
+        self._reported = False
         with suppress(OSError):
             former.close()
         return None
 
     def _make_room(self) -> None:
-        """Rename FILE.1 to FILE.2 and so on, up to the first number that is free. The oldest file is dropped."""
+        """Rename FILE.1 to FILE.2 and so on, up to the first free number. If none is free, remove the oldest file."""
         kept = self._rotation.kept
         names = [f"{self._path}.{number}" for number in range(1, kept + 1)]
         free = next((index for index, name in enumerate(names) if not os.path.lexists(name)), None)
@@ -87,10 +88,10 @@ class RotatingFile:
 
 
 def _free_later(path: str) -> None:
-    """Let a thread wait for the blocks of a file to be freed, once its name is gone: this takes long if it is large."""
+    """Remove a file, and free its blocks in a thread: this takes long for a large file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # it is replaced without this help
+    except OSError:  # the caller's rename replaces it
         return
     with suppress(OSError):
         os.unlink(path)

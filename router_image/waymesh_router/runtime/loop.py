@@ -4,14 +4,14 @@ Not asyncio: its transports cost 2.4 times the round-trip time of a raw loop. On
 
 1. the timers that are due, 2. one `on_event` for each ready descriptor, 3. `turn(now)`, which lets the router act on
 its own deadlines and then writes once to each connection with pending output, 4. for a tenth of a millisecond, events
-of descriptors with low priority: of clients that have not opened yet, or have closed. Many of them at once do not keep
-others from their answers (docs/decisions/0044).
+of descriptors with low priority: of clients that have not opened yet, or have closed. So even many of them at once do
+not delay the others (docs/decisions/0044).
 
 An error in a timer, a handler, a call from a thread or the turn itself is reported to `on_error` and affects only that
 one: the loop continues.
 
-A timer that is set during a turn runs in a later turn, after that turn's writes. So code can answer a request and then
-close the connection with a timer.
+A timer that is set during a turn runs in a later turn, after the writes of the current one. So code can answer a
+request and close the connection with a timer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EPOLLIN = select.EPOLLIN
 EPOLLOUT = select.EPOLLOUT
 EPOLLRDHUP = select.EPOLLRDHUP
 CLOSED = EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
-"""Events of a peer that sends no more."""
+"""Events that report that the peer has closed, at least for sending."""
 FAILED_TURN_S = 0.25
 """Maximum delay of the next turn after an error in a turn."""
 MAX_EVENTS = 1024
@@ -48,7 +48,7 @@ class EventHandler(Protocol):
         """The descriptor is ready; `mask` is from epoll."""
 
     def abandon(self) -> None:
-        """`on_event` raised, and the descriptor is no longer served: close its object."""
+        """`on_event` raised, and the descriptor is no longer served: close the object that owns it."""
 
 
 class Timer:
@@ -75,7 +75,7 @@ class Loop:
         # Seconds since the epoch at start; not affected by later corrections of the system clock.
         self._origin = time.time() - time.monotonic()
         self._epoll = select.epoll()
-        # epoll serves the descriptors of this one in turns: each that is reported goes to the end of its queue.
+        # Polled for one event at a time, epoll reports its descriptors in turn: each moves to the end of the queue.
         self._low = select.epoll()
         self._low_fd = self._low.fileno()
         self._epoll.register(self._low_fd, EPOLLIN)
@@ -123,7 +123,7 @@ class Loop:
             self._epoll.modify(fd, _with_close(mask))
 
     def raise_priority(self, fd: int) -> None:
-        """Serve a registered `fd` as others are served. No effect if it has normal priority."""
+        """Give a registered `fd` normal priority. No effect if it has it already."""
         mask = self._low_masks.pop(fd, None)
         if mask is not None:
             self._low.unregister(fd)
@@ -136,7 +136,7 @@ class Loop:
         self._low.register(fd, self._low_masks[fd])
 
     def unregister(self, fd: int) -> None:
-        """Stop serving `fd`; to be called before it is closed. No effect if it is not registered."""
+        """Stop serving `fd`. Must be called before it is closed. No effect if it is not registered."""
         if self._handlers.pop(fd, None) is not None:
             low = self._low_masks.pop(fd, None) is not None
             self._masks.pop(fd, None)
@@ -272,7 +272,7 @@ class Loop:
 
 
 def _with_close(mask: int) -> int:
-    """Also the end of the peer's stream, where input is awaited: it comes with the last input."""
+    """Add EPOLLRDHUP if input is awaited: it is reported together with the last input."""
     return mask | EPOLLRDHUP if mask & EPOLLIN else mask
 
 

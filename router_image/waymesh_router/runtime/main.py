@@ -1,6 +1,6 @@
 """`waymesh-router`: runs a router from the command line until it is stopped.
 
-Imports are few and some are deferred on purpose: a router listens within half a second of its start.
+There are few imports, and some are deferred on purpose: a router listens within half a second of its start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from waymesh_router.events import Event
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.memory_watermark import default_limit
 from waymesh_router.router import Router
-from waymesh_router.runtime.daemon import Daemon, PidFile, become, prepare_descriptors
+from waymesh_router.runtime.daemon import Daemon, PidFile, prepare_descriptors, switch_user
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
@@ -39,11 +39,11 @@ VERSION = "0.1.0"
 WATCH_S = 3.0
 """Interval at which files of certificates and users are checked for changes."""
 GC_THRESHOLDS = (500, 1 << 30, 1 << 30)
-"""Objects are freed by reference counting, those of ended connections too: a test keeps it so. A collection looks at
-500 young objects, in about a tenth of a millisecond. One of older objects would stop the router for up to tens of
-milliseconds while it has many thousands of links, so no client can cause one."""
+"""Objects are freed by reference counting, including those of ended connections (verified by a test). A collection of
+the youngest generation examines 500 objects, in about 0.1 ms. One of older generations would stop a router with many
+thousands of links for tens of milliseconds, so the thresholds keep clients from causing one."""
 COLLECT_S = 3600.0
-"""Interval at which all objects are looked at nevertheless, for cycles that nobody knows of."""
+"""Interval of full collections, in case there are unknown reference cycles."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,12 +86,12 @@ def _run(options: Options) -> int:
     daemon = Daemon() if options.daemon else None
     prepare_descriptors()
     running = Running(entries)
-    running.watch_signals()  # before it listens: who sees it listen may send a signal
+    running.watch_signals()  # before it listens: another process may send a signal as soon as it does
     running.start()
     pidfile.write()
     if options.user:
         try:
-            become(options.user)
+            switch_user(options.user)
         except OSError:
             pidfile.remove()
             raise
@@ -118,7 +118,7 @@ class Running:
         self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")
         self.log.keep(self._router_attrs["logBufferLines"])
         self.log.set_time(self._router_attrs["timestampsInUTC"], self._router_attrs["timestampFormat"])
-        rng = random.SystemRandom()  # temporary addresses must not be guessed from others
+        rng = random.SystemRandom()  # temporary addresses must not be predictable
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()  # seconds since the epoch: peers recognize a restart by the boot time
         entries, unusable = without_unusable(entries)
@@ -145,7 +145,7 @@ class Running:
         self.loop.call_later(COLLECT_S, self._collect)
 
     def watch_signals(self) -> None:
-        """SIGTERM and SIGINT stop the router gracefully, the second one at once; SIGHUP reloads TLS, user and policy
+        """SIGTERM and SIGINT stop the router gracefully, a second one at once; SIGHUP reloads TLS, user and policy
         files, and reopens log files."""
         signal.set_wakeup_fd(self.loop.wakeup_fd, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -169,7 +169,7 @@ class Running:
         self.policy_files.reload()
 
     def _watch(self) -> None:
-        """Apply changes of files: in a pod, no process sends a signal after a change."""
+        """Apply changes of files: in a pod, no process sends SIGHUP after a change."""
         self.loop.call_later(WATCH_S, self._watch)  # first: the watch continues even if this check fails
         self.host.look()
         self.host.tokens.look()
@@ -186,7 +186,7 @@ class Running:
 
 
 def _settle_memory() -> None:
-    """Objects that exist now are permanent: exclude them from collection, so that their pages are not written."""
+    """Exclude the existing objects, which are permanent, from collection, so that their pages are not written."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

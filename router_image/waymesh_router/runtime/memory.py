@@ -10,7 +10,7 @@ from pathlib import Path
 LIMIT_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Limits of the control group, version 2 and version 1."""
 TRIM_BYTES = 32 << 20
-"""Memory is trimmed when the waiting bytes have dropped by this much, and by half, since their maximum."""
+"""Memory is trimmed when the waiting bytes have dropped by this many, and by half, since their maximum."""
 LOOK_S = 1.0
 
 
@@ -43,7 +43,7 @@ def _machine() -> int:
 
 
 class Trimmer:
-    """Returns freed memory. glibc keeps memory that was freed below a block in use until malloc_trim is called."""
+    """Returns freed memory to the system: glibc keeps memory that was freed below a block in use until malloc_trim."""
 
     def __init__(self, trim: Callable[[int], object] | None = None) -> None:
         """`trim`: called instead of the C library's malloc_trim, which some libraries do not have."""
@@ -51,7 +51,7 @@ class Trimmer:
         self._most = 0
 
     def look(self, waiting: int) -> None:
-        """To be called every LOOK_S. `waiting`: bytes of messages that wait in the router."""
+        """Must be called every LOOK_S. `waiting`: bytes of messages that wait in the router."""
         self._most = max(self._most, waiting)
         if self._most - waiting >= TRIM_BYTES and waiting * 2 < self._most:
             self._most = waiting

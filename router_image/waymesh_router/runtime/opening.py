@@ -1,4 +1,4 @@
-"""The connections of one listener that have not opened yet: a limited number. Pure."""
+"""Limits the number of connections of one listener that have not opened yet. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ REASON = "too many connections have not sent their open yet (maxOpeningConnectio
 
 
 class Opening:
-    """Connections from their acceptance to their open, oldest first for each remote host.
+    """Accepted connections whose open has not arrived, by remote host, oldest first.
 
-    With one too many, the oldest one of the host that has most of them is ended: clients of other hosts can open while
-    one host holds as many as it can.
+    Above the limit, the oldest connection of the host with most of them is ended, so that one host cannot keep clients
+    of other hosts from opening.
     """
 
     def __init__(self, most: int, log: Callable[[str, str], None]) -> None:
-        """`log(level, text)`: called when ending starts and when it is over, not for each connection."""
+        """`log(level, text)`: called when the limit is exceeded and when the number is low again, not for each
+        connection."""
         self.most = most
         self.ended = 0
         self._log = log
@@ -30,30 +31,30 @@ class Opening:
         return len(self._hosts)
 
     def add(self, fd: int, host: str, end: End) -> None:
-        """A connection was accepted. `host`: without the port. `end` has to call `remove`."""
+        """A connection was accepted. `host`: without the port. `end` must call `remove`."""
         self._hosts[fd] = host
         self._by_host.setdefault(host, {})[fd] = end
         if len(self._hosts) > self.most:
             self._end_one()
 
     def passed_on(self, fd: int, end: End) -> None:
-        """Another object serves the connection now."""
+        """Another object serves the connection now, with another `end`."""
         host = self._hosts.get(fd)
         if host is not None:
             self._by_host[host][fd] = end
 
     def remove(self, fd: int) -> None:
-        """The connection has opened, or ended. No effect if it is not there."""
+        """The connection has opened, or ended. No effect if it is unknown."""
         host = self._hosts.pop(fd, None)
         if host is None:
             return
-        there = self._by_host[host]
-        del there[fd]
-        if not there:
+        of_host = self._by_host[host]
+        del of_host[fd]
+        if not of_host:
             del self._by_host[host]
         if self._crowded and len(self._hosts) * 2 <= self.most:
             self._crowded = False
-            self._log("notice", f"fewer connections wait for their open again; {self.ended} were ended so far")
+            self._log("notice", f"the number of connections without an open is low again; {self.ended} ended so far")
 
     def _end_one(self) -> None:
         if not self._crowded:

@@ -14,22 +14,24 @@ DEFAULT_URL = "amqp://127.0.0.1:55673"
 USAGE = f"""\
 Usage: waymesh-router [options]
 
-  -c, --config PATH    configuration file, *.conf or *.json, perhaps with .gz behind (default
-                       {DEFAULT_CONFIG}); several are read in order as one
+  -c, --config PATH    configuration file: *.conf or *.json, optionally compressed (*.gz); default
+                       {DEFAULT_CONFIG}; repeatable: several files are read in
+                       order as one configuration
   -I, --include PATH   accepted for compatibility and ignored
   -d, --daemon         run in the background
-  -P, --pidfile PATH   write the process id to this file once the router listens
-  -U, --user NAME      run as this user once the router listens
-      --check          do not start a router: read the configuration and the files it names, and tell all
-                       errors; exit code 0 if there are none
-      --dump           do not start a router: print the configuration of the one at --url as a file
-                       (*.json) that a router can be started with
-      --drain          do not start a router: have the one at --url hand its clients over to others, and
-                       wait until that is done
-      --timeout S      with --drain: seconds for deliveries to be settled (default: what the router has)
-      --url URL        with --drain, --dump: where the router listens (default {DEFAULT_URL})
+  -P, --pidfile PATH   write the process id to this file when the router listens
+  -U, --user NAME      switch to this user when the router listens
+      --check          check the configuration and the files that it refers to, and report all errors,
+                       without starting a router; exit code 0 if there are none
+      --dump           print the configuration of the running router at --url, as a configuration file
+                       (*.json)
+      --drain          drain the running router at --url, so that its clients move to other routers, and
+                       wait for completion
+      --timeout S      with --drain: time limit for settling deliveries, in seconds (default: the router's
+                       drainTimeoutSeconds)
+      --url URL        with --drain and --dump: URL of the router (default {DEFAULT_URL})
   -v, --version        print the version and exit
-  -h, --help           print this text and exit
+  -h, --help           print this help and exit
 """
 
 _SHORT = "c:I:dP:U:vh"
@@ -48,16 +50,16 @@ _USED_BY = {
     ("--timeout",): ("--drain",),
     ("--url",): ("--drain", "--dump"),
 }
-"""Options, and the actions that use them; "" is to run a router. All others would ignore them."""
+"""The actions that use these options; "" stands for running a router. With any other action they are refused."""
 
 
 class UsageError(Exception):
-    """An invalid command line. Its text, reason and usage, is printed to stderr; the exit code is 1."""
+    """An invalid command line. Its text (the reason and the usage) is printed to stderr; the exit code is 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The parsed command line. With `version` or `help`, that is printed to stdout, and the exit code is 0."""
+    """The parsed command line. With `version` or `help`, the text is printed to stdout, and the exit code is 0."""
 
     config: tuple[str, ...] = (DEFAULT_CONFIG,)
     daemon: bool = False
@@ -73,9 +75,8 @@ class Options:
 
 
 def parse_options(argv: Sequence[str]) -> Options:
-    """The options in `argv`, which excludes the program's name; except for --config, the last of several wins.
-
-    Raises UsageError.
+    """The options in `argv`, without the program's name. Of an option that is repeated, except for --config, the last
+    value is used. Raises UsageError.
     """
     try:
         given, arguments = getopt.gnu_getopt(list(argv), _SHORT, list(_LONG))
@@ -88,23 +89,23 @@ def parse_options(argv: Sequence[str]) -> Options:
     def text(*names: str) -> str | None:
         return next((value for name, value in reversed(given) if name.lstrip("-") in names), None)
 
-    def asked(*names: str) -> bool:
+    def is_set(*names: str) -> bool:
         return any(name in found for name in names)
 
-    if not asked("v", "version", "h", "help"):
+    if not is_set("v", "version", "h", "help"):
         _refuse_unused(given)
     return Options(
         config=tuple(value for name, value in given if name in ("-c", "--config")) or (DEFAULT_CONFIG,),
-        daemon=asked("d", "daemon"),
+        daemon=is_set("d", "daemon"),
         pidfile=text("P", "pidfile"),
         user=text("U", "user"),
-        check=asked("check"),
-        dump=asked("dump"),
-        drain=asked("drain"),
+        check=is_set("check"),
+        dump=is_set("dump"),
+        drain=is_set("drain"),
         timeout_s=_seconds(text("timeout")),
         url=text("url") or DEFAULT_URL,
-        version=asked("v", "version"),
-        help=asked("h", "help"),
+        version=is_set("v", "version"),
+        help=is_set("h", "help"),
     )
 
 
@@ -112,20 +113,20 @@ def _refuse_unused(given: Sequence[tuple[str, str]]) -> None:
     """Raises UsageError for an option that would have no effect."""
     actions = list(dict.fromkeys(name for name, _ in given if name in _ACTIONS))
     if len(actions) > 1:
-        raise UsageError(f"waymesh-router: only one of {', '.join(actions)} is possible\n{USAGE}")
+        raise UsageError(f"waymesh-router: {', '.join(actions)} cannot be combined\n{USAGE}")
     action = actions[0] if actions else ""
     for name, value in given:
-        users = next((users for names, users in _USED_BY.items() if name in names), (action,))
-        if action not in users:
-            of = f"has no effect with {action}" if "" in users else f"is only for {', '.join(users)}"
-            raise UsageError(f"waymesh-router: {name} {of}\n{USAGE}")
+        allowed = next((allowed for names, allowed in _USED_BY.items() if name in names), (action,))
+        if action not in allowed:
+            reason = f"has no effect with {action}" if "" in allowed else f"requires {' or '.join(allowed)}"
+            raise UsageError(f"waymesh-router: {name} {reason}\n{USAGE}")
         if name in ("-P", "--pidfile", "-U", "--user") and not value:
-            raise UsageError(f"waymesh-router: {name} needs a value that is not empty\n{USAGE}")
+            raise UsageError(f"waymesh-router: {name} must not be empty\n{USAGE}")
 
 
 def _seconds(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"waymesh-router: --timeout: {text!r} is no number of seconds\n{USAGE}")
+        raise UsageError(f"waymesh-router: --timeout: {text!r} is not a number of seconds\n{USAGE}")
     return int(text)

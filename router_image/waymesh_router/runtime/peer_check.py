@@ -1,5 +1,5 @@
-"""Ends open connections whose peers would be refused now: with revoked routers, and those of listeners with
-`recheckPeers`."""
+"""Closes open connections whose peers would now be refused: with routers whose certificates are revoked, and those of
+listeners with `recheckPeers`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from waymesh_router.runtime.tls_expiry import encoded
 from waymesh_router.runtime.tls_socket import TlsSocket
 
 REVOKED = "the certificate of the peer was revoked"
-UNTRUSTED = "the authority of the peer's certificate is not trusted any more"
-NO_CERTIFICATE = "the peer has shown no certificate, which is required here"
+UNTRUSTED = "the authority of the peer's certificate is no longer trusted"
+NO_CERTIFICATE = "the peer has no certificate, but the listener requires one"
 
 
 class Close(Protocol):
     """Closes a connection."""
 
     def __call__(self, io: Any, reason: str, condition: str = "") -> None:
-        """Without a condition, a client's transport just ends."""
+        """Without a condition, a client's transport is closed without a close frame."""
 
 
 class PeerCheck:
-    """Checks the peers of open connections again when profiles or listeners have changed."""
+    """Checks the peers of open connections again after profiles or listeners have changed."""
 
     def __init__(
         self, profiles: Profiles, listeners: Mapping[str, Listener], connections: Mapping[Any, Any], close: Close
     ) -> None:
-        """`listeners`, `connections`: those of the host, as they are at any time."""
+        """`listeners`, `connections`: the host's own mappings, which change."""
         self._profiles = profiles
         self._listeners = listeners
         self._connections = connections
@@ -44,31 +44,31 @@ class PeerCheck:
         self._loads = profiles.loads()
 
     def look(self) -> None:
-        """Check if files or attributes of profiles have changed since the last look."""
+        """Check all connections if files or attributes of profiles have changed since the last check."""
         if self._profiles.loads() != self._loads:
             self.check()
 
     def check(self) -> None:
         """Check all connections."""
         self._loads = self._profiles.loads()
-        judges: dict[ListenerTls, Judge] = {}
+        checks: dict[ListenerTls, ListenerCheck] = {}
         for io in list(self._connections.values()):
             endpoint = io.info.endpoint
             if isinstance(endpoint, Listener):
-                # One that was deleted and made again is the same; one that was only deleted counts as it was.
+                # A listener that was deleted and created again applies; one that was only deleted applies as it was.
                 endpoint = self._listeners.get(endpoint.name, endpoint)
             if of_revoked_router(io.sock, endpoint):
                 self._close(io, REVOKED)
             elif endpoint.tls is not None and endpoint.attrs.get("recheckPeers"):
-                if endpoint.tls not in judges:
-                    judges[endpoint.tls] = Judge(endpoint.tls)
-                reason = judges[endpoint.tls].refusal(io.sock)
+                if endpoint.tls not in checks:
+                    checks[endpoint.tls] = ListenerCheck(endpoint.tls)
+                reason = checks[endpoint.tls].refusal(io.sock)
                 if reason is not None:
                     self._close(io, reason, UNAUTHORIZED_ACCESS)
 
 
-class Judge:
-    """Says which open connections of a listener it would refuse now."""
+class ListenerCheck:
+    """Decides which open connections of a listener would now be refused."""
 
     def __init__(self, tls: ListenerTls) -> None:
         self._tls = tls
@@ -76,8 +76,8 @@ class Judge:
         self._roots = [roots(context.get_ca_certs(True)) for _, context in self._trust]
 
     def refusal(self, sock: object) -> str | None:
-        """The reason to end a connection, None if it may stay: one of the profiles would let it in, and a client is
-        free to ask for any host."""
+        """The reason to close a connection; None if at least one of the profiles accepts the peer, because a client may
+        request any host."""
         if not isinstance(sock, TlsSocket):
             return WITHOUT_TLS if self._tls.required else None
         chain = verified_chain(sock.tls)
@@ -85,15 +85,15 @@ class Judge:
         for (profile, context), trusted in zip(self._trust, self._roots):
             if not chain:
                 reasons.append(NO_CERTIFICATE if context.verify_mode == ssl.CERT_REQUIRED else None)
-            elif profile.attrs.get("peersOnly") or covered(chain, trusted) or self._lists(profile, chain):
+            elif profile.attrs.get("peersOnly") or covered(chain, trusted) or self._lists_certificate(profile, chain):
                 reasons.append(self._tls.refused_peer(sock, profile))
             else:
                 reasons.append(UNTRUSTED)
         return None if None in reasons else reasons[0]
 
-    def _lists(self, profile: TlsProfile, chain: list[bytes]) -> bool:
-        """Whether the file of authorities has the peer's certificate itself, which then signs itself; also if the file
-        cannot be read: what was loaded before is in use."""
+    def _lists_certificate(self, profile: TlsProfile, chain: list[bytes]) -> bool:
+        """Whether the file of trusted certificates has the peer's own (self-signed) certificate. True if the file is
+        unreadable: the certificates loaded before are still in use."""
         if len(chain) > 1:
             return False
         try:

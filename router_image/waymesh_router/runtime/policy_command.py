@@ -1,4 +1,4 @@
-"""Explains what the access policy of configuration files decides. `waymesh policy check` runs it."""
+"""Explains decisions of the access policy in configuration files. `waymesh policy check` runs it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _policy(filenames: Sequence[str]) -> Policy:
-    """The policy of the files. Files with vhosts alone, as in policyDir, are checked as if they were enforced."""
+    """The policy of the files. Files that only have vhosts, as in policyDir, are checked as if enforced."""
     entries = read_config(*filenames)
     (section,) = [entry for entry in entries if entry.type.name == "policy"]
     values = section.attributes if section.line else {**section.attributes, "enableVhostPolicy": True}

@@ -1,4 +1,4 @@
-"""Reads the files of `policyDir` again when they have changed."""
+"""Reloads the files of `policyDir` when they have changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Reading:
 
 
 class PolicyFiles:
-    """Watches the folder. Files are read, and host names looked up, in a thread; the rest happens in the loop's."""
+    """Watches the folder. A thread reads the files and looks up host names; the loop's thread applies the changes."""
 
     def __init__(self, loop: Loop, log: Log, router: Router, entries: Sequence[ConfigEntry]) -> None:
         """`entries`: the configuration that the router starts with."""
@@ -39,7 +39,7 @@ class PolicyFiles:
         self._policy = next(entry for entry in entries if entry.type.name == "policy")
         self._place = self._policy.attributes["policyDir"]
         self._folder = PolicyFolder(router.agent, vhosts_of(self._of_folder(entries)))
-        self._seen: Mapping[str, object] | None = None  # so that the first look finds what changed during the start
+        self._seen: Mapping[str, object] | None = None  # None: the first look finds changes during the start
         self._reading = self._again = False
 
     def look(self) -> None:

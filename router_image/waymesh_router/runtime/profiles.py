@@ -1,4 +1,4 @@
-"""The `sslProfile` entities of a router, and the choice of one for a listener or connector."""
+"""The `sslProfile` entities of a router, and TLS of the listeners and connectors that use them."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class Profiles:
 
     def add(self, attrs: Mapping[str, Any]) -> None:
         """Add a profile. Raises HostError if its attributes or files are unusable."""
-        profile = self._made(attrs)
+        profile = self._create(attrs)
         self._profiles[profile.name] = profile
 
     def update(self, attrs: Mapping[str, Any], checks: Iterable[Callable[[TlsProfile], object]]) -> None:
         """Change a profile for all its users; each check raises HostError if the profile is unusable for a user.
 
-        Raises HostError too if its attributes or files are unusable. Nothing is changed then.
+        Also raises HostError if its attributes or files are unusable. After an error, nothing has changed.
         """
-        profile = self._made(attrs)
+        profile = self._create(attrs)
         for check in checks:
             check(profile)
-        self._profiles[profile.name].become(profile)
+        self._profiles[profile.name].replace_with(profile)
 
     def remove(self, name: str) -> None:
         """Remove a profile that has no users."""
         self._profiles.pop(name, None)
 
     def loads(self) -> dict[str, int]:
-        """A value that differs after a change of any of them or of their files."""
+        """How often each profile was loaded. Differs after a change of any profile or its files."""
         return {name: profile.loads for name, profile in self._profiles.items()}
 
     def validities(self) -> dict[str, Validity]:
-        """Those of the certificates, by name."""
+        """The validity of the certificate of each profile that has one, by the profile's name."""
         return {name: found for name, profile in self._profiles.items() if (found := profile.validity) is not None}
 
     def of_listener(self, attrs: Mapping[str, Any]) -> ListenerTls | None:
@@ -76,7 +76,7 @@ class Profiles:
         return self.of_client(f"connector {attrs['name']}", attrs)
 
     def of_client(self, entity: str, attrs: Mapping[str, Any]) -> ConnectorTls | None:
-        """TLS of an entity that opens connections, if any. Raises HostError as above."""
+        """TLS of an entity that opens connections, if any. Raises HostError like `of_connector`."""
         name = attrs.get("sslProfile")
         return ConnectorTls(attrs, self._named(f"{entity}: sslProfile", name)) if name else None
 
@@ -90,7 +90,7 @@ class Profiles:
         for profile in self._profiles.values():
             profile.look()
 
-    def _made(self, attrs: Mapping[str, Any]) -> TlsProfile:
+    def _create(self, attrs: Mapping[str, Any]) -> TlsProfile:
         check_uid_format(str(attrs["name"]), str(attrs.get("uidFormat") or ""))
         return TlsProfile(attrs, self._report)
 
@@ -105,7 +105,7 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
     that use them; and the reason for each omitted entity.
 
     As in Qpid Dispatch, a missing caCertFile, an unknown version in protocols or an invalid uidFormat disables the
-    listeners that use the profile, but does not keep the router from starting.
+    listeners that use the profile, but does not prevent the router from starting.
     """
     unusable: dict[str, str] = {}
     trial = Profiles(lambda level, text, event=None: None)
@@ -117,24 +117,24 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
             except ProfileError as error:
                 unusable[name] = str(error)
             except HostError:
-                continue  # an error at start
+                continue  # the router does not start, and reports it then
     services = {
         entry.attributes["name"]: names[0]
         for entry in entries
-        if entry.type.name == "authServicePlugin" and (names := _concerned(entry, unusable))
+        if entry.type.name == "authServicePlugin" and (names := _unusable_profiles(entry, unusable))
     }
-    kept = [entry for entry in entries if not (_concerned(entry, unusable) or _plugin(entry) in services)]
+    kept = [entry for entry in entries if not (_unusable_profiles(entry, unusable) or _plugin(entry) in services)]
     reasons = [
-        f"{_shown(entry)}: stays closed, because sslProfile {services[_plugin(entry)]} of its "
+        f"{_title(entry)}: stays closed, because sslProfile {services[_plugin(entry)]} of its "
         "saslPlugin cannot be used"
         for entry in entries
         if _plugin(entry) in services
     ]
-    return kept, [*unusable.values(), *_left_out(entries, unusable), *reasons]
+    return kept, [*unusable.values(), *_closed_entities(entries, unusable), *reasons]
 
 
-def _shown(entry: ConfigEntry) -> str:
-    """What messages call the entity; without a name, it has its identity as name."""
+def _title(entry: ConfigEntry) -> str:
+    """The entity's type and name for messages; its identity if it has no name."""
     kind, attributes = entry.type.name, entry.attributes
     return f"{kind} {attributes['name'] or make_identity(kind, attributes, (), count())}"
 
@@ -144,8 +144,8 @@ def _plugin(entry: ConfigEntry) -> str:
     return str(entry.attributes.get("saslPlugin") or "")
 
 
-def _concerned(entry: ConfigEntry, unusable: Collection[str]) -> list[str]:
-    """The unusable profiles that an entity is, or uses."""
+def _unusable_profiles(entry: ConfigEntry, unusable: Collection[str]) -> list[str]:
+    """The unusable profiles that an entity uses, or the entity itself if it is one."""
     if entry.type.name == "sslProfile":
         named = [str(entry.attributes["name"])]
     else:
@@ -153,9 +153,9 @@ def _concerned(entry: ConfigEntry, unusable: Collection[str]) -> list[str]:
     return [name for name in named if name in unusable]
 
 
-def _left_out(entries: Iterable[ConfigEntry], unusable: Collection[str]) -> list[str]:
+def _closed_entities(entries: Iterable[ConfigEntry], unusable: Collection[str]) -> list[str]:
     return [
-        f"{_shown(entry)}: stays closed, because sslProfile {names[0]} cannot be used"
+        f"{_title(entry)}: stays closed, because sslProfile {names[0]} cannot be used"
         for entry in entries
-        if entry.type.name != "sslProfile" and (names := _concerned(entry, unusable))
+        if entry.type.name != "sslProfile" and (names := _unusable_profiles(entry, unusable))
     ]

@@ -1,4 +1,4 @@
-"""Revocation lists (crlFile): which open connections end when one is read again."""
+"""Certificate revocation lists (crlFile): which open connections to close when a list is reloaded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _TIMES = (0x17, 0x18)
 
 
 ROLES = ("inter-router", "edge")
-"""Of connections with other routers."""
+"""Roles of connections with other routers."""
 
 
 class Serial(NamedTuple):
-    """What a revocation list says of a certificate: its issuer and its number, both in DER."""
+    """The identity of a certificate in a revocation list: its issuer and serial number, both in DER."""
 
     issuer: bytes
     number: bytes
@@ -46,12 +46,12 @@ class Endpoint(Protocol):
 
 
 def revoked_serials(pem: bytes) -> frozenset[Serial]:
-    """The certificates that the lists in a PEM text revoke. Source: RFC 5280, 5.1. Raises ValueError."""
+    """The certificates revoked by the lists in a PEM text. Source: RFC 5280, 5.1. Raises ValueError."""
     return frozenset(serial for block in _BLOCK.findall(pem) for serial in _revoked(base64.b64decode(block)))
 
 
 def serial_of(certificate: bytes) -> Serial:
-    """Issuer and number of a certificate in DER. Source: RFC 5280, 4.1."""
+    """Issuer and serial number of a certificate in DER. Source: RFC 5280, 4.1."""
     at = element(certificate, element(certificate, 0)[1])[1]
     if certificate[at] == _VERSION:
         at = skip(certificate, at)
@@ -61,7 +61,7 @@ def serial_of(certificate: bytes) -> Serial:
 
 
 def of_revoked_router(sock: object, endpoint: Endpoint) -> bool:
-    """Whether an open connection is with a router whose certificate was revoked; clients may stay until they leave."""
+    """Whether an open connection is with a router whose certificate was revoked. False for connections of clients."""
     if endpoint.tls is None or endpoint.attrs.get("role") not in ROLES or not isinstance(sock, TlsSocket):
         return False
     certificate = sock.tls.getpeercert(binary_form=True)
@@ -86,4 +86,4 @@ def _revoked(der: bytes) -> Iterator[Serial]:
             yield Serial(issuer, der[number : skip(der, number)])
             at = skip(der, at)
     except IndexError:
-        raise ValueError("a revocation list that ends too early") from None
+        raise ValueError("truncated revocation list") from None

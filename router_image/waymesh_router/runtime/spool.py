@@ -9,23 +9,24 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 
-from waymesh_router.runtime.spool_files import Piece, SpoolFiles, SpoolSettings
+from waymesh_router.runtime.spool_files import Batch, SpoolFiles, SpoolSettings
 from waymesh_router.telemetry.exporter import BACKLOG
 from waymesh_router.telemetry.lines import LineWriter, Row
 from waymesh_schema.telemetry import KINDS
 
-PIECE = 256
-"""Records passed to the thread at once: more than half a millisecond of work, a hundred kilobytes."""
+BATCH_RECORDS = 256
+"""Records passed to the thread at once: more than 0.5 ms of work, about 100 kB."""
 BACKLOG_BYTES = 32 << 20
-"""Records that may wait for the thread: beyond half of it samples are dropped, beyond all of it everything."""
+"""Maximum size of the records that wait for the thread. Above half of it, samples are dropped; above it, all records.
+"""
 _HOUR_US = 3_600_000_000
 
-PUBLISH = Piece("", 0, 0, 0, b"")
-"""In place of lines: close the files."""
+PUBLISH = Batch("", 0, 0, 0, b"")
+"""Queued instead of lines to close and publish the files."""
 
 
 class Tally:
-    """The records of one process, over all its spools. `seqs`: the last sequence number by kind."""
+    """Counts the records of one process in all its spools. `seqs`: the last sequence number by kind."""
 
     def __init__(self) -> None:
         self.seqs = dict.fromkeys(KINDS, 0)
@@ -33,7 +34,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def lost(self, kind: str, reason: str, count: int) -> None:
-        """Count lost records; can be called on any thread."""
+        """Count lost records. Can be called in any thread."""
         with self._lock:
             self._dropped[kind, reason] = self._dropped.get((kind, reason), 0) + count
 
@@ -45,7 +46,7 @@ class Tally:
 
 
 class _Waiting:
-    """Records of one kind for the thread: from one hour (since 1970), with consecutive sequence numbers."""
+    """Records of one kind that wait for the thread: of one hour (since 1970), with consecutive sequence numbers."""
 
     __slots__ = ("count", "first", "hour", "lines")
 
@@ -57,22 +58,22 @@ class _Waiting:
 
 
 class Spool:
-    """Takes records on the loop's thread, numbers them, and drops and counts them if there is no room."""
+    """Accepts and numbers records in the loop's thread. If there is no room, they are dropped and counted."""
 
     def __init__(
-        self, settings: SpoolSettings, tally: Tally, log: Callable[[str, str], None], before: Spool | None = None
+        self, settings: SpoolSettings, tally: Tally, log: Callable[[str, str], None], previous: Spool | None = None
     ) -> None:
-        """`log(level, text)` is called on the writing thread. `before`: the spool whose files must be finished first;
+        """`log(level, text)` is called in the writing thread. `previous`: the spool whose files must be finished first;
         unfinished files after that were left by an earlier process."""
         self.closed = False
         self._tally = tally
-        whose = (settings.mesh, settings.router, settings.boot)
-        self._waiting = {name: _Waiting(LineWriter(kind, *whose)) for name, kind in KINDS.items()}
-        self._queue: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        identity = (settings.mesh, settings.router, settings.boot)
+        self._waiting = {name: _Waiting(LineWriter(kind, *identity)) for name, kind in KINDS.items()}
+        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._backlog = 0
         self._lock = threading.Lock()
         self._files = SpoolFiles(settings, log, tally.lost)
-        self._thread = threading.Thread(target=self._run, args=(before,), name="telemetry", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(previous,), name="telemetry", daemon=True)
         self._thread.start()
 
     @property
@@ -91,7 +92,7 @@ class Spool:
         return self._files.error
 
     def put(self, kind: str, ts_us: int, mono_us: int, values: Row) -> None:
-        """Take a record. Its sequence number is used even if there is no room for it, so that the loss is visible."""
+        """Add a record. It gets a sequence number even if there is no room for it, so that the loss is visible."""
         seqs = self._tally.seqs
         seqs[kind] = seq = seqs[kind] + 1
         if self._backlog > BACKLOG_BYTES // 2 and (KINDS[kind].sampled or self._backlog > BACKLOG_BYTES):
@@ -105,11 +106,11 @@ class Spool:
             waiting.hour, waiting.first = hour, seq
         waiting.lines.add(seq, ts_us, mono_us, values)
         waiting.count += 1
-        if waiting.count >= PIECE:
+        if waiting.count >= BATCH_RECORDS:
             self._hand_over(kind)
 
     def flush(self) -> None:
-        """Write all records so far soon: they survive if the process is killed."""
+        """Write all records so far soon, so that they survive if the process is killed."""
         for kind, waiting in self._waiting.items():
             if waiting.count:
                 self._hand_over(kind)
@@ -126,20 +127,20 @@ class Spool:
         self.closed = True
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until all is published after `close`, at most for this time."""
+        """Wait, at most this long, until all is published after `close`."""
         self._thread.join(seconds)
 
     def _hand_over(self, kind: str) -> None:
         waiting = self._waiting[kind]
-        piece = Piece(kind, waiting.hour, waiting.first, waiting.count, waiting.lines.take())
+        batch = Batch(kind, waiting.hour, waiting.first, waiting.count, waiting.lines.take())
         waiting.count = 0
         with self._lock:
-            self._backlog += len(piece.data)
-        self._queue.put(piece)
+            self._backlog += len(batch.data)
+        self._queue.put(batch)
 
-    def _run(self, before: Spool | None) -> None:
-        if before is not None:
-            before.wait()
+    def _run(self, previous: Spool | None) -> None:
+        if previous is not None:
+            previous.wait()
         self._files.recover()
         while (item := self._queue.get()) is not None:
             if item is PUBLISH:

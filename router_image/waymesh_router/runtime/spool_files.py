@@ -1,7 +1,7 @@
-"""The files of a spool. A file appears under its final name complete or not at all, and its name follows from its
-content (waymesh_schema): its records are of one hour, with consecutive sequence numbers.
+"""The files of a spool. A file gets its final name when it is complete. The name follows from the content
+(waymesh_schema): records of one hour, with consecutive sequence numbers.
 
-Disk errors have no other effect than lost records, which are counted; if space is short, samples are removed first.
+Disk errors only cause lost records, which are counted. If space is short, samples are removed first.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ LEVEL = 1
 """Compression level of ISA-L, which takes a fifth of zlib's time for the same size."""
 READ_BYTES = 1 << 16
 FILE_BYTES = 64 << 20
-"""A file is closed when it has this many bytes of lines."""
+"""A file is closed when its lines have this many bytes, before compression."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
-"""gzip header without name and time, so that equal content makes equal files. Source: RFC 1952, 2.3."""
+"""gzip header without name and time, so that equal content results in equal files. Source: RFC 1952, 2.3."""
 _LAST_BLOCK = b"\x03\x00"
-"""End of compressed data that were flushed to a whole byte: an empty block. Source: RFC 1951, 3.2.6."""
+"""End of compressed data that was flushed to a whole byte: an empty block. Source: RFC 1951, 3.2.6."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Batch:
     """Lines of one kind and one hour (since 1970); `first`: the sequence number of the first one."""
 
     kind: str
@@ -59,7 +59,7 @@ class SpoolSettings:
 
 
 class _Open:
-    """A file that is being written. Its content after each piece can be read by a later process.
+    """A file that is being written. Its content after each batch can be read by a later process.
 
     `append` and `finish` raise OSError; the content of the file is then unchanged, and they can be repeated.
     """
@@ -76,21 +76,21 @@ class _Open:
         self._end = 0
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
-    def goes_on(self, piece: Piece) -> bool:
-        """Whether a piece continues the file without a gap."""
-        return self.hour == piece.hour and self.first + self.count == piece.first and self.size < FILE_BYTES
+    def continues(self, batch: Batch) -> bool:
+        """Whether a batch follows the file's last record without a gap, and the file has room."""
+        return self.hour == batch.hour and self.first + self.count == batch.first and self.size < FILE_BYTES
 
     def pack(self, data: bytes) -> bytes:
-        """Compress data for `append`, which must be called before the next `pack`: later data refer to it."""
+        """Compress data for `append`, which must be called before the next `pack`: later data refers to it."""
         head = b"" if self._end else _HEAD
         return head + self._zip.compress(data) + self._zip.flush(zlib.Z_SYNC_FLUSH)
 
-    def append(self, packed: bytes, piece: Piece) -> None:
+    def append(self, packed: bytes, batch: Batch) -> None:
         self._write(packed)
         self._end += len(packed)
-        self._crc = isal_zlib.crc32(piece.data, self._crc)
-        self.count += piece.count
-        self.size += len(piece.data)
+        self._crc = isal_zlib.crc32(batch.data, self._crc)
+        self.count += batch.count
+        self.size += len(batch.data)
 
     def finish(self) -> None:
         """Complete the file on the disk."""
@@ -112,7 +112,7 @@ class _Open:
 
 
 class SpoolFiles:
-    """All files of one router in one folder. To be used by one thread."""
+    """All files of one router in one folder. Must only be used by one thread."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class SpoolFiles:
         log: Callable[[str, str], None],
         lost: Callable[[str, str, int], None],
     ) -> None:
-        """`log(level, text)`. `lost(kind, reason, count)`: counts lost records."""
+        """`log(level, text)` writes a log line; `lost(kind, reason, count)` counts lost records."""
         self._settings = settings
         self._log = log
         self._lost = lost
@@ -129,22 +129,22 @@ class SpoolFiles:
         """Why the disk does not accept records; "" if it does."""
         self._name = quote(settings.router, safe="-_.~")
 
-    def write(self, piece: Piece) -> None:
+    def write(self, batch: Batch) -> None:
         """Add lines to the file of their kind, or to a new one if they do not continue it."""
-        there = self._open.get(piece.kind)
-        if there is not None and not there.goes_on(piece):
-            self._publish(piece.kind)
-            there = None
+        file = self._open.get(batch.kind)
+        if file is not None and not file.continues(batch):
+            self._publish(batch.kind)
+            file = None
         try:
-            if there is None:
-                there = self._with_room(piece.kind, lambda: self._begin(piece))
-                self._open[piece.kind] = there
-            self._append(there, piece)
+            if file is None:
+                file = self._with_room(batch.kind, lambda: self._begin(batch))
+                self._open[batch.kind] = file
+            self._append(file, batch)
         except OSError as error:
             self._failed(error)
-            self._lost(piece.kind, DISK, piece.count)
-            if there is not None:  # later data would refer to the lost data
-                self._publish(piece.kind)
+            self._lost(batch.kind, DISK, batch.count)
+            if file is not None:  # later compressed data would refer to the lost data
+                self._publish(batch.kind)
         else:
             self.error = ""
 
@@ -166,28 +166,28 @@ class SpoolFiles:
                 self._failed(error)
 
     # ---- one file
-    def _begin(self, piece: Piece) -> _Open:
-        folder = self._settings.root / self._file_name(piece.kind, piece.hour, piece.first, 0).folder
+    def _begin(self, batch: Batch) -> _Open:
+        folder = self._settings.root / self._file_name(batch.kind, batch.hour, batch.first, 0).folder
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{PARTIAL}{self._name}-{self._settings.boot}-{piece.first:012d}{SUFFIX}"
-        return _Open(path, piece.hour, piece.first)
+        path = folder / f"{PARTIAL}{self._name}-{self._settings.boot}-{batch.first:012d}{SUFFIX}"
+        return _Open(path, batch.hour, batch.first)
 
-    def _append(self, there: _Open, piece: Piece) -> None:
-        packed = there.pack(piece.data)
-        self._with_room(piece.kind, lambda: there.append(packed, piece))
+    def _append(self, file: _Open, batch: Batch) -> None:
+        packed = file.pack(batch.data)
+        self._with_room(batch.kind, lambda: file.append(packed, batch))
 
     def _publish(self, kind: str) -> None:
-        there = self._open.pop(kind)
-        if not there.count:
-            there.abandon()
+        file = self._open.pop(kind)
+        if not file.count:
+            file.abandon()
             return
         try:
-            self._with_room(kind, there.finish)
-            there.path.rename(self._settings.root / self._file_name(kind, there.hour, there.first, there.count).path)
+            self._with_room(kind, file.finish)
+            file.path.rename(self._settings.root / self._file_name(kind, file.hour, file.first, file.count).path)
         except OSError as error:
             self._failed(error)
-            self._lost(kind, DISK, there.count)
-            there.abandon()
+            self._lost(kind, DISK, file.count)
+            file.abandon()
 
     def _file_name(self, kind: str, hour: int, first: int, count: int) -> FileName:
         moment = datetime.fromtimestamp(hour * 3600, UTC)
@@ -197,7 +197,7 @@ class SpoolFiles:
     def _failed(self, error: OSError) -> None:
         """Log an error, once until the next success."""
         if not self.error:
-            self._log("error", f"telemetry cannot be written: {error}; records are dropped until it can")
+            self._log("error", f"telemetry cannot be written: {error}; records are dropped until writing succeeds")
         self.error = str(error)
 
     # ---- room
@@ -211,14 +211,14 @@ class SpoolFiles:
                     raise
 
     def _drop_samples(self) -> bool:
-        """Remove the oldest file of samples, finally the one that is being written; returns whether there was one."""
+        """Remove the oldest file of samples, at last the one that is being written; returns whether there was one."""
         samples = [path for path in self._paths("") if _sampled(path)]
         if samples:
             self._remove(min(samples, key=_age))
             return True
-        for kind, there in list(self._open.items()):
+        for kind, file in list(self._open.items()):
             if KINDS[kind].sampled:
-                self._lost(kind, ROOM, there.count)
+                self._lost(kind, ROOM, file.count)
                 self._open.pop(kind).abandon()
                 return True
         return False
@@ -234,7 +234,7 @@ class SpoolFiles:
             excess -= sizes[path]
 
     def _remove(self, path: Path) -> None:
-        """Remove a file and count its records as lost, unless it was moved away meanwhile."""
+        """Remove a file and count its records as lost, unless another process has moved it."""
         with suppress(FileNotFoundError):
             path.unlink()
             name = parse_path(path.relative_to(self._settings.root).as_posix())
@@ -256,8 +256,8 @@ class SpoolFiles:
         whole = _Open(path.with_name(f"{PARTIAL}{self._name}{SUFFIX}"), 0, first)
         try:
             for lines in _readable(path):
-                piece = Piece(kind, 0, first, lines.count(b"\n"), lines)
-                whole.append(whole.pack(lines), piece)
+                batch = Batch(kind, 0, first, lines.count(b"\n"), lines)
+                whole.append(whole.pack(lines), batch)
             if whole.count and kind in KINDS:
                 whole.finish()
                 name = FileName(kind, dt, hour, self._settings.router, boot, first, whole.count)
@@ -276,7 +276,7 @@ def _sampled(path: Path) -> bool:
 
 
 def _age(path: Path) -> tuple[int, str, str, int]:
-    """Sort key, oldest file first: by incarnation, hour and number."""
+    """Sort key, oldest file first: by start of the process, hour and sequence number."""
     boot, first, _ = path.name.removesuffix(SUFFIX).rsplit("-", 3)[1:]
     return int(boot), path.parts[-3], path.parts[-2], int(first)
 
@@ -292,10 +292,10 @@ def _size(path: Path) -> int | None:
 def _readable(path: Path) -> Iterator[bytes]:
     """The complete lines of a file whose end may be missing or damaged, in chunks."""
     unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    rest, torn = b"", False
+    rest, damaged = b"", False
     with path.open("rb") as file:
-        while not torn and (piece := file.read(READ_BYTES)):
-            data, torn = _inflate(unzip, piece)
+        while not damaged and (chunk := file.read(READ_BYTES)):
+            data, damaged = _inflate(unzip, chunk)
             data = rest + data
             end = data.rfind(b"\n") + 1
             rest = data[end:]
@@ -303,14 +303,14 @@ def _readable(path: Path) -> Iterator[bytes]:
                 yield data[:end]
 
 
-def _inflate(unzip: Any, piece: bytes) -> tuple[bytes, bool]:
-    """The decompressed content of a piece, as far as it is readable, and whether some of it is not."""
+def _inflate(unzip: Any, chunk: bytes) -> tuple[bytes, bool]:
+    """The decompressed content of a chunk as far as it is readable, and whether it is damaged."""
     before = unzip.copy()
     try:
-        return unzip.decompress(piece), False
-    except zlib.error:  # which also discards the output before it: repeat byte by byte
+        return unzip.decompress(chunk), False
+    except zlib.error:  # it also discards the output before the error: repeat byte by byte
         found = bytearray()
-        for octet in piece:
+        for octet in chunk:
             try:
                 found += before.decompress(bytes((octet,)))
             except zlib.error:

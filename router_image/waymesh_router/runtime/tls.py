@@ -1,6 +1,6 @@
-"""TLS contexts made from `sslProfile` entities.
+"""TLS contexts created from `sslProfile` entities.
 
-A profile is reloaded when one of its files has changed, which is checked for each handshake, every few seconds, and on
+A profile is reloaded when one of its files has changed, which is checked at each handshake, every few seconds, and on
 SIGHUP. If files cannot be loaded, the last good context stays in use and the error is reported.
 """
 
@@ -25,7 +25,7 @@ from waymesh_schema.password import ENV, FILE, password_form
 FILE_ATTRIBUTES = (
     "certFile", "privateKeyFile", "passwordFile", "caCertFile", "crlFile", "uidNameMappingFile",
 )  # fmt: skip
-"""Checked together with the trustedCertsFile of listeners."""
+"""Files that are checked for changes, with the trustedCertsFile of listeners."""
 PROTOCOLS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -51,7 +51,7 @@ class TlsProfile:
     """One `sslProfile` entity and its contexts."""
 
     def __init__(self, attrs: Mapping[str, Any], report: ModuleLog) -> None:
-        """`attrs` validated; `report` is called about reloads. Raises HostError if a file is unusable."""
+        """`attrs`: validated; `report` is called about reloads. Raises HostError if a file is unusable."""
         self.attrs = attrs
         self.name = str(attrs["name"])
         self._report = report
@@ -64,9 +64,9 @@ class TlsProfile:
         self.revoked = self._read_revoked()
         """The certificates that its crlFile revokes."""
         self.validity = self._read_validity()
-        """That of its own certificate; None without one."""
+        """The validity of its own certificate; None without one."""
         self.loads = 1
-        """How often its files or attributes have been taken over."""
+        """How often its files or attributes were loaded."""
 
     def server_context(self, verify: ssl.VerifyMode, authorities: str | None = None) -> ssl.SSLContext:
         """The context for accepting connections; `authorities`: a PEM file that replaces the profile's caCertFile.
@@ -87,8 +87,8 @@ class TlsProfile:
         return self._context(_Use(False, ssl.CERT_REQUIRED, verify_hostname, None))
 
     def refused_peer(self, sock: TlsSocket) -> str | None:
-        """The reason to refuse a peer after its handshake, None if there is none: with `peersOnly`, a certificate of a
-        trusted issuer is not enough."""
+        """The reason to refuse a peer after its handshake, None if there is none. With `peersOnly`, the peer's own
+        certificate must be trusted; a trusted issuer is not enough."""
         certificate = sock.tls.getpeercert(binary_form=True)
         if self._peers is None or certificate is None or certificate in self._peers:
             return None
@@ -98,8 +98,8 @@ class TlsProfile:
         """The user name of a peer's certificate; None if it presented none."""
         return external_user(sock, self.attrs.get("uidFormat"), self._names)
 
-    def become(self, other: TlsProfile) -> None:
-        """Take over the attributes and contexts of a profile that was made to replace this one."""
+    def replace_with(self, other: TlsProfile) -> None:
+        """Take over the attributes and contexts of a profile that was created to replace this one."""
         self.attrs, self._contexts = other.attrs, other._contexts
         self._authorities, self._stamps = other._authorities, other._stamps
         self._names, self._peers, self.validity = other._names, other._peers, other.validity
@@ -119,12 +119,12 @@ class TlsProfile:
             names, peers, revoked = self._read_names(), self._read_peers(), self._read_revoked()
         except HostError as error:
             event = self._event(LogEvent.CERTIFICATE_FAILED)
-            self._report("error", f"{error}; going on with what was loaded before", event)
+            self._report("error", f"{error}; the files loaded before stay in use", event)
         else:
             self._contexts, self._names, self._peers, self.revoked = fresh, names, peers, revoked
             self.validity = self._read_validity()
             self.loads += 1
-            text = f"sslProfile {self.name}: certificates were read again"
+            text = f"sslProfile {self.name}: certificates were reloaded"
             self._report("notice", text, self._event(LogEvent.CERTIFICATE_READ))
         self._stamps = stamps
 
@@ -138,7 +138,7 @@ class TlsProfile:
         try:
             return validity_of(Path(cert).read_text(encoding="latin-1"))
         except OSError:
-            return None  # it has just been removed; the next check handles it
+            return None  # the file has just been removed; the next check handles this
 
     def _read_revoked(self) -> frozenset[Serial]:
         path = self.attrs.get("crlFile")
@@ -152,7 +152,7 @@ class TlsProfile:
         return read_name_map(self.name, path) if path else {}
 
     def _read_peers(self) -> frozenset[bytes] | None:
-        """The trusted certificates of `peersOnly`. Those of the file, not of a context, which leaves out leaves."""
+        """The trusted certificates of `peersOnly`, from the file: `ssl` contexts list only those of authorities."""
         path = self.attrs.get("caCertFile")
         if not self.attrs.get("peersOnly") or not path:
             return None
@@ -193,10 +193,10 @@ class TlsProfile:
             versions = sorted(PROTOCOLS[word] for word in str(text).split())
         except KeyError as error:
             known = " ".join(PROTOCOLS)
-            raise ProfileError(f"sslProfile {self.name}: protocols: {error.args[0]} is none of {known}") from None
+            raise ProfileError(f"sslProfile {self.name}: protocols: {error.args[0]} is not one of {known}") from None
         context.minimum_version = versions[0]
         context.maximum_version = versions[-1]
-        for version, excluded in _EXCLUDED.items():  # `ssl` accepts only the ends of a range as versions
+        for version, excluded in _EXCLUDED.items():  # `ssl` only accepts a range of versions
             if versions[0] < version < versions[-1] and version not in versions:
                 context.options |= excluded
 
@@ -217,7 +217,7 @@ class TlsProfile:
         _check_readable(self.name, "certFile", cert)
         if key:
             _check_readable(self.name, "privateKeyFile", key)
-        # Always set, even if empty: without it OpenSSL would ask on the terminal.
+        # Always set, even if empty: without a password OpenSSL would prompt on the terminal.
         password = key_password(self.name, self.attrs) or ""
         try:
             context.load_cert_chain(cert, key or None, lambda: password)
@@ -233,9 +233,9 @@ class TlsProfile:
             return
         self._load_trust(context, "trustedCertsFile" if use.authorities else "caCertFile", path)
         if self.attrs.get("peersOnly"):
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust what is not signed by itself too
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # also trust certificates that are not self-signed
         if use.server and use.verify != ssl.CERT_NONE:
-            # Without resumption: a resumed session is let in without a check of dates and revocation lists.
+            # No session resumption: a resumed session would skip the checks of dates and revocation lists.
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET
 
@@ -247,7 +247,7 @@ class TlsProfile:
         self._load_trust(context, "crlFile", path)
         after = context.cert_store_stats()
         if after["crl"] == before["crl"] or after["x509"] != before["x509"]:  # certificates in it would be trusted
-            raise ProfileError(f"sslProfile {self.name}: crlFile {path}: must have revocation lists and nothing else")
+            raise ProfileError(f"sslProfile {self.name}: crlFile {path}: must only contain revocation lists")
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
 
     def _load_trust(self, context: ssl.SSLContext, attribute: str, path: str) -> None:
@@ -261,7 +261,7 @@ class TlsProfile:
 
 
 def key_password(profile: str, attrs: Mapping[str, Any]) -> str | None:
-    """The private key's password: that of `password` (see `password_of`), or the first line of passwordFile."""
+    """The private key's password: from `password` (see `password_of`), or the first line of passwordFile."""
     text = attrs.get("password")
     if not text:
         path = attrs.get("passwordFile")
@@ -288,7 +288,7 @@ def password_of(entity: str, text: str) -> str:
 def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
     """Modification time and inode of a file, to detect changes; None if the file is not accessible.
 
-    A Kubernetes volume changes by a swapped link, and a new file may be older than the previous one.
+    Kubernetes updates a volume by swapping a symbolic link, and a new file may be older than the previous one.
     """
     try:
         status = os.stat(path)

@@ -1,4 +1,4 @@
-"""The validity of the router's own certificates, which `ssl` reports only of those of peers."""
+"""The validity of the router's own certificates: `ssl` reports it only for certificates of peers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waymesh_router.certificate_expiry import Validity
 from waymesh_router.runtime.der import element, issuer_at, skip
 
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-"""Tag of the optional first field of TBSCertificate. Source: RFC 5280, 4.1."""
+"""Lines around a certificate in PEM. Source: RFC 7468, 5.1."""
 FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime. Source: RFC 5280, 4.1.2.5."""
 
@@ -21,12 +21,12 @@ def encoded(pem: str) -> Iterator[bytes]:
     while (begin := pem.find(BEGIN, at)) >= 0:
         at = pem.find(END, begin) + len(END)
         if at < begin:
-            raise ValueError("a certificate without an end")
+            raise ValueError("a certificate without its END line")
         yield ssl.PEM_cert_to_DER_cert(pem[begin:at])
 
 
 def validity_of(pem: str) -> Validity | None:
-    """That of the first certificate in a PEM text; None if it is not readable."""
+    """The validity of the first certificate in a PEM text; None if it cannot be parsed."""
     try:
         return _validity(next(encoded(pem)))
     except (ValueError, IndexError, KeyError, StopIteration):

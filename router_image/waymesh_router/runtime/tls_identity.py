@@ -17,7 +17,7 @@ from waymesh_router.runtime.errors import ProfileError
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 Subject = Sequence[Sequence[tuple[str, str]]]
-"""As `ssl` reports it: parts (relative distinguished names) of names and values, most often one in each part."""
+"""As `ssl` reports it: relative distinguished names of attribute names and values, most often with one attribute."""
 
 SHORT_NAMES = {
     "countryName": "C",
@@ -35,7 +35,7 @@ DIGEST_CODES = {"1": "sha1", "2": "sha256", "5": "sha512"}
 
 
 def peer_of(sock: Transport, host: str, user: str | None) -> Peer:
-    """The peer of a transport that is ready; `user`: of its certificate."""
+    """The peer of a transport that is ready; `user`: from its certificate."""
     if not isinstance(sock, TlsSocket):
         return Peer(host)
     cipher, protocol, bits = sock.tls.cipher() or ("", "", 0)
@@ -51,10 +51,10 @@ def _certificate(found: Mapping[str, Any] | None) -> PeerCertificate | None:
 
 
 def check_uid_format(profile: str, text: str) -> None:
-    """Raises ProfileError if `text` has anything but the codes c s l o u n 1 2 5, each at most once."""
+    """Raises ProfileError unless `text` only has the codes c s l o u n 1 2 5, each at most once."""
     known = "".join((*SUBJECT_CODES, *DIGEST_CODES))
     if set(text) - set(known) or len(set(text)) != len(text):
-        raise ProfileError(f"sslProfile {profile}: uidFormat: {text!r}: only the codes {known}, each once")
+        raise ProfileError(f"sslProfile {profile}: uidFormat: {text!r}: allowed are the codes {known}, each once")
 
 
 def read_name_map(profile: str, path: str) -> dict[str, str]:
@@ -72,8 +72,8 @@ def read_name_map(profile: str, path: str) -> dict[str, str]:
 def external_user(sock: TlsSocket, uid_format: str | None, names: Mapping[str, str]) -> str | None:
     """The peer's user name, None if it presented no (valid) certificate.
 
-    Without a format it is the whole subject, `C=CZ,O=Example,CN=worker`; with a format the parts in the order of its
-    codes, separated by semicolons. `names` maps the result to a display name.
+    Without a format it is the whole subject, such as `C=CZ,O=Example,CN=worker`; with a format, the parts in the order
+    of its codes, separated by semicolons. `names` maps the result to a display name.
     """
     certificate: Mapping[str, Any] | None = sock.tls.getpeercert()
     encoded = sock.tls.getpeercert(binary_form=True)
@@ -95,7 +95,7 @@ def whole_subject(subject: Subject) -> str:
 
 
 def chosen_parts(subject: Subject, encoded: bytes, uid_format: str) -> str:
-    """The parts that a uidFormat selects. A missing part is empty, or left out at the end.
+    """The parts that a uidFormat selects. A missing part is empty; at the end, it is omitted.
 
     Separators in values are escaped with a backslash, so that different parts have different texts.
     """

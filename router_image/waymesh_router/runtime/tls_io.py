@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.runtime.client_hello import MAX_BYTES, asked_host, complete
+from waymesh_router.runtime.client_hello import MAX_BYTES, complete, requested_host
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, EPOLLRDHUP, Loop
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
@@ -33,7 +33,7 @@ class TlsConnectionIO(ConnectionIO):
     """A connection over TLS. Its `sock` is a `TlsSocket`."""
 
     def receive(self, start: int) -> int:
-        """Read up to READS_PER_TURN records: epoll would not report data that OpenSSL has already decrypted."""
+        """Read up to READS_PER_TURN records: epoll does not report data that OpenSSL has already decrypted."""
         into = self.buffer.view[start : self.buffer.limit]
         total = 0
         for _ in range(READS_PER_TURN):
@@ -53,8 +53,8 @@ class TlsConnectionIO(ConnectionIO):
         return total
 
     def send(self, size: int) -> int:
-        """Write pending bytes, a record at a time. OpenSSL requires that bytes it did not accept are presented again
-        (more may follow), so nothing may overtake them any more.
+        """Write pending bytes, a record at a time. Bytes that OpenSSL did not accept must be presented again (more may
+        follow), so no other frame may overtake them.
         """
         data = self.conn.pending()[:size]
         taken = 0
@@ -115,7 +115,7 @@ class Handshake:
 class FirstBytes:
     """Examines the first bytes of an accepted socket: TLS (directly, or requested by an AMQP header) or plain AMQP.
 
-    To be registered edge-triggered (`MASK`): peeking does not consume input, which would be reported again and again.
+    Must be registered edge-triggered (`MASK`): peeking does not consume input, so epoll would report it repeatedly.
     `failed("")`: the peer has left without sending anything, as probes do.
     """
 
@@ -158,7 +158,7 @@ class FirstBytes:
 
 
 class FirstMessage:
-    """Waits for a TLS client's first message, and reads the host that it asks for. Registered like `FirstBytes`."""
+    """Waits for a TLS client's first message, and reads the host that it requests. Registered like `FirstBytes`."""
 
     def __init__(self, sock: socket.socket, found: Callable[[str | None], None], failed: Callable[[str], None]) -> None:
         self._sock = sock
@@ -166,7 +166,7 @@ class FirstMessage:
         self._failed = failed
 
     def on_event(self, mask: int) -> None:
-        """Read it if it is there; `found(host)` or `failed(reason)` is called once."""
+        """Parse the message when it is complete; `found(host)` or `failed(reason)` is called once."""
         try:
             data = self._sock.recv(MAX_BYTES, socket.MSG_PEEK)
         except BlockingIOError:
@@ -177,7 +177,7 @@ class FirstMessage:
         if not data:
             self._failed(LEFT)
         elif complete(data):
-            self._found(asked_host(data))
+            self._found(requested_host(data))
         elif mask & EPOLLRDHUP:
             self._failed(LEFT)
 

@@ -9,35 +9,35 @@ import ssl
 from typing import Any
 
 RECORD_HEADER = 5
-"""Octets of a record's header: type, version, length of the rest."""
-RECORDS_A_READ = 64
-"""Records without data in one read: about a millisecond of key updates."""
+"""Bytes of a record's header: type, version, and length of the rest."""
+RECORDS_PER_READ = 64
+"""Maximum number of records without data in one read: about 1 ms of key updates."""
 MOST_WITHOUT_DATA = 1024
-"""Records without data one after the other: a peer sends a session ticket or a key update now and then."""
-MOST_UNSENT = 65536
-"""Octets that the peer does not take while it sends what needs answers."""
+"""Maximum number of consecutive records without data: a peer only sends a session ticket or key update at times."""
+MAX_UNSENT = 65536
+"""Maximum number of unsent bytes that OpenSSL produced, for a peer that sends but does not read."""
 
 
 class TlsSocket:
     """A TLS connection on a non-blocking socket.
 
     An `ssl.SSLSocket` handles all records without data that have arrived, and those that arrive meanwhile, in one read:
-    a client that sends key updates would keep the router from all others. Here OpenSSL gets one record after the other
-    from memory. No more is taken from the socket than a record and the next header, so the rest is reported by epoll.
+    a client that keeps sending key updates would block the router. Here OpenSSL reads one record at a time from memory.
+    Only a record and the next header are read from the socket, so epoll reports the rest.
     """
 
     def __init__(self, context: ssl.SSLContext, sock: socket.socket, *, server: bool, host: str | None = None) -> None:
-        """`host`: as which a client asks for the server. Raises OSError."""
+        """`host`: the server name that a client requests and verifies. Raises OSError."""
         self._socket = sock
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self._in, self._out, server_side=server, server_hostname=host)
         self._header = b""
-        self._left = 0  # octets of the current record that have not arrived
-        self._without_data = 0  # whole records since the last data
+        self._left = 0  # bytes of the current record that have not arrived
+        self._without_data = 0  # complete records since the last data
         self._unsent = b""
-        self._offered = 0  # octets of the caller in `_unsent`; it presents them again
+        self._offered = 0  # bytes of the caller in `_unsent`; the caller presents them again
 
-    # ---- what sockets have
+    # ---- the interface of sockets
     def fileno(self) -> int:
         return self._socket.fileno()
 
@@ -54,9 +54,9 @@ class TlsSocket:
         self._socket.setsockopt(level, option, value)
 
     def recv_into(self, view: memoryview) -> int:
-        """Read the data of a record; 0 at the end. Raises SSLWantReadError, also where it is only time to serve others,
-        and OSError."""
-        for _ in range(RECORDS_A_READ):
+        """Read the data of a record; 0 at the end. Raises OSError, and SSLWantReadError, also after RECORDS_PER_READ
+        records without data, so that others are served."""
+        for _ in range(RECORDS_PER_READ):
             try:
                 count = self.tls.read(len(view), view)
             except ssl.SSLWantReadError:
@@ -80,8 +80,8 @@ class TlsSocket:
         return bytes(data[: self.recv_into(memoryview(data))])
 
     def send(self, data: Any) -> int:
-        """Write a record. Raises SSLWantWriteError where the socket is full; the same octets must be presented again
-        then, and more may follow."""
+        """Write a record. Raises SSLWantWriteError if the socket is full: the same bytes must be presented again then,
+        and more may follow."""
         if not self._offered:
             self._flush()
             self._offered = self.tls.write(data)
@@ -92,7 +92,7 @@ class TlsSocket:
     # ---- TLS
     def do_handshake(self) -> None:
         """Continue the handshake. Raises SSLWantReadError, SSLWantWriteError and OSError."""
-        for _ in range(RECORDS_A_READ):
+        for _ in range(RECORDS_PER_READ):
             try:
                 self.tls.do_handshake()
             except ssl.SSLWantReadError:
@@ -107,7 +107,7 @@ class TlsSocket:
         raise ssl.SSLWantReadError
 
     def end(self) -> socket.socket:
-        """Tell the peer that nothing follows, if the socket takes it at once; returns the plain socket."""
+        """Send close_notify, if the socket accepts it at once; returns the plain socket."""
         with contextlib.suppress(OSError, ValueError):
             self.tls.unwrap()
         with contextlib.suppress(OSError):  # the peer may be gone
@@ -115,7 +115,7 @@ class TlsSocket:
         return self._socket
 
     def _receive(self) -> None:
-        """Give OpenSSL the rest of a record and the header of the next one. Raises SSLWantReadError, OSError."""
+        """Pass the rest of a record and the header of the next one to OpenSSL. Raises SSLWantReadError, OSError."""
         try:
             data = self._socket.recv(self._left + RECORD_HEADER - len(self._header))
         except BlockingIOError:
@@ -132,11 +132,11 @@ class TlsSocket:
             self._left, self._header = int.from_bytes(self._header[3:]), b""
 
     def _answer(self) -> None:
-        """Write what OpenSSL has for the peer, as far as the socket takes it now. Raises OSError if it is too much."""
+        """Write OpenSSL's output, as far as the socket accepts it now. Raises OSError if too much is unsent."""
         with contextlib.suppress(ssl.SSLWantWriteError):
             self._flush()
-        if len(self._unsent) > MOST_UNSENT:
-            raise OSError(errno.ENOBUFS, "the peer does not read answers of TLS")
+        if len(self._unsent) > MAX_UNSENT:
+            raise OSError(errno.ENOBUFS, "the peer does not read TLS answers")
 
     def _flush(self) -> None:
         if self._out.pending:

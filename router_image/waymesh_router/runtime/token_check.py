@@ -1,4 +1,4 @@
-"""Checks a bearer token: a JWT (RFC 7519) with a signature, an audience, an issuer, times and a user."""
+"""Checks bearer tokens: JWTs (RFC 7519) with a signature, an audience, an issuer, times and a user."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from waymesh_amqp.bearer import MAX_TOKEN, Identity
 from waymesh_router.runtime.token_keys import Key
 
 MAX_NAME = 255
-"""Characters of a user name or a group."""
+"""Maximum length of the name of a user or group."""
 _OPTIONS: Any = {"verify_exp": False, "verify_nbf": False, "verify_iat": False, "require": ["aud", "iss"]}
-"""Times are checked here, by the clock that the router is given."""
+"""Times are checked by `TokenCheck`, with the clock that it is given."""
 
 
 class TokenRefused(Exception):
-    """Why a token is not accepted; never with text of the token."""
+    """The reason to refuse a token; never contains text of the token."""
 
 
 class Finder(Protocol):
-    """Where keys are found."""
+    """Finds keys."""
 
     def find(self, kid: str | None, algorithm: str) -> list[Key]:
-        """The keys that a token may be signed with."""
+        """The keys that may have signed a token."""
 
 
 class TokenCheck:
@@ -34,7 +34,7 @@ class TokenCheck:
     def __init__(
         self, attrs: Mapping[str, Any], keys: Finder, now: Callable[[], float], refused: Callable[[str], None]
     ) -> None:
-        """`now()`: seconds since 1970; `refused(reason)` is called for each token that is not accepted."""
+        """`now()`: seconds since 1970; `refused(reason)` is called for each refused token."""
         self._attrs = attrs
         self._algorithms = str(attrs["algorithms"]).split()
         self._skew_s = float(attrs["clockSkewSeconds"])
@@ -43,7 +43,7 @@ class TokenCheck:
         self._refused = refused
 
     def check(self, token: str) -> Identity | None:
-        """The identity of a token; None if it is not accepted."""
+        """The identity of a token; None if it is refused."""
         try:
             claims = self._claims(token)
             expires_at = self._expires_at(claims)
@@ -53,7 +53,7 @@ class TokenCheck:
             return None
 
     def _claims(self, token: str) -> dict[str, Any]:
-        """The claims of a token with a right signature, issuer and audience."""
+        """The claims of a token after checking its signature, issuer and audience."""
         if len(token) > MAX_TOKEN:
             raise TokenRefused("the token is too long")
         try:

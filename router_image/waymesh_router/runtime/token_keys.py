@@ -1,4 +1,4 @@
-"""The public keys that tokens are checked with: read from a file or a URL, kept while they are to be had."""
+"""The public keys that verify tokens: read from a file or a URL, and kept for a while if that fails later."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ KIND_OF_ALGORITHM: Mapping[str, str] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
     "ES256": "secp256r1", "ES384": "secp384r1", "ES512": "secp521r1", "EdDSA": "Ed25519",
 }  # fmt: skip
-"""The kind of key that each signature algorithm needs."""
+"""The kind of key that each signature algorithm requires."""
 MAX_BYTES = 1 << 18
 MAX_KEYS = 100
 MIN_RSA_BITS = 2048
 STEP_S = 5.0
-"""Time limit for each step of a request: connecting, the answer, a part of it."""
+"""Time limit for each socket operation of a request."""
 REQUEST_S = 10.0
-"""Time limit for the whole content."""
+"""Time limit for reading the whole content."""
 RETRY_S = 3.0
 WAIT_S = 6.0
 """How long a login waits while another one reads the keys."""
@@ -42,12 +42,12 @@ _TEXTS = ("kty", "kid", "use", "alg", "crv", "n", "e", "x", "y")
 
 
 class KeysError(Exception):
-    """The keys cannot be read, or are none."""
+    """The keys cannot be read, or are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A public key. `algorithm`: the only one it is for; None: each that fits its kind."""
+    """A public key. `algorithm`: the only one that it may be used with; None: any that requires its kind."""
 
     kid: str | None
     kind: str
@@ -56,26 +56,26 @@ class Key:
 
 
 class Source(Protocol):
-    """Where the keys are."""
+    """Reads the keys from a file or URL."""
 
-    near: bool
-    """Reading it takes no time, so that a change is noticed at the next login."""
-    place: str
-    """For messages."""
+    local: bool
+    """Reading is fast, so that changes are checked at each login."""
+    location: str
+    """Attribute and value, for messages."""
 
     def due(self, waited_s: float, urgent: bool) -> bool:
         """Whether to read, `waited_s` after the last attempt. `urgent`: a key is missing, or that attempt failed."""
 
     def read(self) -> bytes:
-        """The content. Raises KeysError. May take long."""
+        """Read the content. Raises KeysError. May take long."""
 
 
 class FileSource:
-    """A file, read when it has changed, and again and again while it cannot be read."""
+    """A file, read when it has changed, and repeatedly while it cannot be read."""
 
     def __init__(self, path: str) -> None:
-        self.near = True
-        self.place = f"keysFile: {path}"
+        self.local = True
+        self.location = f"keysFile: {path}"
         self._path = path
         self._stamp: tuple[int, int] | None = None
 
@@ -93,8 +93,8 @@ class UrlSource:
     """A URL, read at intervals."""
 
     def __init__(self, attrs: Mapping[str, Any]) -> None:
-        self.near = False
-        self.place = f"keysUrl: {attrs['keysUrl']}"
+        self.local = False
+        self.location = f"keysUrl: {attrs['keysUrl']}"
         self._url = urlsplit(str(attrs["keysUrl"]))
         self._authorities = attrs.get("caCertFile")
         self._token_file = attrs.get("keysTokenFile")
@@ -106,7 +106,7 @@ class UrlSource:
         return waited_s >= (self._pause_s if urgent else self._every_s)
 
     def read(self) -> bytes:
-        """Raises KeysError. Redirects are not followed: they could lead to a place that nobody configured."""
+        """Raises KeysError. Does not follow redirects, which could lead to a server that is not configured."""
         headers = {"Accept": "application/json", "User-Agent": "waymesh-router", "Connection": "close"}
         if self._token_file:
             headers["Authorization"] = f"Bearer {_token(str(self._token_file))}"
@@ -123,8 +123,8 @@ class UrlSource:
                 connection.close()
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise KeysError(str(error) or type(error).__name__) from None
-        except ValueError:  # a character in the token that no header may have; its text is not to be shown
-            raise KeysError("keysTokenFile: is not a token") from None
+        except ValueError:  # the token has an invalid character for a header; the error's text would show the token
+            raise KeysError("keysTokenFile: invalid token") from None
 
     def _connection(self) -> http.client.HTTPConnection:
         host = self._url.hostname or ""
@@ -133,7 +133,7 @@ class UrlSource:
         return http.client.HTTPSConnection(host, self._url.port, timeout=STEP_S, context=self.context())
 
     def context(self) -> ssl.SSLContext:
-        """What the server is verified with, made anew so that changed files count. Raises KeysError."""
+        """The context that verifies the server, created for each request to use changed files. Raises KeysError."""
         try:
             return ssl.create_default_context(cafile=self._authorities)
         except OSError as error:
@@ -146,7 +146,7 @@ class Keys:
     def __init__(
         self, source: Source, keep_s: float, report: Callable[[str, str], None], clock: Callable[[], float]
     ) -> None:
-        """`keep_s`: how long keys stay in use while they cannot be read; `clock()`: seconds, never set back."""
+        """`keep_s`: how long keys stay in use while they cannot be read; `clock()`: monotonic, in seconds."""
         self._source = source
         self._keep_s = keep_s
         self._report = report
@@ -158,15 +158,15 @@ class Keys:
         self._reported = ""
 
     def find(self, kid: str | None, algorithm: str) -> list[Key]:
-        """The keys that a token may be signed with; reads them again if that may bring a missing one."""
-        found = self._fitting(kid, algorithm)
-        if not found or (self._source.near and self.due()):
-            self.refresh(urgent=not found)  # waits if another thread reads them at this moment
-            found = self._fitting(kid, algorithm)
+        """The keys that may have signed a token; reads the keys again if one may have been added."""
+        found = self._matching(kid, algorithm)
+        if not found or (self._source.local and self.due()):
+            self.refresh(urgent=not found)  # waits while another thread reads them
+            found = self._matching(kid, algorithm)
         return found
 
     def due(self, urgent: bool = False) -> bool:
-        """Whether the keys are to be read now."""
+        """Whether the keys should be read now."""
         if self._tried_at is None:
             return True
         return self._source.due(self._clock() - self._tried_at, urgent or self._failing_since is not None)
@@ -194,21 +194,21 @@ class Keys:
             if self._failing_since is None:
                 self._failing_since = self._clock()
             kept = f"the keys read before stay in use for at most {self._keep_s:g} s"
-            text = f"{self._source.place}: {error}; {kept if self._usable() else 'there are no keys'}"
-            if text != self._reported:  # once, not at each attempt
+            text = f"{self._source.location}: {error}; {kept if self._usable() else 'there are no keys'}"
+            if text != self._reported:  # not again at each attempt
                 self._report("error", text)
             self._reported = text
             return
         if self._failing_since is not None:
             self._failing_since, self._reported = None, ""
-            self._report("notice", f"{self._source.place}: the keys were read again")
+            self._report("notice", f"{self._source.location}: the keys were read again")
 
     def _usable(self) -> bool:
         since = self._failing_since
         return bool(self._keys) and (since is None or self._clock() - since <= self._keep_s)
 
-    def _fitting(self, kid: str | None, algorithm: str) -> list[Key]:
-        """Keys without an id fit every token, and tokens without one every key, where kind and algorithm fit."""
+    def _matching(self, kid: str | None, algorithm: str) -> list[Key]:
+        """The usable keys with a matching kind, algorithm and id. If the key or the token has no id, any id matches."""
         if not self._usable():
             return []
         kind = KIND_OF_ALGORITHM[algorithm]
@@ -227,7 +227,7 @@ def parse_keys(data: bytes) -> list[Key]:
         raise KeysError(f"more than {MAX_BYTES} octets")
     try:
         text = data.decode("utf-8")
-        found = _of_jwks(json.loads(text)) if text.lstrip().startswith("{") else _of_pem(text)
+        found = _from_jwks(json.loads(text)) if text.lstrip().startswith("{") else _from_pem(text)
     except (ValueError, RecursionError, UnsupportedAlgorithm) as error:
         raise KeysError(f"neither a JWKS nor PEM: {type(error).__name__}") from None
     if not found:
@@ -237,19 +237,19 @@ def parse_keys(data: bytes) -> list[Key]:
     return found
 
 
-def _of_jwks(document: Any) -> list[Key]:
+def _from_jwks(document: Any) -> list[Key]:
     listed = document.get("keys")
     if not isinstance(listed, list):
-        raise KeysError("a JWKS has a list of keys")
-    return [key for member in listed[: MAX_KEYS + 1] if (key := _of_jwk(member)) is not None]
+        raise KeysError("the JWKS has no list of keys")
+    return [key for member in listed[: MAX_KEYS + 1] if (key := _from_jwk(member)) is not None]
 
 
-def _of_jwk(jwk: Any) -> Key | None:
-    """None for a key that is for something else, or of an unknown kind."""
+def _from_jwk(jwk: Any) -> Key | None:
+    """None for a key with another purpose or of an unknown kind."""
     if not isinstance(jwk, dict) or any(not isinstance(jwk.get(name, ""), str) for name in _TEXTS):
         return None
-    if any(name in jwk for name in ("d", "k")):  # private or shared: whoever published it gave it away
-        raise KeysError("a private or shared key is published, which anybody can sign with")
+    if any(name in jwk for name in ("d", "k")):  # private or symmetric: anybody who can read it can sign tokens
+        raise KeysError("the JWKS contains a private or symmetric key")
     algorithm = jwk.get("alg")
     if jwk.get("use", "sig") != "sig" or (algorithm is not None and algorithm not in KIND_OF_ALGORITHM):
         return None
@@ -263,11 +263,11 @@ def _of_jwk(jwk: Any) -> Key | None:
     return _key(jwk.get("kid"), algorithm, public)
 
 
-def _of_pem(text: str) -> list[Key]:
+def _from_pem(text: str) -> list[Key]:
     found = []
     for block in _PEM.finditer(text):
         if block[1] not in ("PUBLIC KEY", "RSA PUBLIC KEY"):
-            raise KeysError(f"PEM: only public keys are possible, not {block[1]}")
+            raise KeysError(f"PEM: only public keys are allowed, not {block[1]}")
         key = _key(None, None, load_pem_public_key(block[0].encode()))
         if key is not None:
             found.append(key)
@@ -275,7 +275,7 @@ def _of_pem(text: str) -> list[Key]:
 
 
 def _key(kid: str | None, algorithm: str | None, public: Any) -> Key | None:
-    """None for a key that is too weak, or of a kind that no algorithm here uses."""
+    """None for a key that is too weak, or of a kind that no supported algorithm uses."""
     kind = ""
     if isinstance(public, rsa.RSAPublicKey):
         kind = "RSA" if public.key_size >= MIN_RSA_BITS else ""

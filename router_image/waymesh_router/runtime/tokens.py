@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from waymesh_router.runtime.loop import Loop
 
 def check_profile(attrs: Mapping[str, Any], names: Container[str]) -> None:
-    """Raises HostError if a listener has a tokenProfile that is none of `names`."""
+    """Raises HostError if a listener has a tokenProfile that is not in `names`."""
     name = attrs.get("tokenProfile")
     if name and name not in names:
         raise HostError(f"listener {attrs['name']}: tokenProfile: there is no tokenProfile {name}")
@@ -27,7 +27,7 @@ class TokenProfile:
     """One `tokenProfile`: its keys and its check."""
 
     def __init__(self, attrs: Mapping[str, Any], report: ModuleLog, now: Callable[[], float]) -> None:
-        """`report` is called in any thread. Raises HostError if its files are unusable. Does not read a URL: that may
+        """`report` is called in any thread. Raises HostError if its files are unusable. Does not read a URL, which may
         take long."""
         name = f"tokenProfile {attrs['name']}"
         try:
@@ -38,23 +38,23 @@ class TokenProfile:
         source: token_keys.FileSource | token_keys.UrlSource
         source = token_keys.FileSource(path) if path else token_keys.UrlSource(attrs)
 
-        def told(level: str, text: str) -> None:
+        def report_keys(level: str, text: str) -> None:
             report(level, f"{name}: {text}")
 
         def check_of(who: Mapping[str, str]) -> TokenChecker:
             def refused(reason: str) -> None:
-                report("info", f"{name}: a token is refused, because {reason}", Event(LogEvent.TOKEN_REFUSED, who))
+                report("info", f"{name}: token refused: {reason}", Event(LogEvent.TOKEN_REFUSED, who))
 
             return token_check.TokenCheck(attrs, self.keys, now, refused)
 
-        self.keys = token_keys.Keys(source, float(attrs["keepKeysSeconds"]), told, time.monotonic)
+        self.keys = token_keys.Keys(source, float(attrs["keepKeysSeconds"]), report_keys, time.monotonic)
         try:
             if isinstance(source, token_keys.FileSource):
                 self.keys.load()
             else:
                 source.context()
         except token_keys.KeysError as error:
-            raise HostError(f"{name}: {source.place}: {error}") from None
+            raise HostError(f"{name}: {source.location}: {error}") from None
         self.check_of = check_of
         self._reading: threading.Thread | None = None
 
@@ -66,10 +66,10 @@ class TokenProfile:
 
 
 class TokenProfiles:
-    """All profiles by name. Each has threads of its own: reading its URL delays no other login."""
+    """All profiles by name. Each has its own threads, so that reading its URL does not delay other logins."""
 
     def __init__(self, loop: Loop, log: ModuleLog, now: Callable[[], float] = time.time) -> None:
-        """`now()`: seconds since 1970 by the clock that tokens are checked with."""
+        """`now()`: seconds since 1970, for checking the times of tokens."""
         self.now = now
         self._loop = loop
         self._log = log
@@ -89,8 +89,8 @@ class TokenProfiles:
         self._workers.pop(name, None)
 
     def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> TokenChecker | None:
-        """The check for a connection of a listener; None if it has no profile. `who`: of the events of tokens that are
-        refused. Raises HostError if the profile is unknown."""
+        """The check for a connection of a listener; None if it has no profile. `who`: fields of the event of a refused
+        token. Raises HostError if the profile is unknown."""
         check_profile(attrs, self._profiles)
         name = attrs.get("tokenProfile")
         return self._profiles[name].check_of(who) if name else None
@@ -100,7 +100,7 @@ class TokenProfiles:
         return self._workers.get(str(attrs.get("tokenProfile") or ""))
 
     def look(self) -> None:
-        """Read the keys that are due."""
+        """Read the keys of the profiles that are due."""
         for profile in self._profiles.values():
             profile.look()
 

@@ -1,6 +1,6 @@
 """Frames of connections in the log (module PROTOCOL) and their messages (module MESSAGE), both at level trace.
 
-A connection that is traced has a `Tap` on its bytes; all others have none, so tracing costs nothing where it is off.
+Only a traced connection has a `Tap`, which receives its bytes, so tracing costs nothing for others.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from waymesh_router.runtime.loop import Loop
 
 MOST_DELIVERIES = 10_000
-"""Deliveries of several frames that a tap remembers, so that their later frames are not taken for new messages."""
+"""Maximum number of multi-frame deliveries that a tap remembers, to tell their later frames from new messages."""
 _IN, _OUT = "<-", "->"
 
 
 class Tap:
-    """Sees the bytes of one connection. `frames`: log frames; `always`: whatever the level of the module is.
+    """Receives the bytes of one connection. `frames`: log frames; `always`: independently of the module's level.
     `components`: the parts of messages to log."""
 
     def __init__(self, conn: Connection, log: Log) -> None:
@@ -38,17 +38,17 @@ class Tap:
         self._log = log
         self._streams = {way: FrameStream(partial(self._frame, way)) for way in (_IN, _OUT)}
         self._unfinished: set[tuple[str, int, int]] = set()
-        self._in_step = not conn.pending()  # otherwise the next bytes out may begin within a frame
+        self._in_sync = not conn.pending()  # otherwise the next sent bytes may begin within a frame
 
     def received(self, data: bytes | memoryview) -> None:
-        """Bytes of the peer."""
+        """Bytes that the peer sent."""
         self._streams[_IN].feed(data)
 
     def sent(self, data: bytes | memoryview, more: bool) -> None:
-        """Bytes that the transport took; `more` wait behind them."""
-        if self._in_step:
+        """Bytes that the transport accepted. `more`: other bytes are still pending."""
+        if self._in_sync:
             self._streams[_OUT].feed(data)
-        self._in_step = self._in_step or not more
+        self._in_sync = self._in_sync or not more
 
     def _frame(self, way: str, head: bytes, size: int) -> None:
         if head.startswith(b"AMQP"):
@@ -62,7 +62,7 @@ class Tap:
         try:
             performative, payload = decode_performative(head, start, len(head))
         except AmqpError:
-            self._line(f":{channel} {way} a frame of {size} bytes that is not understood")
+            self._line(f":{channel} {way} an invalid frame of {size} bytes")
             return
         code = head[start + 2] if head[start + 1] == SMALL_ULONG else 0
         rest = f" ({size - payload} bytes)" if size > payload else ""
@@ -81,7 +81,7 @@ class Tap:
             self._log.write("PROTOCOL", "trace", f"[C{_number(self._conn)}]{text}", always=self.always)
 
     def _transfer(self, way: str, channel: int, transfer: Transfer, head: bytes, payload: int) -> None:
-        """The first frame of a delivery is logged as the message. Spec: 2.6.14."""
+        """Log a message at the first frame of its delivery. Spec: 2.6.14."""
         key = way, channel, transfer.handle
         first = key not in self._unfinished and transfer.delivery_tag is not None
         if not transfer.more or transfer.aborted:
@@ -95,7 +95,7 @@ class Tap:
             self._log.write("MESSAGE", "trace", f"[C{_number(self._conn)}] {verb} {text} {where}")
 
     def _link(self, way: str, channel: int, handle: int) -> str:
-        """Name of the link, its handle if it is not attached (any more)."""
+        """The name of the link; its handle if it is not attached."""
         incoming = way == _IN
         session = (self._conn.remote_sessions if incoming else self._conn.sessions).get(channel)
         for link in session.links if session is not None else ():
@@ -114,11 +114,11 @@ class Tracing:
         self._own: set[Connection] = set()
 
     def own(self, conn: Connection) -> bool:
-        """Whether tracing was switched on for this very connection."""
+        """Whether tracing was switched on for this connection individually."""
         return conn in self._own
 
     def switch(self, io: ConnectionIO, on: bool) -> None:
-        """Trace one connection, or do so no longer, whatever the level of the module PROTOCOL is."""
+        """Start or stop tracing one connection, independently of the level of the module PROTOCOL."""
         (self._own.add if on else self._own.discard)(io.conn)
         self._later([io].copy)
 
@@ -131,7 +131,7 @@ class Tracing:
         self._later(lambda: list(all_of_them()))
 
     def apply(self, io: ConnectionIO) -> None:
-        """Give a connection the tap that it needs; not while input of it is being handled."""
+        """Set or remove the tap of a connection. Must not be called while its input is being handled."""
         own = io.conn in self._own
         frames = own or self._log.enabled("PROTOCOL", "trace")
         components = frozenset[str]()
@@ -149,7 +149,7 @@ class Tracing:
         io.tap = tap
 
     def _later(self, which: Callable[[], list[ConnectionIO]]) -> None:
-        """In the next turn, when no input is being handled and each connection is at a border between frames."""
+        """Apply in the next turn, when no input is being handled and each connection is at a frame boundary."""
 
         def apply() -> None:
             for io in which():

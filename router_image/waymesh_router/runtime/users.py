@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.users import UserFile
 
 REPORTED = 20
-"""Number of lines of a user file that are reported individually."""
+"""Maximum number of lines of a user file that are reported individually."""
 
 
 def user_file_path(router: Mapping[str, Any]) -> Path | None:
@@ -35,13 +35,13 @@ def users_hint(router: Mapping[str, Any]) -> str:
         return ""
     return (
         f"router: saslConfigDir: {path.with_suffix('.conf')} is a configuration of Cyrus SASL. It and its sasldb "
-        f"cannot be read, so nobody can log in with a password until there is {path} with a line "
+        f"cannot be used, so no client can log in with a password until there is {path} with a line "
         "`NAME:{plain}PASSWORD` for each user"
     )
 
 
 class UserFiles:
-    """The users of a router by file: that of its saslConfigDir, and those of the `usersFile` of listeners."""
+    """The users of a router by file: the file in its saslConfigDir, and the `usersFile` of listeners."""
 
     def __init__(self, report: ModuleLog) -> None:
         """`report` is called for unusable lines and about reloads."""
@@ -67,21 +67,21 @@ class UserFiles:
             self._files[path] = _File(path, attribute, self._report)
 
     def keep_those_of(self, listeners: Iterable[Mapping[str, Any]]) -> None:
-        """Forget the files that none of these listeners has, and that are not of the router."""
+        """Remove the files that neither one of these listeners nor the router uses."""
         used = {self._default, *map(_path_of, listeners)}
         self._files = {path: file for path, file in self._files.items() if path in used}
 
     def authenticator(self, listener: Mapping[str, Any]) -> UserFile | None:
-        """The users of a listener: of its usersFile, else of the router. None if the file does not exist."""
+        """The users of a listener: from its usersFile, or else the router's file. None if the file does not exist."""
         file = self._files.get(_path_of(listener) or self._default or Path())
         return None if file is None else file.users
 
     def refused(self) -> int:
-        """Number of lines that cannot be used."""
+        """Number of unusable lines."""
         return sum(len(file.users.problems) for file in self._files.values() if file.users is not None)
 
     def reload(self) -> None:
-        """Read all files again; if one is unreadable, its users stay those read before."""
+        """Read all files again; the users of an unreadable file stay as they are."""
         for file in self._files.values():
             self._read_again(file)
 
@@ -98,14 +98,14 @@ class UserFiles:
             file.read()
         except HostError as error:
             event = Event(LogEvent.USERS_FAILED, detail={"path": str(file.path)})
-            self._report("error", f"{error}; going on with the users read before", event)
+            self._report("error", f"{error}; the users read before stay in use", event)
 
 
 class _File:
-    """One user file, with its users as last read; None while it does not exist, then nobody can log in."""
+    """One user file, with its users as last read; None while it does not exist: then no client can log in."""
 
     def __init__(self, path: Path, attribute: str, report: ModuleLog) -> None:
-        """Raises HostError if the file is unreadable; `attribute` names it there."""
+        """`attribute`: entity and attribute, for errors. Raises HostError if the file is unreadable."""
         self.path = path
         self.users: UserFile | None = None
         self._attribute = attribute

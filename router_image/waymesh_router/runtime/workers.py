@@ -14,15 +14,15 @@ from waymesh_router.runtime.loop import Loop
 
 THREADS = 2
 NICENESS = 10
-"""Added to the niceness of the threads, as of `nice`."""
+"""The niceness of the threads, see nice(1)."""
 WAITING = 256
-"""Maximum number of waiting tasks; more are refused."""
+"""Maximum number of waiting tasks; further ones are refused."""
 WAITING_OF_ONE = 64
 """Maximum number of waiting tasks of one source."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _Task:
     work: Callable[[], bytes]
     wanted: Callable[[], bool]
     done: Callable[[bytes | Exception], None]
@@ -34,9 +34,9 @@ class Workers:
     def __init__(self, loop: Loop, threads: int = THREADS) -> None:
         self._loop = loop
         self._threads = threads
-        self._lock = threading.Lock()  # for what follows
+        self._lock = threading.Lock()  # protects the following attributes
         self._running = 0
-        self._waiting: dict[str, deque[_Piece]] = {}
+        self._waiting: dict[str, deque[_Task]] = {}
         self._turns: deque[str] = deque()
 
     def submit(
@@ -51,13 +51,13 @@ class Workers:
         A task whose `wanted()` is no longer true when its turn comes is dropped.
         """
         with self._lock:
-            mine = self._waiting.get(source)
-            if (mine is not None and len(mine) >= WAITING_OF_ONE) or sum(map(len, self._waiting.values())) >= WAITING:
+            queue = self._waiting.get(source)
+            if (queue is not None and len(queue) >= WAITING_OF_ONE) or sum(map(len, self._waiting.values())) >= WAITING:
                 return False
-            if mine is None:
-                mine = self._waiting[source] = deque()
+            if queue is None:
+                queue = self._waiting[source] = deque()
                 self._turns.append(source)
-            mine.append(_Piece(work, wanted, done))
+            queue.append(_Task(work, wanted, done))
             start = self._running < self._threads
             if start:
                 self._running += 1
@@ -68,29 +68,29 @@ class Workers:
     def _run(self) -> None:
         """In a thread with a lower priority than the loop's: run tasks until none waits.
 
-        Not a thread a task: the loop stops until a new thread runs, for milliseconds where others use the cores.
+        A thread runs many tasks: starting one blocks the loop until it runs, for milliseconds if the cores are busy.
         """
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
-        while (piece := self._next()) is not None:
-            if piece.wanted():
+        while (task := self._next()) is not None:
+            if task.wanted():
                 result: bytes | Exception
                 try:
-                    result = piece.work()
-                except Exception as error:  # noqa: BLE001 - the connection edge, told to the loop
+                    result = task.work()
+                except Exception as error:  # noqa: BLE001 - the connection edge, reported to the loop
                     result = error
-                self._loop.call_from_thread(partial(piece.done, result))
+                self._loop.call_from_thread(partial(task.done, result))
 
-    def _next(self) -> _Piece | None:
-        """Of the source whose turn it is. None: the thread is to end."""
+    def _next(self) -> _Task | None:
+        """The next task, of the source whose turn it is. None: the thread must end."""
         with self._lock:
             if not self._turns:
                 self._running -= 1
                 return None
             source = self._turns.popleft()
-            piece = self._waiting[source].popleft()
+            task = self._waiting[source].popleft()
             if self._waiting[source]:
                 self._turns.append(source)
             else:
                 del self._waiting[source]
-            return piece
+            return task

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_router.runtime.client_hello import MAX_BYTES, MAX_RECORDS, asked_host, complete
+from waymesh_router.runtime.client_hello import MAX_BYTES, MAX_RECORDS, complete, requested_host
 
 pytestmark = pytest.mark.engine_independent
 
@@ -36,24 +36,24 @@ def in_records(message: bytes, size: int) -> bytes:
 def test_the_host_of_a_real_client_is_found(host: str | None, version: ssl.TLSVersion) -> None:
     message = hello(host, version)
     assert complete(message)
-    assert asked_host(message) == host
+    assert requested_host(message) == host
 
 
 def test_an_address_is_no_host_name() -> None:
-    assert asked_host(hello("127.0.0.1")) is None
+    assert requested_host(hello("127.0.0.1")) is None
 
 
 def test_the_message_is_complete_with_its_last_byte_and_not_before() -> None:
     message = hello("orders.example")
     assert [size for size in range(1, len(message)) if complete(message[:size])] == []
     assert complete(message + b"more")
-    assert asked_host(message + b"\x14\x03\x03\x00\x01\x01") == "orders.example", "early data may follow"
+    assert requested_host(message + b"\x14\x03\x03\x00\x01\x01") == "orders.example", "early data may follow"
 
 
 def test_a_message_in_very_many_records_is_left_to_openssl() -> None:
     message = in_records(hello("orders.example"), 1)
     assert complete(message[: 6 * MAX_RECORDS + 1])
-    assert asked_host(message) is None
+    assert requested_host(message) is None
 
 
 @pytest.mark.parametrize("size", [20, 100])
@@ -61,27 +61,27 @@ def test_a_message_in_several_records_is_read(size: int) -> None:
     message = in_records(hello("orders.example"), size)
     assert not complete(message[:-1])
     assert complete(message)
-    assert asked_host(message) == "orders.example"
+    assert requested_host(message) == "orders.example"
 
 
 @pytest.mark.parametrize("data", [b"\x15\x03\x01\x00\x02\x02\x28", b"\x16\x03\x01\x00\x01\x02", b"GET / HTTP"])
 def test_what_is_no_client_hello_is_not_waited_for(data: bytes) -> None:
     assert complete(data)
-    assert asked_host(data) is None
+    assert requested_host(data) is None
 
 
 def test_an_endless_message_is_not_waited_for() -> None:
     endless = b"\x16\x03\x01\x40\x00\x01\xff\xff\xff".ljust(MAX_BYTES, b"x")
     assert not complete(endless[:1000])
     assert complete(endless)
-    assert asked_host(endless) is None
+    assert requested_host(endless) is None
 
 
 @given(st.binary(max_size=300))
 def test_rubbish_has_no_host_or_one_of_ascii(data: bytes) -> None:
     for text in (data, b"\x16\x03\x01" + len(data).to_bytes(2, "big") + b"\x01" + data):
         complete(text)
-        assert (asked_host(text) or "").isascii()
+        assert (requested_host(text) or "").isascii()
 
 
 @given(st.data())
@@ -90,4 +90,4 @@ def test_damage_to_a_real_message_raises_nothing(data: st.DataObject) -> None:
     for _ in range(3):
         message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
     complete(bytes(message))
-    asked_host(bytes(message))
+    requested_host(bytes(message))

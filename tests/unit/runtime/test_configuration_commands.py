@@ -227,8 +227,8 @@ def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: 
         assert router.stop() == 0
     assert errors == [
         "sslProfile p0: caCertFile: /nowhere/ca: No such file or directory",
-        "sslProfile p1: uidFormat: 'zz': only the codes csloun125, each once",
-        "sslProfile p2: protocols: SSLv23 is none of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",
+        "sslProfile p1: uidFormat: 'zz': allowed are the codes csloun125, each once",
+        "sslProfile p2: protocols: SSLv23 is not one of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",
         *(f"listener l{n}: stays closed, because sslProfile p{n} cannot be used" for n in range(3)),
         "connector c: stays closed, because sslProfile p0 cannot be used",
     ]
@@ -333,7 +333,7 @@ def test_the_dump_of_a_router_is_its_configuration(tmp_path: Path, capsys: pytes
     finally:
         router.stop()
     assert (code, errors) == (0, [])
-    assert "# connector c: saslPassword is not shown; add it if it has one" in out
+    assert "# connector c: saslPassword is not reported; add it if set" in out
     assert given(parse_json(out, "dump.json")) == given(parse_json(text, "t.json"))
 
 

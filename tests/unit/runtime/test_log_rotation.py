@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_renamed_is_reported_once_and_grows(tmp_path: Path
     (tmp_path / "log.1" / "full").mkdir(parents=True)
     sink = RotatingFile(str(path), Rotation(most_bytes=4, kept=1))
     sink.write("info", "one")
-    with pytest.raises(RotationError, match=r"log cannot be rotated, and grows: Is a directory"):
+    with pytest.raises(RotationError, match=r"log cannot be rotated and keeps growing: Is a directory"):
         sink.write("info", "two")
     sink.write("info", "three")
     sink.write("info", "four")
@@ -103,7 +103,7 @@ def test_the_failure_is_a_line_of_the_log(tmp_path: Path, log: Log) -> None:
         log.write("SERVER", "info", "x" * 16_384)
     assert [line.text[:3] for line in log.recent()].count("xxx") == 64
     (error,) = [line for line in log.recent() if line.level == "error"]
-    assert (error.module, error.text) == ("ROUTER", f"{path} cannot be rotated, and grows: Is a directory")
+    assert (error.module, error.text) == ("ROUTER", f"{path} cannot be rotated and keeps growing: Is a directory")
     assert path.read_text(encoding="utf-8").count("\n") == 65
     assert log.lost == 0
     log.close()

@@ -120,7 +120,7 @@ def test_a_file_that_is_written_anew_and_an_unusable_one_close_nothing(
     door.look()
     door.volume.put(ca_crt=b"rubbish")
     door.look()
-    wait_until(lambda: "going on with what was loaded before" in door.host.log_text())
+    wait_until(lambda: "the files loaded before stay in use" in door.host.log_text())
     assert echoes(sock)
     assert not door.closed()
 
@@ -134,7 +134,7 @@ def test_changed_names_close_open_connections_and_new_ones_must_have_them(
     assert echoes(first)
     assert echoes(second)
     door.update(peerNames="west.link")
-    reason = "the certificate of the peer has south.link; wanted is west.link"
+    reason = "the certificate of the peer has south.link; expected west.link"
     assert ended(first, reason)
     assert echoes(second)
     assert door.closed() == [(UNAUTHORIZED_ACCESS, reason)]
@@ -151,7 +151,7 @@ def test_a_listener_that_was_deleted_and_made_again_checks_the_connections_of_th
     door.host.call(door.host.host.unlisten, "L")
     assert echoes(sock)
     door.port = door.host.listen(**door.attrs, peerNames="west.link")
-    assert ended(sock, "the certificate of the peer has south.link; wanted is west.link")
+    assert ended(sock, "the certificate of the peer has south.link; expected west.link")
 
 
 def test_without_recheck_open_connections_stay(door: Door, folder: Path, peer: KeyPair) -> None:

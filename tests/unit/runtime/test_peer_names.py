@@ -47,7 +47,7 @@ def test_what_a_pattern_means(pattern: str, name: str, same: bool) -> None:
 def test_only_dns_names_count_and_the_refusal_tells_them() -> None:
     certificate = {"subject": ((("commonName", "a.svc"),),), "subjectAltName": (("URI", "a.svc"), ("DNS", "b.svc"))}
     assert refused_name("b.svc", certificate) is None
-    assert refused_name("a.svc", certificate) == "the certificate of the peer has b.svc; wanted is a.svc"
+    assert refused_name("a.svc", certificate) == "the certificate of the peer has b.svc; expected a.svc"
     assert "no DNS name" in (refused_name("a.svc", {}) or "")
     assert "no DNS name" in (refused_name("a.svc", None) or "")
 
@@ -68,7 +68,7 @@ def test_a_client_of_the_same_authority_without_the_name_is_refused_and_logged(
     port = listening(host, authority, server, saslMechanisms="ANONYMOUS PLAIN")
     assert refused(dial(port, authority, authority.issue("stranger", {"CN": "mesh-0.mesh-mesh.ns.svc"}, names)))
     shown = " ".join(names) or "no DNS name"
-    wait_until(lambda: f"the certificate of the peer has {shown}; wanted is other.svc {MESH}" in host.log_text())
+    wait_until(lambda: f"the certificate of the peer has {shown}; expected other.svc {MESH}" in host.log_text())
     assert not host.router.connections
 
 

@@ -135,7 +135,7 @@ def test_port_taken(host: Running) -> None:
 @pytest.mark.parametrize(
     ("attrs", "text"),
     [
-        ({"port": "70000"}, "listener L: port: 70000 is beyond 65535"),
+        ({"port": "70000"}, "listener L: port: 70000 is greater than 65535"),
         ({"port": "no-such-service"}, "listener L: port: unknown service 'no-such-service'"),
         ({"sslProfile": "p"}, "listener L: sslProfile: there is no sslProfile p"),
         ({"requireSsl": True}, "listener L: requireSsl: needs an sslProfile"),

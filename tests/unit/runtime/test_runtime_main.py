@@ -253,10 +253,10 @@ def test_a_user_in_the_foreground(tmp_path: Path) -> None:
     nobody = pwd.getpwnam("nobody")
     script = f"""
 import os
-from waymesh_router.runtime.daemon import become
-become({pwd.getpwuid(os.geteuid()).pw_name!r})
+from waymesh_router.runtime.daemon import switch_user
+switch_user({pwd.getpwuid(os.geteuid()).pw_name!r})
 if os.geteuid() == 0:
-    become("nobody")
+    switch_user("nobody")
     assert os.getuid() == {nobody.pw_uid}, os.getuid()
     assert os.getgid() == {nobody.pw_gid}, os.getgid()
 """

@@ -234,7 +234,7 @@ def test_new_certificate_is_used_without_restart(host: Running, tmp_path: Path) 
     first.key.write_text("rubbish", encoding="ascii")
     with dial(port, authority) as sock:  # what was loaded stays in use
         assert echo(sock, b"x\n") == b"x\n"
-    assert "going on with what was loaded before" in host.log_text()
+    assert "the files loaded before stay in use" in host.log_text()
     host.call(host.host.reload)
     with dial(port, authority) as sock:
         assert echo(sock, b"x\n") == b"x\n"
@@ -261,7 +261,7 @@ def test_key_passwords(authority: Authority, tmp_path: Path, monkeypatch: pytest
         ({"certFile": "/nowhere/cert.pem"}, "sslProfile p: certFile: /nowhere/cert.pem: No such file or directory"),
         ({"privateKeyFile": "/nowhere/key"}, "sslProfile p: privateKeyFile: /nowhere/key: No such file or directory"),
         ({"caCertFile": "/nowhere/ca"}, "sslProfile p: caCertFile: /nowhere/ca: No such file or directory"),
-        ({"protocols": "TLSv9"}, "sslProfile p: protocols: TLSv9 is none of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3"),
+        ({"protocols": "TLSv9"}, "sslProfile p: protocols: TLSv9 is not one of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3"),
         ({"ciphers": "NONE-SUCH"}, "sslProfile p: ciphers: no usable cipher in 'NONE-SUCH'"),
         ({"password": "file:/nowhere/pw"}, "sslProfile p: password: /nowhere/pw: No such file or directory"),
     ],

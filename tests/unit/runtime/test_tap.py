@@ -55,4 +55,4 @@ def test_a_frame_that_is_not_understood_is_logged_by_its_length_alone(body: byte
         tap.received(head + body + bytes(1 + start))
         tap.received(bytes((0, 0, 0, 8, 2, 0, 0, 0)))
     assert len(lines) == 4
-    assert all(line.endswith(("bytes that is not understood", "(EMPTY FRAME)")) for line in lines)
+    assert all("an invalid frame of" in line or line.endswith("(EMPTY FRAME)") for line in lines)

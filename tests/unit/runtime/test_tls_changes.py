@@ -23,7 +23,7 @@ from waymesh_client.channel import Tls
 from waymesh_client.errors import ClientError, ManagementError
 from waymesh_client.management import ManagementClient
 
-READ_AGAIN = "sslProfile mesh: certificates were read again"
+READ_AGAIN = "sslProfile mesh: certificates were reloaded"
 
 
 class Volume:
@@ -223,14 +223,14 @@ def test_the_authority_is_rolled_over_while_messages_flow(
         pair.manage(1, client_tls(new, old, "late"))
     with pytest.raises(ClientError):
         pair.manage(1, client_tls(old, new))
-    assert not [line for router in pair.routers for line in router.log.splitlines() if "going on with" in line]
+    assert not [line for router in pair.routers for line in router.log.splitlines() if "stay in use" in line]
 
 
 def test_broken_files_leave_the_old_certificate_in_use(pair: Pair, volume: Volume, old: Authority) -> None:
     good = leaf_of(old)
     volume.put(ca_crt=old.cert.read_bytes(), tls_crt=good["tls_crt"], tls_key=b"rubbish")
     for router in pair.routers:
-        wait_until(lambda router=router: "going on with what was loaded before" in router.log)  # type: ignore[misc]
+        wait_until(lambda router=router: "the files loaded before stay in use" in router.log)  # type: ignore[misc]
     pair.reconnect()
     assert pair.manage(0, client_tls(old, old)) == "CN=operator"
     volume.put(ca_crt=old.cert.read_bytes(), **good)

@@ -127,7 +127,7 @@ def test_a_changed_revocation_list_of_a_volume_acts_on_new_clients_and_open_conn
     volume.put(ca_crl=b"rubbish")
     assert not listener.admits(thief)
     assert listener.admits(worker)
-    wait_until(lambda: "going on with what was loaded before" in host.log_text())
+    wait_until(lambda: "the files loaded before stay in use" in host.log_text())
 
 
 def test_a_connector_refuses_a_revoked_server(
@@ -211,7 +211,7 @@ def test_peers_only_does_not_go_with_authorities_of_a_listener(
     host: Running, authority: Authority, server: KeyPair
 ) -> None:
     Trusting(host, authority, server, peersOnly=True)
-    with pytest.raises(HostError, match="trustedCertsFile: does not go with peersOnly of sslProfile p"):
+    with pytest.raises(HostError, match="trustedCertsFile: conflicts with peersOnly of sslProfile p"):
         host.listen(name="M", sslProfile="p", saslMechanisms="EXTERNAL", trustedCertsFile=str(authority.cert))
 
 
@@ -244,7 +244,7 @@ def test_a_changed_profile_acts_on_the_next_handshake_of_all_its_users(
         ({"crlFile": "/nowhere"}, "crlFile: /nowhere: No such file"),
         ({"uidNameMappingFile": "/nowhere"}, "uidNameMappingFile: /nowhere: "),
         ({"uidFormat": "x"}, "uidFormat: 'x'"),
-        ({"protocols": "SSLv3"}, "protocols: SSLv3 is none of"),
+        ({"protocols": "SSLv3"}, "protocols: SSLv3 is not one of"),
         ({"ciphers": "NONE-SUCH"}, "ciphers: no usable cipher"),
         ({"caCertFile": None}, "caCertFile: is needed to verify client certificates"),
         ({"certFile": None}, "certFile: is needed to accept TLS connections"),

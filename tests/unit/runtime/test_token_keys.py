@@ -299,7 +299,7 @@ def test_keys_for_other_purposes_are_left_out(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("private", [{"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"}, {"d": "AQAB"}])
 def test_published_secrets_are_refused(issuer: Issuer, private: dict[str, Any]) -> None:
-    with pytest.raises(KeysError, match="private or shared"):
+    with pytest.raises(KeysError, match="private or symmetric"):
         parse_keys(json.dumps({"keys": [issuer.jwk(), {**issuer.jwk(), **private}]}).encode())
 
 

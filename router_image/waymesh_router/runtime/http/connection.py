@@ -1,6 +1,6 @@
-"""An HTTP connection: one request, its answer, then the end, or AMQP in a WebSocket.
+"""An HTTP connection with one request and its answer. Then it is closed, or carries AMQP in a WebSocket.
 
-Answers are made in the loop's thread, so that one to a probe shows that the loop is running.
+Answers are created in the loop's thread, so that an answered probe shows that the loop is running.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 READ_BYTES = 16384
 FILE_BYTES = 65536
-"""Read from a file at once."""
+"""Maximum number of bytes read from a file at once."""
 WRITES_PER_TURN = 16
-"""Then others have their turn: a client that reads a large file fast must not hold up the messages of all."""
+"""Limited, so that a client that reads a large file fast does not delay the messages of others."""
 ANSWER_S = 60.0
-"""Time limit for the client to take the answer."""
+"""Time limit for the client to receive the answer."""
 _NOT_READY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Respond = Callable[[Request], Answer]
@@ -42,8 +42,8 @@ class HttpConnection:
         respond: Respond,
         ended: Callable[[HttpConnection, WebSocketStream | None], None],
     ) -> None:
-        """`limit_s`: for the request to arrive, may be inf. `ended(self, stream)` is called once, when the connection
-        is served no more: with a stream, the socket is open, and AMQP follows on it."""
+        """`limit_s`: for the request to arrive, may be inf. `ended(self, stream)` is called once, when this object no
+        longer serves the connection; with a stream, the socket stays open and carries AMQP in a WebSocket."""
         self._loop = loop
         self._lingering = lingering
         self._sock = sock
@@ -61,7 +61,7 @@ class HttpConnection:
         loop.register(sock.fileno(), self, EPOLLIN, low_priority=True)
 
     def on_event(self, mask: int) -> None:
-        """Continue reading until the request is complete, or writing."""
+        """Continue to read the request or to write the answer."""
         try:
             if self._answer is None:
                 self._read()
@@ -73,7 +73,7 @@ class HttpConnection:
             self.close(error.strerror or str(error))
 
     def close(self, reason: str = "") -> None:
-        """Close the socket at once; `reason` is why, if no answer has begun."""
+        """Close the socket at once. `reason` becomes the value of `refused`, unless there is an answer."""
         if self._answer is None:
             self.refused = reason
         self._release()
@@ -97,7 +97,7 @@ class HttpConnection:
     def _read(self) -> None:
         while self._answer is None:
             data = self._sock.recv(READ_BYTES)
-            if not data:  # a probe, or a browser that opens connections ahead, sends nothing
+            if not data:  # a TCP probe, or a browser that opens connections in advance, sends nothing
                 self.close("closed by the peer" if self._received else "")
                 return
             self._received = True
@@ -136,14 +136,14 @@ class HttpConnection:
         self._ended(self, answer.stream)
 
     def _write_later(self) -> None:
-        self._loop.modify(self._sock.fileno(), EPOLLOUT)  # what a client sends meanwhile is not wanted
+        self._loop.modify(self._sock.fileno(), EPOLLOUT)  # further input of the client is ignored
 
     def _read_file(self) -> bool:
-        """Continue with the next bytes of the file. Raises OSError if it has become shorter than the answer says."""
+        """Read the next bytes of the file. Raises OSError if it has become shorter than the answer announced."""
         if self._file is None or not self._left:
             return False
         self._out = self._file.read(min(FILE_BYTES, self._left))
         if not self._out:
-            raise OSError("the file was cut")
+            raise OSError("the file was truncated")
         self._left -= len(self._out)
         return True

@@ -29,7 +29,7 @@ TEXT_TYPES = {
     ".txt": "text/plain",
     ".xml": "text/xml",
 }
-"""By the end of the name; Python's own table differs between versions and machines."""
+"""Media types by file name extension; Python's own table differs between versions and machines."""
 OTHER_TYPES = {
     ".gif": "image/gif",
     ".ico": "image/vnd.microsoft.icon",
@@ -49,10 +49,10 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class StaticFiles:
-    """Regular files below one folder. There are no listings, and nothing whose name begins with a dot."""
+    """Regular files below one folder, except those in whose path a name begins with a dot. Folders are not listed."""
 
     def __init__(self, listener: str, root: str) -> None:
-        """Raises HostError if `root` is no folder that can be read."""
+        """Raises HostError if `root` is not a readable folder."""
         try:
             self._root = Path(root).resolve(strict=True)
             os.listdir(self._root)
@@ -60,7 +60,7 @@ class StaticFiles:
             raise HostError(f"listener {listener}: httpRootDir: {root}: {error.strerror or error}") from None
 
     def answer(self, request: Request) -> Answer | None:
-        """The file that a request names, 304 if the client has it already; None if there is none."""
+        """The file that a request names, 304 if the client already has it; None if there is no such file."""
         name = _name_of(request.path)
         if name is None:
             return None
@@ -84,12 +84,12 @@ class StaticFiles:
             return Answer(HTTPStatus.OK, fields, file=file, size=found.st_size)
 
     def _is_inside(self, file: BinaryIO) -> bool:
-        """Whether an open file is below the folder, whatever links were on the way. Raises OSError."""
+        """Whether an open file is below the folder after all symbolic links are resolved. Raises OSError."""
         return Path(os.readlink(f"/proc/self/fd/{file.fileno()}")).is_relative_to(self._root)
 
 
 def _name_of(path: str) -> str | None:
-    """The relative name of the file for a path, None where there can be none."""
+    """The relative name of the file for a path; None if the path is invalid or hidden."""
     try:
         text = unquote_to_bytes(path).decode()
     except UnicodeDecodeError:
@@ -114,7 +114,7 @@ def _tag(found: os.stat_result) -> str:
 
 
 def _has_already(request: Request, found: os.stat_result) -> bool:
-    """Whether the client's copy is this file (RFC 9110, 13.2.2: tags come before dates)."""
+    """Whether the client's copy is current (RFC 9110, 13.2.2: tags have precedence over dates)."""
     tags = request.field("if-none-match")
     if tags is not None:
         return any(tag.strip().removeprefix("W/") in ("*", _tag(found)) for tag in tags.split(","))

@@ -1,4 +1,4 @@
-"""HTTP/1.1: reads one request and encodes its answer. Pure; h11 knows the protocol."""
+"""HTTP/1.1: parses one request and encodes its answer. Pure; h11 implements the protocol."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Fields = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request whose head is complete. `version`: of HTTP, `1.1`. `fields`: names in lower case. `early`: more bytes
-    came behind it."""
+    """A request whose head is complete. `version`: of HTTP, such as `1.1`. `fields`: names in lower case. `early`: more
+    bytes followed it before the answer."""
 
     method: str
     target: str
@@ -40,8 +40,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request. The content is `body`, or the first `size` bytes of `file`, which belongs to the
-    receiver and is None for HEAD. `stream`: with status 101, the WebSocket that begins behind the answer. `refused`:
+    """The answer to a request. The content is `body`, or the first `size` bytes of `file`, which the receiver must
+    close and which is None for HEAD. `stream`: with status 101, the WebSocket that begins after the answer. `refused`:
     why the client is not served, for the log."""
 
     status: int
@@ -54,18 +54,18 @@ class Answer:
 
 
 def text_answer(status: int, text: str, fields: Fields = ()) -> Answer:
-    """An answer of plain text."""
+    """An answer in plain text."""
     plain = ("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")
     return Answer(status, (*plain, *fields), f"{text}\n".encode())
 
 
 def refusal(status: int, text: str, fields: Fields = ()) -> Answer:
-    """The answer to a client that is not served; the log tells it, too."""
+    """The answer to a client that is not served; the text is also logged."""
     return replace(text_answer(status, text, fields), refused=text)
 
 
 class BadRequest(Exception):
-    """What came is not a request; `answer` says so."""
+    """The input is not a valid request; `answer` reports this to the client."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.status)
@@ -73,7 +73,7 @@ class BadRequest(Exception):
 
 
 class Exchange:
-    """One request and its answer, behind which the connection ends."""
+    """One request and its answer, after which HTTP ends on the connection."""
 
     def __init__(self) -> None:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
@@ -94,7 +94,7 @@ class Exchange:
         return Request(method, target, version, tuple(event.headers), early)
 
     def encode(self, answer: Answer) -> bytes:
-        """The bytes of the answer, without those of its file."""
+        """The bytes of the answer, without its file."""
         phrase = HTTPStatus(answer.status).phrase
         if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
             switch = h11.InformationalResponse(status_code=answer.status, headers=list(answer.fields), reason=phrase)

@@ -1,4 +1,4 @@
-"""The HTTP side of one router."""
+"""The HTTP connections of one router."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Accepted = Callable[[Listener, Transport, str, "str | None"], None]
 
 
 class Owner(Protocol):
-    """What is needed of the host."""
+    """The members of the host that HTTP uses."""
 
     loop: Loop
     lingering: Lingering
 
     @property
     def log(self) -> Log:
-        """Writes lines."""
+        """Writes a log line."""
 
     def internal_error(self, where: str, error: Exception) -> None:
         """Log and count an internal error."""
 
     def accepted(self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO) -> None:
-        """AMQP begins on a client's transport."""
+        """A client's transport is ready for AMQP."""
 
 
 class HttpServer:
-    """Serves listeners with `http: yes`. `router` is to be set before the first one."""
+    """Serves listeners with `http: yes`. `router` must be set before the first one."""
 
     router: Router
 
@@ -47,7 +47,7 @@ class HttpServer:
         self._connections: set[HttpConnection] = set()
 
     def accepting(self, attrs: Mapping[str, Any]) -> Accepted:
-        """What takes the transports of a listener. Raises HostError if its files are unusable."""
+        """The function that takes over the transports of a listener. Raises HostError if its files are unusable."""
         from waymesh_router.runtime.http.site import HttpListener  # with h11, which takes time to import
 
         return HttpListener(self._owner, self.router, attrs, self._connections).accepted

@@ -1,4 +1,4 @@
-"""What a listener with `http: yes` answers, and its connections."""
+"""Answers the HTTP requests at a listener with `http: yes`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """What one listener answers to requests."""
+    """Answers the requests at one listener."""
 
     def __init__(self, attrs: Mapping[str, Any], pages: Callable[[str], Page | None]) -> None:
-        """`pages(path)` makes the router's own pages. Raises HostError if the folder of files is unusable."""
+        """`pages(path)` creates the router's own pages. Raises HostError if the folder of files is unusable."""
         root = attrs.get("httpRootDir")
         self._pages = pages
         self._files = StaticFiles(str(attrs["name"]), root) if root else None
         self._upgrade = None if attrs.get("websockets") is False else _upgrade(attrs.get("allowedOrigins") or "")
 
     def answer(self, request: Request, *, secure: bool) -> Answer:
-        """The answer to a request; `secure`: of a client that uses TLS."""
-        changed = self._upgrade(request, secure) if self._upgrade is not None else None
-        if changed is not None:
-            return changed
+        """The answer to a request; `secure`: the client uses TLS."""
+        upgraded = self._upgrade(request, secure) if self._upgrade is not None else None
+        if upgraded is not None:
+            return upgraded
         if request.method not in ("GET", "HEAD"):
             text = f"{request.method} is not supported"
             return text_answer(HTTPStatus.METHOD_NOT_ALLOWED, text, (("Allow", "GET, HEAD"),))
@@ -55,7 +55,7 @@ class HttpListener:
     def __init__(
         self, owner: Owner, router: Router, attrs: Mapping[str, Any], connections: set[HttpConnection]
     ) -> None:
-        """`connections` has those on which no answer is complete. Raises HostError if the files are unusable."""
+        """`connections`: those without a complete answer, updated here. Raises HostError if the files are unusable."""
         self._owner = owner
         self._site = Site(attrs, lambda path: page(router, attrs, path, owner.loop.now()))
         self._connections = connections
@@ -87,12 +87,12 @@ class HttpListener:
         try:
             return self._site.answer(request, secure=secure)
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self._owner.internal_error(f"over the page {request.path}", error)
+            self._owner.internal_error(f"while answering the request for {request.path}", error)
             return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")
 
 
 def _upgrade(allowed: str) -> Callable[[Request, bool], Answer | None]:
-    """Answers requests that would change to WebSocket. Not each listener takes them: wsproto is imported by those."""
+    """A function that answers WebSocket upgrade requests. wsproto is only imported for listeners that accept them."""
     from waymesh_router.runtime.http.upgrade import Origins, asks_for_web_socket, upgrade
 
     origins = Origins(allowed)

@@ -16,33 +16,33 @@ from waymesh_router.runtime.http.message import Answer, Request, refusal
 from waymesh_router.runtime.http.web_socket import WebSocketStream
 
 SUBPROTOCOLS = ("amqp", "binary")
-"""What clients may offer, best first. The second one is an older name, which Qpid Dispatch takes, too."""
+"""Accepted subprotocols in order of preference. The second one is an older name, which Qpid Dispatch also accepts."""
 ANY_ORIGIN = "*"
 _DEFAULT_PORT = re.compile(r"^(http://.*):80$|^(https://.*):443$")
 
 
 class Origins:
-    """The web pages whose scripts may open a WebSocket: those of the listener itself and of `allowedOrigins`."""
+    """The origins of web pages whose scripts may open a WebSocket: that of the listener and its `allowedOrigins`."""
 
     def __init__(self, allowed: str) -> None:
-        """`allowed`: origins, separated by blanks; `*` stands for all."""
+        """`allowed`: origins, separated by spaces; `*` matches all."""
         self._allowed = frozenset(map(_normal, allowed.split()))
 
     def admit(self, origin: str | None, host: str, *, secure: bool) -> bool:
-        """`origin` as the browser sent it, None from other programs, which pass; `host`: the field Host."""
+        """`origin`: as the browser sent it; None from other programs, which are admitted. `host`: the field Host."""
         if origin is None or ANY_ORIGIN in self._allowed:
             return True
         return _normal(origin) in {*self._allowed, _normal(f"{'https' if secure else 'http'}://{host}")}
 
 
 def asks_for_web_socket(request: Request) -> bool:
-    """Whether a request would change to WebSocket."""
+    """Whether a request asks for an upgrade to WebSocket."""
     words = (request.field("upgrade") or "").lower().replace(" ", "").split(",")
     return (request.method, request.version) == ("GET", "1.1") and "websocket" in words
 
 
 def upgrade(request: Request, origins: Origins, *, secure: bool) -> Answer:
-    """The answer to such a request: 101 with the stream, or a refusal. `secure`: the client uses TLS."""
+    """The answer to an upgrade request: 101 with the stream, or a refusal. `secure`: the client uses TLS."""
     if not origins.admit(request.field("origin"), request.field("host") or "", secure=secure):
         reason = "the origin is neither that of this listener nor in its allowedOrigins"
         return refusal(HTTPStatus.FORBIDDEN, reason)
@@ -65,7 +65,7 @@ def upgrade(request: Request, origins: Origins, *, secure: bool) -> Answer:
 
 
 def _switching_fields(handshake: H11Handshake, subprotocol: str) -> tuple[tuple[str, str], ...]:
-    """The header fields of the answer that accepts: without extensions, so that messages are never compressed."""
+    """The header fields of the 101 answer, without extensions, so that messages are never compressed."""
     head = handshake.send(AcceptConnection(subprotocol=subprotocol)).decode("ascii")
     lines = head.strip().split("\r\n")[1:]
     return tuple((name, value.strip()) for name, _, value in (line.partition(":") for line in lines))

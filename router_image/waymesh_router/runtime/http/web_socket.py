@@ -1,7 +1,7 @@
-"""AMQP in the messages of a WebSocket. Pure; wsproto knows the protocol (RFC 6455).
+"""AMQP in the messages of a WebSocket. Pure; wsproto implements the protocol (RFC 6455).
 
-As the WebSocket binding of AMQP says, binary messages carry the bytes of the connection one after the other: where a
-message or a frame of the WebSocket ends has no meaning. So nothing is kept until a message is complete.
+In the WebSocket binding of AMQP, binary messages carry the byte stream of the connection; the boundaries of messages
+and frames have no meaning. So bytes are passed on before their message is complete.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
 MOST_IDLE_FRAMES = 256
-"""Pings, pongs and empty frames in one read; a client that sends more only keeps the router busy."""
+"""Maximum number of pings, pongs and empty frames in one read; more would only keep the router busy."""
 
 
 class WebSocketStream:
     """The server's side of an open WebSocket.
 
-    `answers`: frames to send before others: the answer to the last ping, and the close. `ended`: why the stream has
-    ended, None as long as it has not. `refused`: it ended because of an error of the client.
+    `answers`: frames to send before others: the pong to the last ping, and the close frame. `ended`: why the stream has
+    ended, None while it is open. `refused`: whether it ended because of an error of the client.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class WebSocketStream:
         return self.ended is not None
 
     def receive(self, data: bytes) -> bytes:
-        """The AMQP bytes in `data`, never more than `data` has. Nothing is received any more when it has ended."""
+        """The AMQP bytes in `data`, never longer than `data`. Bytes after the end of the stream are ignored."""
         parts: list[bytes] = []
         idle = 0
         self._socket.receive_data(data)
@@ -59,7 +59,7 @@ class WebSocketStream:
         return bytes(self._socket.send(BytesMessage(data=data)))
 
     def close(self) -> bytes:
-        """The frame that ends the stream; nothing if that has been sent."""
+        """The close frame; empty if it has already been sent."""
         return self._close(CloseConnection(code=CloseReason.NORMAL_CLOSURE))
 
     def _close(self, event: CloseConnection) -> bytes:
@@ -69,7 +69,7 @@ class WebSocketStream:
             return b""
 
     def _closed(self, event: CloseConnection) -> None:
-        """A close of the client; or one that wsproto asks for, because the client broke the protocol."""
+        """Handle a close frame of the client, or a close that wsproto requests because of a protocol error."""
         if self._socket.state is ConnectionState.OPEN:
             self._refuse(event.code, event.reason or "protocol error")
         else:

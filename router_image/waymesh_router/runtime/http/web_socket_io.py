@@ -1,4 +1,4 @@
-"""A connection over a WebSocket: between the socket, plain or TLS, and the engine stands a `WebSocketStream`."""
+"""A connection over a WebSocket, with a `WebSocketStream` between the socket (plain or TLS) and the engine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
 READ_BYTES = 16384
-"""At most one TLS record, so that OpenSSL holds no decrypted bytes back; and a peer cannot send more frames at once."""
+"""At most one TLS record, so that OpenSSL keeps no decrypted bytes. Also limits the frames of a peer in one read."""
 MESSAGE_BYTES = 16380
-"""AMQP bytes in a message: with its header, it fills one TLS record."""
+"""Maximum number of AMQP bytes in a message: with its header, it fills one TLS record."""
 READS_PER_TURN = 8
 NOTHING_NOW = -1
 _NOT_READY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -27,23 +27,23 @@ class Host(Owner, Protocol):
     """Calls to the host."""
 
     def finished(self, io: ConnectionIO, reason: str = "closed") -> None:
-        """All is written: the socket is to be closed when the peer has had time to read."""
+        """All output is written: close the socket when the peer has had time to read."""
 
 
 class WebSocketIO(ConnectionIO):
-    """A connection whose bytes travel in the messages of a WebSocket. `out`: what is left of a frame that the socket
-    took in part; `payload`: how many AMQP bytes it has, which count as sent when all of it is."""
+    """A connection whose bytes are sent in the messages of a WebSocket. `_out`: the rest of a frame that the socket
+    accepted in part; `_payload`: the number of AMQP bytes in it, which count as sent when the whole frame is sent."""
 
     def __init__(
         self, owner: Host, sock: Transport, conn: Connection, buffer: ReceiveBuffer, stream: WebSocketStream
     ) -> None:
-        super().__init__(_Parting(owner), sock, conn, buffer)
+        super().__init__(_StreamOwner(owner), sock, conn, buffer)
         self.stream = stream
         self._out = b""
         self._payload = 0
 
     def receive(self, start: int) -> int:
-        """Read AMQP bytes into the buffer behind `start`, as `ConnectionIO.receive`. Raises OSError."""
+        """Read AMQP bytes into the buffer from offset `start`, like `ConnectionIO.receive`. Raises OSError."""
         view = self.buffer.view[start : start + READ_BYTES]
         for _ in range(READS_PER_TURN):
             if self.stream.over():
@@ -55,7 +55,7 @@ class WebSocketIO(ConnectionIO):
                 return count
             data = self.stream.receive(bytes(view[:count]))
             self._write_answers()
-            if self.stream.over():  # epoll reports an end of the input, and the next read finds it
+            if self.stream.over():  # then epoll reports the end of the input, and the next read returns it
                 with contextlib.suppress(OSError):
                     self.sock.shutdown(socket.SHUT_RD)
             if data:
@@ -64,7 +64,8 @@ class WebSocketIO(ConnectionIO):
         return NOTHING_NOW
 
     def send(self, size: int) -> int:
-        """Write pending bytes as messages. A frame that the socket took in part keeps its bytes in their place."""
+        """Write pending bytes as messages. The bytes of a frame that the socket accepted in part cannot be overtaken.
+        """
         taken = 0
         while True:
             if not self._write_out():
@@ -78,10 +79,11 @@ class WebSocketIO(ConnectionIO):
                 self._out, self._payload = self.stream.frame(data), len(data)
                 self.conn.offered(taken + len(data))
             else:
-                return size if self.stream.over() else taken  # nobody reads what follows a close
+                return size if self.stream.over() else taken  # the peer ignores bytes after a close frame
 
-    def part(self) -> None:
-        """The engine is through: end the stream of the WebSocket too, if the socket takes that at once."""
+    def close_stream(self) -> None:
+        """Close the stream of the WebSocket, if the socket accepts the frame at once. The engine has nothing to send.
+        """
         if not self._out:
             self._out = self.stream.answers + self.stream.close()
             with contextlib.suppress(OSError):
@@ -96,7 +98,7 @@ class WebSocketIO(ConnectionIO):
             return 0
 
     def _write_out(self) -> bool:
-        """Write what is left of a frame; False if the socket is full."""
+        """Write the rest of a frame; False if the socket is full."""
         while self._out:
             try:
                 count = self.sock.send(self._out)
@@ -106,7 +108,7 @@ class WebSocketIO(ConnectionIO):
         return True
 
     def _write_answers(self) -> None:
-        """Write answers at once where no frame is under way; otherwise they follow it."""
+        """Write answers at once unless a frame is sent in part; then they follow it."""
         if self.stream.answers and not self._out:
             self._take_answers()
             self._write_out()
@@ -115,8 +117,8 @@ class WebSocketIO(ConnectionIO):
         self._out, self.stream.answers = self.stream.answers, b""
 
 
-class _Parting:
-    """Stands between a `WebSocketIO` and its owner, so that the stream is ended before the transport is."""
+class _StreamOwner:
+    """The owner of a `WebSocketIO`: closes the stream, then calls the owner of the connection."""
 
     def __init__(self, owner: Host) -> None:
         self._owner = owner
@@ -124,7 +126,7 @@ class _Parting:
         self.await_events = owner.await_events
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
-        """The transport is gone, or the stream: then its last frame waits to be read."""
+        """The transport has ended, or only the stream: then the peer gets time to read its last frame."""
         assert isinstance(io, WebSocketIO)
         if io.stream.over():
             self._owner.finished(io, reason)
@@ -134,5 +136,5 @@ class _Parting:
     def finished(self, io: ConnectionIO, reason: str = "closed") -> None:
         """The engine connection is closed and all its bytes are written."""
         assert isinstance(io, WebSocketIO)
-        io.part()
+        io.close_stream()
         self._owner.finished(io, reason)
