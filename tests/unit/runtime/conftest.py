@@ -1,4 +1,4 @@
-"""Fixtures of several files: a host with its loop in a thread, an authority and a server certificate of it."""
+"""Shared fixtures: a host with its loop in a thread, an authority and a server certificate of it."""
 
 from __future__ import annotations
 

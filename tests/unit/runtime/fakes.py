@@ -19,7 +19,7 @@ from waymesh_router.runtime.loop import Loop
 
 
 class FakeConnection(Connection):
-    """Echoes whole lines. `bye` ends the connection in order, `crash` raises."""
+    """Echoes complete lines. `bye` closes the connection in an orderly way, `crash` raises."""
 
     def __init__(self, router: FakeRouter, peer: Peer, greeting: bytes = b"") -> None:
         super().__init__(ConnectionSettings("fake"), router.handler, 0.0)
@@ -50,7 +50,7 @@ class FakeConnection(Connection):
 
 
 class FakeRouter:
-    """Keeps what the host reported."""
+    """Records what the host reported."""
 
     def __init__(self) -> None:
         self.handler = Handler()
@@ -75,7 +75,7 @@ class FakeRouter:
         self.losses.append((conn, reason))
 
     def logged(self, module: str, level: str, text: str) -> None:
-        """A serious line of the log: nothing here makes use of it."""
+        """A line of level warning or above; ignored."""
 
     def tick(self, now: float) -> float:
         return math.inf
@@ -90,7 +90,8 @@ class FakeRouter:
 
 
 class Running:
-    """A host on a loop in a thread. `call` runs something in the loop's thread: its result or exception."""
+    """A host on a loop in a thread. `call` runs a function in the loop's thread and returns its result or raises its
+    error."""
 
     def __init__(self) -> None:
         self.loop = Loop()
@@ -120,7 +121,7 @@ class Running:
         return result[0]
 
     def listen(self, **attrs: Any) -> int:
-        """Start a listener on a port of the system's choice; the port."""
+        """Start a listener on a port that the system chooses; returns the port."""
         attrs = {"name": "L", "host": "127.0.0.1", "port": "0", **attrs}
         self.call(self.host.listen, attrs)
         return int(self.call(self.host.ports, attrs["name"])[0])
@@ -147,7 +148,7 @@ class Running:
 
 @contextlib.contextmanager
 def running() -> Iterator[Running]:
-    """A `Running` host for the block."""
+    """Runs a `Running` host for the block."""
     host = Running()
     try:
         yield host

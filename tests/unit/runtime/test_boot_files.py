@@ -1,4 +1,4 @@
-"""A router that starts from the files of an operator."""
+"""A router that starts from the configuration files of an operator."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_refused_entity_of_a_person_stops_the_start(
 
 
 def test_a_vhost_of_an_operator_that_cannot_be_enforced_denies_all_its_clients(tmp_path: Path, port: int) -> None:
-    """Without it, the default vhost would decide on its clients, and might allow them more."""
+    """Otherwise the default vhost would apply to its clients, and might allow them more."""
     clients = free_port()
     anybody = {"$default": {"remoteHosts": "*", "sources": "*", "targets": "*"}}
     policy = [
@@ -164,7 +164,7 @@ def test_a_listener_with_a_certificate_of_its_own_stays_closed_until_that_is_the
 
 
 def test_a_password_in_a_file_is_read_for_each_connection(tmp_path: Path, port: int) -> None:
-    """A broker's password comes as a file of a Secret, and changes there."""
+    """A broker's password is in a file of a Secret, which changes."""
     password = tmp_path / "password"
     password.write_text("wrong\n", encoding="utf-8")
     (tmp_path / "broker.users").write_text("router:{plain}secret\n", encoding="utf-8")

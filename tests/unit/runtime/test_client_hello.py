@@ -1,4 +1,4 @@
-"""The host name in the first message of a TLS client: of real clients, in pieces, and of rubbish."""
+"""The host name in the ClientHello of TLS clients: of real clients, in fragments, and in invalid data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.engine_independent
 
 
 def hello(host: str | None, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
-    """The first message of a client of `ssl`."""
+    """The ClientHello of a client of `ssl`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.maximum_version = version
@@ -25,7 +25,7 @@ def hello(host: str | None, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) ->
 
 
 def in_records(message: bytes, size: int) -> bytes:
-    """The same message in records of that many bytes."""
+    """The same message in records of this many bytes."""
     content = message[5:]
     parts = [content[at : at + size] for at in range(0, len(content), size)]
     return b"".join(message[:3] + len(part).to_bytes(2, "big") + part for part in parts)

@@ -35,7 +35,7 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> tuple[
 
 
 def test_check_of_a_correct_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing listens: the port may be taken."""
+    """It does not listen: the port may be in use."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         text = section("router", id="A") + section("listener", host="127.0.0.1", port=server.getsockname()[1])
         text += section("log", module="DEFAULT", outputFile=tmp_path / "log")
@@ -45,7 +45,7 @@ def test_check_of_a_correct_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_check_reads_the_keys_of_a_token_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file; a URL is not asked."""
+    """From a file; a URL is not read."""
     profile = {"name": "t", "audience": "a", "issuer": "i"}
     router = section("router", id="A")
     remote = router + section("tokenProfile", **profile, keysUrl="https://127.0.0.1:1/keys")
@@ -142,7 +142,7 @@ def test_attributes_without_effect_are_warnings(tmp_path: Path, capsys: pytest.C
 def test_check_finds_outputs_of_the_log_that_cannot_be_opened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And files that several log entities would rename; nothing is created."""
+    """And files that several log entities would rename. Nothing is created."""
     file, pipe = tmp_path / "log", tmp_path / "pipe"
     file.write_text("a line\n", encoding="utf-8")
     os.mkfifo(pipe)
@@ -299,7 +299,7 @@ def test_vhosts_that_do_not_act_are_a_warning(
 def test_credentials_that_a_connector_does_not_use_are_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], attributes: dict[str, str], warnings: list[str]
 ) -> None:
-    """As at the start; Qpid Dispatch starts with such files."""
+    """As at a start: Qpid Dispatch starts with such files."""
     text = section("router", id="A") + section("sslProfile", name="t")
     text += section("connector", name="c", host="127.0.0.1", port=1, **attributes)
     code, _, lines = check(capsys, tmp_path, text)

@@ -1,4 +1,4 @@
-"""Ends of a transport: input that the peer sent before its end is handled."""
+"""The end of a transport: input that the peer sent before the end is handled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from waymesh_router.host import Peer
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
 
 
-class Hearing(FakeConnection):
-    """Keeps what it was given."""
+class RecordingConnection(FakeConnection):
+    """Records its input."""
 
     got = b""
 
@@ -21,7 +21,7 @@ class Hearing(FakeConnection):
 
 
 class RecordingOwner:
-    """Keeps how the connection ended."""
+    """Records how the connection ended."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -38,11 +38,11 @@ class RecordingOwner:
         raise error
 
     def await_events(self, fd: int, mask: int) -> None:
-        """Nobody waits: the test calls."""
+        """Does nothing: the test calls."""
 
 
 def joined() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a TCP connection; ours does not block."""
+    """Both ends of a TCP connection; ours is non-blocking."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         theirs = socket.create_connection(listener.getsockname())
         ours, _ = listener.accept()
@@ -52,15 +52,15 @@ def joined() -> tuple[socket.socket, socket.socket]:
 
 def test_what_a_peer_sent_before_it_reset_the_connection_is_read() -> None:
     ours, theirs = joined()
-    owner, conn = RecordingOwner(), Hearing(FakeRouter(), Peer("peer"))
+    owner, conn = RecordingOwner(), RecordingConnection(FakeRouter(), Peer("peer"))
     buffer = ReceiveBuffer()
     buffer.resize(buffer.limit // 32)  # so that one read does not do
     io = ConnectionIO(owner, ours, conn, buffer)
-    said = b"".join(b"%06d\n" % number for number in range(5000))
-    theirs.sendall(said)
+    sent = b"".join(b"%06d\n" % number for number in range(5000))
+    theirs.sendall(sent)
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     theirs.close()
     conn.say(b"this finds nobody")
     io.flush()
-    assert conn.got == said
+    assert conn.got == sent
     assert len(owner.reasons) == 1

@@ -19,8 +19,8 @@ DEADLINE_S = 30.0
 
 
 @pytest.fixture
-def hole() -> Iterator[SocketAddress]:
-    """An address that answers nothing, as that of a pod that is gone: its queue of connections is full."""
+def unresponsive() -> Iterator[SocketAddress]:
+    """An address that does not answer, like that of a removed pod: its accept queue is full."""
     with socket.socket() as server, contextlib.ExitStack() as stack:
         server.bind(("127.0.0.1", 0))
         server.listen(0)
@@ -32,7 +32,7 @@ def hole() -> Iterator[SocketAddress]:
 
 
 class Names:
-    """What names mean, and how often somebody asked."""
+    """A resolver with addresses that the test sets. `asked`: the number of look-ups."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.addresses: list[SocketAddress] = []
@@ -64,10 +64,10 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_address_that_does_not_answer_holds_up_no_other(
-    host: Running, hole: SocketAddress, names: Names, monkeypatch: pytest.MonkeyPatch
+    host: Running, unresponsive: SocketAddress, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never(monkeypatch)
-    names.addresses = [hole, local(host.listen())]
+    names.addresses = [unresponsive, local(host.listen())]
     host.connect(1, host="pod.example")
     wait_until(lambda: connected(host), DEADLINE_S)
     assert names.asked == 1
@@ -75,10 +75,10 @@ def test_an_address_that_does_not_answer_holds_up_no_other(
 
 
 def test_a_name_is_looked_up_at_each_try(
-    host: Running, hole: SocketAddress, names: Names, monkeypatch: pytest.MonkeyPatch
+    host: Running, unresponsive: SocketAddress, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dialing, "CONNECT_S", 0.05)
-    names.addresses = [hole]
+    names.addresses = [unresponsive]
     host.connect(1, host="pod.example")
     wait_until(lambda: host.router.failures, DEADLINE_S)
     assert host.router.failures[0] == ("C", "pod.example:1: connecting took too long")
@@ -87,10 +87,10 @@ def test_a_name_is_looked_up_at_each_try(
 
 
 def test_a_change_of_the_mesh_has_names_looked_up_while_a_try_hangs(
-    host: Running, hole: SocketAddress, names: Names, monkeypatch: pytest.MonkeyPatch
+    host: Running, unresponsive: SocketAddress, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never(monkeypatch)
-    names.addresses = [hole]
+    names.addresses = [unresponsive]
     host.connect(1, host="pod.example")
     wait_until(lambda: names.asked == 1, DEADLINE_S)
     names.addresses = [local(host.listen())]

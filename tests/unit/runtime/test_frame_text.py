@@ -1,4 +1,4 @@
-"""Frames and messages as lines of the log."""
+"""Frames and messages as log lines."""
 
 from __future__ import annotations
 

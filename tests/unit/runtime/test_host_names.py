@@ -1,4 +1,4 @@
-"""Look-ups of the host names in remoteHosts: in threads, with a limit for all names of a request together."""
+"""Look-ups of the host names in remoteHosts: in threads, with one time limit for all names of a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waymesh_router.runtime.loop import Loop
 
 
 class Names:
-    """A name server that answers some names only when the test ends."""
+    """A resolver that answers some names only when the test ends."""
 
     def __init__(self) -> None:
         self.end = threading.Event()
@@ -48,7 +48,7 @@ def loop(names: Names) -> Iterator[Loop]:
 
 
 def run_until(loop: Loop, done: Callable[[], bool]) -> int:
-    """Run the loop; returns how often it turned."""
+    """Run the loop; returns the number of turns."""
     turns = 0
 
     def turn(now: float) -> float:

@@ -23,7 +23,7 @@ SECRET = b"secret\n"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder of files, with others beside it, and links within it and out of it."""
+    """A folder of files, with other files beside it, and with links to files inside and outside."""
     folder = tmp_path / "root"
     (folder / "sub").mkdir(parents=True)
     (folder / "index.html").write_bytes(PAGE)

@@ -1,4 +1,4 @@
-"""Probes and metrics over HTTP, of whole routers."""
+"""Probes and metrics over HTTP, with complete routers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def get(port: int, path: str, method: str = "GET") -> tuple[int, str]:
 
 
 def started(router: RouterProcess) -> RouterProcess:
-    """A router whose listeners are all there."""
+    """A router whose listeners are all open."""
     wait_until(lambda: "started, mode" in router.log)
     return router
 

@@ -1,4 +1,4 @@
-"""What one HTTP client can take of the router's time and sockets, however it behaves."""
+"""How much of the router's time and sockets one HTTP client can use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.engine_independent
 
 
 class EagerSocket:
-    """A socket whose peer takes and sends without end. `calls`: how often it was read or written."""
+    """A socket whose peer always reads and sends. `calls`: the number of reads or writes."""
 
     def __init__(self) -> None:
         self.inner, self.peer = socket.socketpair()

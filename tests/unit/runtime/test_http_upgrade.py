@@ -1,4 +1,4 @@
-"""Which requests open a WebSocket, without sockets."""
+"""Which requests open a WebSocket. Without sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each image runs all of its commands with only its own packages."""
+"""Each image can run all of its commands with only its own packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES = {"router": "router_image/Dockerfile", "operator": "Dockerfile", "analyti
 
 
 def shipped(image: str) -> tuple[set[str], set[str]]:
-    """Extras that a Dockerfile installs for an image, and the scripts that it leaves there."""
+    """The extras that a Dockerfile installs in an image, and the scripts that it keeps."""
     text = (REPO / FILES[image]).read_text(encoding="utf-8")
     stages = re.split(r"^FROM ", text, flags=re.MULTILINE)
     wanted = "build" if image == "router" else f"build-{image}"

@@ -1,4 +1,4 @@
-"""The limit of log lines that one host without rights can cause."""
+"""The limit for the log lines that one unauthorized host can cause."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.engine_independent
 
 
 class SlowSink:
-    """Writes nothing until it is let go."""
+    """Writes nothing until it is released."""
 
     def __init__(self) -> None:
         self.free = threading.Event()
@@ -107,10 +107,10 @@ def test_as_many_lines_are_kept_as_asked() -> None:
 
 
 class NoSink:
-    """Takes all lines and forgets them."""
+    """Accepts and discards all lines."""
 
     def write(self, level: str, line: str) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""

@@ -1,4 +1,4 @@
-"""When a connection ends because its token or its certificate does, and when the end of a certificate is told."""
+"""Connections end when their token or certificate expires, and the expiry of certificates is logged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ YEAR = Validity(0.0, 365 * DAY_S)
 
 
 class Connection:
-    """Keeps how it was closed."""
+    """Records how it was closed."""
 
     def __init__(self, expires_at: float, origin: str, certificate: PeerCertificate | None) -> None:
         self.id, self.user, self.role, self.origin = 7, "CN=south", "inter-router", origin
@@ -36,7 +36,7 @@ class Connection:
 
 
 class World:
-    """The clock that the test sets, and what was logged."""
+    """The clock, which the test sets, and the logged events."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -53,7 +53,7 @@ class World:
 
 
 class Expiry:
-    """A `LoginExpiry` with listeners `door`, where peers are checked again, and `amqp`, where they are not."""
+    """A `LoginExpiry` with the listeners `door`, with recheckPeers, and `amqp`, without."""
 
     def __init__(self) -> None:
         self.world = World()

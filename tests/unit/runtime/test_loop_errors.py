@@ -1,4 +1,4 @@
-"""An internal error in a timer, a handler or a turn is logged and counted, and affects nothing else."""
+"""An internal error in a timer, a handler or a turn is logged and counted, and has no other effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fail(*_: Any) -> Any:
 
 
 def serves(host: Running, port: int) -> None:
-    """A new client is served."""
+    """Whether a new client is served."""
     with dial(port) as sock:
         sock.sendall(b"hello\n")
         assert read_line(sock) == b"hello\n"
@@ -155,7 +155,7 @@ def test_a_connector_that_raises_tries_again(host: Running, monkeypatch: pytest.
 
 
 def test_what_the_host_does_not_survive_costs_its_connection(host: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ended` raises in the middle: the descriptor is closed all the same, and the others are served."""
+    """`ended` raises halfway: the descriptor is closed nevertheless, and others are served."""
     port = host.listen()
     sock = dial(port)
     sock.sendall(b"hello\n")

@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 
 class Reader:
-    """Reads what comes on one end of a pair of sockets."""
+    """Reads the input at one end of a socket pair."""
 
     def __init__(self, loop: Loop, on_data: Callable[[bytes], None], *, low_priority: bool = False) -> None:
         self.here, self.there = socket.socketpair()
@@ -75,7 +75,7 @@ def test_others_are_served_between_two_of_many_with_low_priority(loop: Loop) -> 
 
 
 def test_all_with_low_priority_get_their_turn(loop: Loop) -> None:
-    """A peer that always has input does not keep others from being served."""
+    """A peer that always has input does not block others."""
     served: set[str] = set()
 
     def busy(data: bytes) -> None:
@@ -110,7 +110,7 @@ def test_a_peer_that_has_closed_is_served_after_others_and_loses_nothing(loop: L
 
 
 def test_a_peer_that_has_closed_and_lost_its_priority_in_the_same_turn_is_served(loop: Loop) -> None:
-    """Both are ready in one turn; the handler of the first one gives the other low priority."""
+    """Both are ready in one turn; the handler of the first one lowers the priority of the other."""
     ends: list[str] = []
 
     def lower(data: bytes) -> None:

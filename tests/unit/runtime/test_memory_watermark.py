@@ -1,4 +1,4 @@
-"""Memory levels follow from use and limit, and do not flutter."""
+"""Memory levels depend on use and limit, with hysteresis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that have not opened yet are limited; the oldest of the host with most of them are ended."""
+"""Connections that have not opened yet are limited; the oldest one of the host with most of them is ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.engine_independent
 
 
 class Crowd:
-    """Connections by number; `ended` has those that were ended, in order."""
+    """Connections by number. `ended`: those that were ended, in order."""
 
     def __init__(self, most: int) -> None:
         self.lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Peers of open connections that are checked again: changed names and authorities at listeners with recheckPeers."""
+"""Peers of open connections are checked again when names or authorities change at listeners with recheckPeers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def other_authority(folder: Path, name: str = "Other CA") -> Authority:
 
 
 class Door:
-    """A listener for other routers whose authorities are in a volume; connections to it are closed at the end."""
+    """A listener for other routers whose authorities are in a volume. Closes the connections to it at the end."""
 
     def __init__(self, host: Running, folder: Path, server: KeyPair, authority: Authority, **attrs: Any) -> None:
         self.host, self.authority = host, authority
@@ -72,7 +72,7 @@ class Door:
         return sock
 
     def closed(self) -> list[tuple[str, str]]:
-        """How connections were closed so far, in the order in which they were opened."""
+        """How connections were closed so far, in the order of their opening."""
         return [conn.closed_with for _, conn in self.host.router.connections if conn.closed_with]
 
 
@@ -94,7 +94,7 @@ def door(host: Running, folder: Path, authority: Authority, server: KeyPair) -> 
 
 
 def ended(sock: ssl.SSLSocket, reason: str) -> bool:
-    """Whether the listener closes the connection for this reason."""
+    """Whether the listener closes the connection with this reason."""
     sock.settimeout(10)
     return sock.recv(1000).decode() == f"closed: {reason}\n"
 
@@ -231,7 +231,7 @@ def test_without_certificates_there_is_nothing_to_check(
 def test_a_handshake_that_began_before_the_change_is_refused(
     door: Door, folder: Path, peer: KeyPair
 ) -> None:
-    """It would have been let in by the former authorities after the open connections were checked."""
+    """The former authorities would accept it after the check of the open connections."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.load_cert_chain(peer.cert, peer.key)
@@ -261,7 +261,7 @@ def test_a_handshake_that_began_before_the_change_is_refused(
 def certificate(
     name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer: ec.EllipticCurvePrivateKey, ca: bool
 ) -> bytes:
-    """A certificate in DER, without any network."""
+    """A certificate in DER."""
     now = datetime.datetime.now(datetime.UTC)
     by, of = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in (issuer, name))
     end = now + datetime.timedelta(days=1)

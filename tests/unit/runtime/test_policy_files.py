@@ -86,7 +86,7 @@ def hostnames(router: RouterProcess) -> set[str]:
 
 
 def replace(file: Path, text: str) -> None:
-    """As a whole: the router may read at any time."""
+    """Replace a file atomically: the router may read it at any time."""
     new = file.with_suffix(".new")
     new.write_text(text, encoding="utf-8")
     new.rename(file)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.engine_independent
 
 
 def tries(retries: Retries, now: float, end: float) -> list[float]:
-    """The times of all tries until `end`, each of which fails at once."""
+    """The times of all attempts until `end`; each fails at once."""
     found = []
     while now < end:
         now += retries.delay(now)

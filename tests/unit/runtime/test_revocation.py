@@ -1,4 +1,4 @@
-"""Revocation lists as the router reads them itself."""
+"""Revocation lists as the router parses them."""
 
 from __future__ import annotations
 

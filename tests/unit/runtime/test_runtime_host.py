@@ -86,7 +86,7 @@ def test_slow_reader_gets_everything_and_disturbs_nobody(host: Running) -> None:
 
 
 def test_orderly_end_keeps_the_last_bytes(host: Running) -> None:
-    """Unread input behind the end must not make the kernel reset the connection."""
+    """Unread input must not make the kernel reset the connection."""
     sock = dial(host.listen())
     sock.sendall(b"bye\n" + b"never read" * 10_000)
     assert read_all(sock) == b"bye\n"
@@ -200,7 +200,7 @@ def test_connector_retries_until_somebody_listens(host: Running) -> None:
 
 
 def test_connector_resolves_names_and_tries_all_addresses(host: Running) -> None:
-    """`localhost` may be ::1 first, where nobody listens."""
+    """`localhost` may resolve to ::1 first, where nothing listens."""
     host.connect(host.listen(), host="localhost")
     wait_until(lambda: any(name == "C" for name, _ in host.router.connections))
 
@@ -249,7 +249,7 @@ def test_out_of_descriptors_pauses_accepting(host: Running) -> None:
 
 
 def test_stop_tells_routers_and_hangs_up_on_clients() -> None:
-    """So that all client libraries connect anew at once: docs/clients.md."""
+    """Then all client libraries reconnect at once: docs/clients.md."""
     with running() as host:
         client = dial(host.listen())
         router = dial(host.listen(name="M", role="inter-router"))

@@ -1,4 +1,4 @@
-"""`waymesh-router` as a process: command line, errors at start, signals, daemon."""
+"""`waymesh-router` as a process: command line, start errors, signals, daemon."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_missing_configuration_file() -> None:
 
 
 def test_port_taken(tmp_path: Path) -> None:
-    """Nothing listens when one listener cannot."""
+    """No listener stays open if one cannot listen."""
     first = free_port()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -105,7 +105,7 @@ def test_orderly_stop(router: RouterProcess, number: signal.Signals) -> None:
 
 
 def test_descriptors_for_thousands_of_connections_are_prepared(router: RouterProcess) -> None:
-    """With threads, a table that grows later would stop the loop: the kernel waits until no core reads the old one."""
+    """With threads, enlarging the table later would block the loop: the kernel waits until no core uses the old one."""
     state = Path(f"/proc/{router.pid}/status").read_text(encoding="utf-8")
     size = next(int(line.split()[1]) for line in state.splitlines() if line.startswith("FDSize:"))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -113,7 +113,7 @@ def test_descriptors_for_thousands_of_connections_are_prepared(router: RouterPro
 
 
 def test_second_signal_stops_at_once(router: RouterProcess) -> None:
-    """A peer that never answers delays an orderly stop, but no second signal."""
+    """A peer that never answers delays an orderly stop, but not a second signal."""
     with RawClient(router.port) as silent:
         silent.open()
         os.kill(router.pid, signal.SIGTERM)
@@ -195,7 +195,7 @@ def test_amqps_with_proton(tmp_path: Path) -> None:
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[tuple[RouterProcess, Path]]:
-    """A router to be started with -d, and its pidfile; ended through it."""
+    """A router to start with -d, and its pidfile; stopped with the id in it."""
     router, pidfile = standalone(tmp_path), tmp_path / "router.pid"
     yield router, pidfile
     if pidfile.exists():
@@ -203,7 +203,7 @@ def daemon(tmp_path: Path) -> Iterator[tuple[RouterProcess, Path]]:
 
 
 def test_daemon(daemon: tuple[RouterProcess, Path]) -> None:
-    """The command returns when the router listens."""
+    """The command exits when the router listens."""
     router, pidfile = daemon
     done = run("-c", str(router.config_path), "-d", "-P", str(pidfile), "-U", pwd.getpwuid(os.geteuid()).pw_name)
     assert (done.returncode, done.stdout) == (0, "")
@@ -228,7 +228,7 @@ def test_daemon_that_cannot_start(daemon: tuple[RouterProcess, Path]) -> None:
 
 
 def test_a_pidfile_in_the_foreground(tmp_path: Path) -> None:
-    """-P acts without -d, too; the file is gone after an orderly end."""
+    """-P also works without -d; the file is removed after an orderly stop."""
     router, pidfile = standalone(tmp_path), tmp_path / "router.pid"
     with subprocess.Popen([*command(), "-c", str(router.config_path), "-P", str(pidfile)]) as process:
         try:
@@ -245,7 +245,7 @@ def test_a_pidfile_in_the_foreground(tmp_path: Path) -> None:
 
 
 def test_a_user_in_the_foreground(tmp_path: Path) -> None:
-    """-U acts without -d, too: a router that is to run as another user does not keep the rights of its caller."""
+    """-U also works without -d, so that a router does not keep the rights of its caller."""
     router = standalone(tmp_path)
     done = run("-c", str(router.config_path), "-U", "no-such-user-here")
     assert done.returncode == 1
@@ -264,6 +264,6 @@ if os.geteuid() == 0:
 
 
 def test_runs_from_any_folder(tmp_path: Path) -> None:
-    """No module of the router is found by the working directory."""
+    """No module of the router depends on the working directory."""
     done = subprocess.run([sys.executable, "-c", "import waymesh_router.runtime.main"], cwd=tmp_path, check=False)
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""TLS on listeners and connectors: certificates, client identity, both on one port, reload."""
+"""TLS on listeners and connectors: certificates, client identity, TLS and plain AMQP on one port, reload."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def echo(sock: socket.socket, text: bytes) -> bytes:
 
 
 def refused(sock: socket.socket) -> bool:
-    """Whether the other side ends the connection; with TLS 1.3 a client sees it only when it reads."""
+    """Whether the peer ends the connection; with TLS 1.3 a client only notices when it reads."""
     with sock:
         try:
             return sock.recv(1) == b""
@@ -87,7 +87,7 @@ def test_echo_over_tls(host: Running, authority: Authority, server: KeyPair) -> 
 
 
 def test_much_data_over_tls(host: Running, authority: Authority, server: KeyPair) -> None:
-    """More than a record, a read and the socket buffers hold."""
+    """More than one record, one read and the socket buffers can hold."""
     port = tls_listener(host, profile(authority, server))
     text = os.urandom(400_000).replace(b"\n", b"x") + b"\n"
     with dial(port, authority) as sock:

@@ -1,4 +1,4 @@
-"""Effects of single attributes of listeners, connectors and profiles on a connection."""
+"""Effects of individual attributes of listeners, connectors and profiles on a connection."""
 
 from __future__ import annotations
 

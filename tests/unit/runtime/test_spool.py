@@ -1,4 +1,4 @@
-"""Telemetry files: complete or absent, named by their content, within the size limit."""
+"""Telemetry files: complete or absent, named after their content, within the size limit."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ ROUTER = "a/b-1"
 
 
 class Scene:
-    """A spool on a folder."""
+    """A spool in a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.said: list[str] = []
+        self.logged: list[str] = []
         self.tally = Tally()
         self.spools: list[Spool] = []
 
     def spool(self, boot: int = 7, max_bytes: int = 1 << 30, before: Spool | None = None) -> Spool:
-        """Of a new process, or after another one of the same."""
+        """A spool of a new process, or after another spool of the same process."""
         if before is None:
             self.tally = Tally()
         settings = SpoolSettings(self.root, "team/mesh", ROUTER, boot, max_bytes)
-        self.spools.append(Spool(settings, self.tally, lambda level, text: self.said.append(text), before))
+        self.spools.append(Spool(settings, self.tally, lambda level, text: self.logged.append(text), before))
         return self.spools[-1]
 
     def end(self, spool: Spool) -> None:
@@ -111,7 +111,7 @@ def test_what_was_taken_is_on_the_disk_before_it_is_published(scene: Scene) -> N
 
 
 def test_a_process_that_was_killed_loses_little(scene: Scene) -> None:
-    """Its unfinished file is copied as another process finds it, with a torn end."""
+    """Its unfinished file is copied as another process would find it, with a damaged end."""
     spool = scene.spool()
     for number in range(3):
         event(spool, str(number))
@@ -139,8 +139,8 @@ def test_a_disk_that_refuses_costs_records_and_is_said_once(scene: Scene) -> Non
         event(spool, "lost")
         spool.rotate()
     wait_until(lambda: spool.dropped == {("event", "disk"): 2}, what="both records counted")
-    assert len(scene.said) == 1
-    assert scene.said[0].startswith("telemetry cannot be written: ")
+    assert len(scene.logged) == 1
+    assert scene.logged[0].startswith("telemetry cannot be written: ")
     (scene.root / "v1").unlink()
     event(spool, "kept")
     scene.end(spool)
@@ -163,7 +163,7 @@ def test_the_oldest_samples_go_first_when_the_room_is_used_up(scene: Scene) -> N
 
 def test_samples_are_dropped_before_anything_else(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACKLOG_BYTES", 1 << 18)
-    monkeypatch.setattr(SpoolFiles, "write", lambda self, piece: wait_until(lambda: scene.said, 20, "the end"))
+    monkeypatch.setattr(SpoolFiles, "write", lambda self, piece: wait_until(lambda: scene.logged, 20, "the end"))
     spool = scene.spool()
     for _ in range(400):
         sample(spool)
@@ -172,11 +172,11 @@ def test_samples_are_dropped_before_anything_else(scene: Scene, monkeypatch: pyt
     sample(spool)
     assert spool.dropped == {("delivery", "backlog"): before + 1}
     assert spool.seqs["delivery"] == 401, "the loss shows as a gap"
-    scene.said.append("go on")
+    scene.logged.append("go on")
 
 
 def test_a_spool_that_follows_another_goes_on_with_its_numbers(scene: Scene) -> None:
-    """As when the settings change while the router runs: the first one's files are finished, not found unfinished."""
+    """When the settings change while the router runs, the files of the first spool are finished, not recovered."""
     first = scene.spool()
     event(first, "1")
     first.flush()
@@ -202,7 +202,7 @@ def test_a_name_says_which_numbers_are_there(scene: Scene, monkeypatch: pytest.M
 
 
 class Disk:
-    """Takes so many bytes in all files as a full one does: a write takes what there is room for, the next one fails."""
+    """A full disk for all files together: a write stores what there is room for, the next one fails."""
 
     def __init__(self, root: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -262,7 +262,7 @@ def test_a_full_disk_costs_what_it_does_not_take_and_no_more(scene: Scene, monke
     assert kept[:20] == list(range(1, 21))
     assert kept[-1] == 101
     assert spool.dropped == {("event", "disk"): 101 - len(kept)}
-    assert len(scene.said) == 1
+    assert len(scene.logged) == 1
 
 
 def test_a_clock_that_is_set_moves_records_to_other_hours_and_no_number(scene: Scene) -> None:
@@ -279,7 +279,7 @@ def test_a_clock_that_is_set_moves_records_to_other_hours_and_no_number(scene: S
 
 
 def test_files_that_are_taken_away_meanwhile_cost_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by an uploader, between our look at the folder and the next step."""
+    """An uploader may remove files between listing the folder and the next step."""
     spool = scene.spool(max_bytes=1)
     real = spool_files._size
 

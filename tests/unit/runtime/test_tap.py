@@ -1,4 +1,4 @@
-"""The tap of a traced connection, which may be set while frames are half read or half written."""
+"""The tap of a traced connection, which may be set while frames are partly read or written."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FRAME = encode_frame(0, Begin(next_outgoing_id=1, incoming_window=2, outgoing_wi
 
 
 class Lines(list[str]):
-    """Sink of a log."""
+    """A log sink."""
 
     def write(self, level: str, line: str) -> None:
         self.append(line.partition("PROTOCOL (trace) ")[2])
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def tap_of(lines: Lines, pending: bytes) -> Tap:

@@ -1,4 +1,4 @@
-"""The number of received segments, by the kernel's counter."""
+"""The number of received segments, from the kernel's counter."""
 
 from __future__ import annotations
 

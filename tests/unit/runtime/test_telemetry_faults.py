@@ -27,13 +27,13 @@ ROUND = 200
 
 
 def telemetry(spool: Path, **more: object) -> str:
-    """Every delivery is recorded, and each second what there is."""
+    """Every delivery is recorded, and samples every second."""
     settings = {"sampleOneIn": 1, "samplesPerSecond": 100_000, "intervalSeconds": 1, "rotateSeconds": 1, **more}
     return section("telemetry", path=spool, mesh="m", **settings)
 
 
 def send(router: RouterProcess, count: int = ROUND) -> None:
-    """All of them are accepted."""
+    """Send messages; all are accepted."""
     with Client(router.url) as client:
         receiver = client.receiver("orders", credit=count)
         sent = client.sender("orders").send_all(["x" * 50] * count)
@@ -65,14 +65,14 @@ def lines(spool: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def missing(spool: Path) -> Counter[str]:
-    """What a reader finds missing when the router has ended: its last record says how many there are of each kind."""
+    """The missing records when the router has ended: its last record has the number of records of each kind."""
     found = {kind: {line["seq"] for line in lines(spool, kind)} for kind in KINDS}
     made = lines(spool, "router")[-1]["records"]
     return Counter({kind: max(made[kind], *seqs, 0) - len(seqs) for kind, seqs in found.items()})
 
 
 class SmallDisk:
-    """A file system of its own for a folder, in a mount namespace that ends with the process that holds it."""
+    """A small file system for a folder, in a mount namespace that ends with the process that holds it."""
 
     def __init__(self, folder: Path, kilobytes: int) -> None:
         folder.mkdir()
@@ -87,7 +87,7 @@ class SmallDisk:
 
     @property
     def inside(self) -> list[str]:
-        """Words before a command that is to run where the folder is this disk."""
+        """The prefix of a command that runs where the folder is this disk."""
         return ["nsenter", "-m", "-t", str(self._holder.pid)]
 
     def free(self) -> int:
@@ -105,7 +105,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def state(router: RouterProcess) -> dict[str, Any]:
-    """What the router says of its telemetry, over a new connection: one that is idle for long would be closed."""
+    """What the router reports about its telemetry, over a new connection: an idle one would be closed."""
     with ManagementClient(router.url) as management:
         return management.read("telemetry")
 
@@ -148,7 +148,7 @@ def test_a_disk_that_is_full(tmp_path: Path, disk: SmallDisk) -> None:
 
 
 def test_a_folder_that_cannot_be_used_at_the_start(start_router: StartRouter, tmp_path: Path) -> None:
-    """The router does without it, says so, and takes it up when it can be used."""
+    """The router starts without it, reports that, and uses it as soon as possible."""
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     spool = in_the_way / "spool"

@@ -1,4 +1,4 @@
-"""A router process with telemetry: its files and its metrics agree with the sent messages."""
+"""A router process with telemetry: its files and metrics agree with the sent messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNT = 50
 
 
 def records(root: Path) -> dict[str, list[dict[str, Any]]]:
-    """All records of all finished files, by kind, in the order of seq; every file is what its name says."""
+    """All records of all finished files, by kind, in the order of seq. Checks that file names match the contents."""
     found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for path in root.rglob("*.gz"):
         name = parse_path(path.relative_to(root).as_posix())
@@ -103,7 +103,7 @@ def test_telemetry_is_switched_on_and_off_while_the_router_runs(start_router: St
 
 
 def test_sampling_is_changed_while_messages_flow(start_router: StartRouter, spool: Path) -> None:
-    """Nothing is numbered anew: to whoever reads the files it is one start of the router."""
+    """Numbering continues: for readers of the files it is one start of the router."""
     router = start_router("A", telemetry(spool))
     send(router, 5)
     with ManagementClient(router.url) as management:
@@ -137,7 +137,7 @@ def test_what_a_listener_refuses_is_a_denial(tmp_path: Path, spool: Path) -> Non
 
 
 def test_metrics_are_those_of_the_table(start_router: StartRouter, spool: Path, tmp_path: Path) -> None:
-    """Names, types and labels, with everything switched on that has metrics; docs/metrics.md is made from the table."""
+    """Names, types and labels, with all metrics enabled; docs/metrics.md is generated from the table."""
     port = free_port()
     pair = Authority(tmp_path).issue("server", {"CN": "localhost"}, ("localhost",))
     text = section("listener", name="http", host="127.0.0.1", port=port, http=True)

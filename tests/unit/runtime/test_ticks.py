@@ -1,4 +1,4 @@
-"""Regular calls of parts: a part that raises pauses, a connection that raises is closed, others continue."""
+"""Regular calls of components: one that raises is paused, a connection that raises is closed, others continue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.engine_independent
 
 
 class RecordingHost:
-    """Keeps what it is told."""
+    """Records the calls."""
 
     def __init__(self) -> None:
         self.where: list[str] = []
@@ -116,7 +116,7 @@ def test_a_closing_connection_that_is_done_or_raises_is_forgotten() -> None:
 
 
 class Ending(Conn):
-    """A connection that is over, with links to be ended; some raise."""
+    """A connection that has ended, with links to detach; some raise."""
 
     def __init__(self, number: int, links: list[str]) -> None:
         super().__init__(number)

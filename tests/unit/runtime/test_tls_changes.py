@@ -1,4 +1,4 @@
-"""Certificates that change under running routers: rotation, and a change of the authority, in Kubernetes volumes."""
+"""Certificates in Kubernetes volumes change while routers run: rotation, and a change of the authority."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READ_AGAIN = "sslProfile mesh: certificates were reloaded"
 
 
 class Volume:
-    """A folder whose files change all at once: links into a data folder that is itself a swapped link."""
+    """A folder whose files change atomically: links into a data folder, which is a symbolic link that is swapped."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -35,7 +35,7 @@ class Volume:
         self._version = 0
 
     def put(self, **files: bytes) -> None:
-        """These are its files from now on; names with `_` for the dot."""
+        """Replace the files; in names, `_` stands for the dot."""
         self._version += 1
         data = self.folder / f"..version{self._version}"
         data.mkdir()
@@ -75,7 +75,8 @@ def mutual(**attributes: object) -> dict[str, object]:
 
 
 class Pair:
-    """Routers A and B, joined over TLS with certificates of a volume, each with a management listener of mutual TLS."""
+    """Routers A and B, connected over TLS with certificates of a volume, each with a management listener with mutual
+    TLS."""
 
     def __init__(self, folder: Path, volume: Volume) -> None:
         mesh = free_port()
@@ -111,7 +112,7 @@ class Pair:
             wait_until(lambda router=router: known_routers(router) == {"A", "B"})  # type: ignore[misc]
 
     def reconnect(self) -> None:
-        """Make the connection between the two anew, which needs good certificates on both sides."""
+        """Reconnect the two routers, which needs valid certificates on both sides."""
         with ManagementClient(self.routers[1].url) as client:
             row = next(row for row in client.query("connection") if row["role"] == "inter-router")
             assert (row["sasl"], row["isEncrypted"], row["dir"]) == ("EXTERNAL", True, "out")
@@ -123,14 +124,14 @@ class Pair:
         self.wait_joined()
 
     def manage(self, number: int, tls: Tls) -> str:
-        """The user that a management client with this certificate is."""
+        """The user of a management client with this certificate."""
         with ManagementClient(f"amqps://localhost:{self.secure[number]}", tls=tls) as client:
             rows = client.query("connection", ["user", "role", "isEncrypted"])
             return next(str(row["user"]) for row in rows if row["isEncrypted"] and row["role"] == "normal")
 
 
 class Flow:
-    """Messages from A to B one after the other; each must be accepted."""
+    """Messages from A to B, one after the other; each must be accepted."""
 
     def __init__(self, pair: Pair) -> None:
         self.count = 0
@@ -288,7 +289,7 @@ def test_authorities_of_a_listener_in_place_of_the_profiles(
 
 
 def user_of(host: Running, port: int, trusted: Authority, issuer: Authority) -> str | None:
-    """Who a client with a certificate of `issuer` is; None when it is not let in."""
+    """The user of a client with a certificate of `issuer`; None if it is refused."""
     own = issuer.issue("worker", {"CN": "worker"})
     context = ssl.create_default_context(cafile=str(trusted.cert))
     context.load_cert_chain(own.cert, own.key)

@@ -1,4 +1,4 @@
-"""A listener chooses the sslProfile by the host that a TLS client asks for (SNI), with all of its settings."""
+"""A listener selects the sslProfile by the host that a TLS client requests (SNI), with all of its settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Hosts:
         return context
 
     def dial(self, asked: str | None, pair: KeyPair | None = None, header: bool = False) -> ssl.SSLSocket:
-        """A client that asks for this host. `header`: it asks for TLS by an AMQP header first."""
+        """A client that requests this host. `header`: it first requests TLS with an AMQP header."""
         raw = socket.create_connection(("127.0.0.1", self.port), 10)
         if header:
             raw.sendall(AMQP_TLS_HEADER)
@@ -67,7 +67,7 @@ class Hosts:
 
 
 def in_single_bytes(context: ssl.SSLContext, sock: socket.socket, asked: str) -> ssl.SSLObject:
-    """A handshake in which the client sends byte by byte."""
+    """A handshake in which the client sends one byte at a time."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     secured = context.wrap_bio(incoming, outgoing, server_hostname=asked)
@@ -199,13 +199,13 @@ def test_unknown_and_unusable_profiles_of_hosts_are_refused(host: Running, tmp_p
 
 
 def named(sock: ssl.SSLSocket | ssl.SSLObject) -> str:
-    """The common name of the server's certificate."""
+    """The common name in the server's certificate."""
     certificate: Mapping[str, Any] = sock.getpeercert() or {}
     return str(certificate["subject"][0][0][1])
 
 
 def ended(sock: socket.socket) -> bool:
-    """Whether the server ends the connection; a reset is told to a client that had sent more."""
+    """Whether the server ends the connection; a client that sent more gets a reset."""
     try:
         return sock.recv(1) == b""
     except (ssl.SSLError, ConnectionError):
@@ -213,7 +213,7 @@ def ended(sock: socket.socket) -> bool:
 
 
 def refused(hosts: Hosts, asked: str | None, pair: KeyPair | None) -> bool:
-    """With TLS 1.3, a client learns of it only when it reads."""
+    """With TLS 1.3, a client only notices when it reads."""
     try:
         with hosts.dial(asked, pair) as sock:
             return ended(sock)

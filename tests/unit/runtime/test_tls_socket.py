@@ -1,4 +1,4 @@
-"""TLS from memory on real sockets; what clients see of it is in the tests of listeners and connectors."""
+"""`TlsSocket` on real sockets. Its effects for clients are in the tests of listeners and connectors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tests.kit.certificates import Authority, KeyPair
 from waymesh_router.runtime.tls_socket import TlsSocket
 
 
-def shaken(authority: Authority, server: KeyPair) -> tuple[TlsSocket, TlsSocket]:
-    """Both ends of a connection after the handshake: of a client, and of a server."""
+def handshaken_pair(authority: Authority, server: KeyPair) -> tuple[TlsSocket, TlsSocket]:
+    """Both ends of a connection after the handshake: client and server."""
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ours.load_cert_chain(server.cert, server.key)
     trust = ssl.create_default_context(cafile=str(authority.cert))
@@ -29,6 +29,6 @@ def shaken(authority: Authority, server: KeyPair) -> tuple[TlsSocket, TlsSocket]
 
 
 def test_the_end_of_a_connection_whose_peer_is_gone_raises_nothing(authority: Authority, server: KeyPair) -> None:
-    client, router = shaken(authority, server)
+    client, router = handshaken_pair(authority, server)
     client.close()
     router.end().close()

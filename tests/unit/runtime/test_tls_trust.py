@@ -1,4 +1,5 @@
-"""Whom an sslProfile trusts: revocation lists, exact certificates, no resumed sessions; changes of one in use."""
+"""The peers that an sslProfile trusts: revocation lists, exact certificates, no session resumption, changes while in
+use."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from waymesh_router.runtime.tls import TlsProfile
 
 
 class Trusting:
-    """A listener that lets in who has a certificate of an authority."""
+    """A listener that accepts clients with a certificate of an authority."""
 
     def __init__(self, host: Running, authority: Authority, server: KeyPair, **more: Any) -> None:
         self.host = host
@@ -146,7 +147,7 @@ def test_a_connector_refuses_a_revoked_server(
 def test_an_unusable_revocation_list_is_refused(
     authority: Authority, server: KeyPair, worker: KeyPair, tmp_path: Path, content: str
 ) -> None:
-    """A certificate in it would be trusted: only lists are taken."""
+    """A certificate in the file would be trusted, so only lists are allowed."""
     certificate = worker.cert.read_bytes()
     texts = {"certificate": certificate, "certificate and list": certificate + authority.revoke()}
     crl = written(tmp_path / "crl", texts.get(content, content.encode()))
@@ -159,7 +160,7 @@ def test_an_unusable_revocation_list_is_refused(
 def test_no_session_is_resumed_where_certificates_are_asked_for(
     host: Running, authority: Authority, server: KeyPair, worker: KeyPair, version: str
 ) -> None:
-    """It would let a client in without another check of its certificate."""
+    """A resumed session would skip the check of the client's certificate."""
     listener = Trusting(host, authority, server, protocols=version)
     context = listener.context(worker)
     with listener.dial_with(context) as first:

@@ -1,4 +1,4 @@
-"""Which tokens are accepted, and who they are for: every claim right and wrong, with tokens and keys of the library."""
+"""Which tokens are accepted, and for which users: valid and invalid claims, with tokens and keys of the library."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Fixed:
 
 
 class Checked:
-    """A check, and why it refused."""
+    """A check, and the reasons of its refusals."""
 
     def __init__(self, content: bytes | None = None, now: float | None = None, **attrs: Any) -> None:
         given = {"name": "t", "audience": AUDIENCE, "issuer": ISSUER, "keysFile": "/keys", **attrs}
@@ -169,7 +169,7 @@ CURVES = {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R
 
 @pytest.mark.parametrize("algorithm", SIGNATURE_ALGORITHMS)
 def test_each_algorithm_that_can_be_configured(algorithm: str) -> None:
-    """With the key as PEM and as JWK; a token by another algorithm is refused where only this one is allowed."""
+    """With the key as PEM and as JWKS; a token with another algorithm is refused."""
     key: Any = FIRST.key
     if algorithm in CURVES:
         key = ec.generate_private_key(CURVES[algorithm])
@@ -186,7 +186,7 @@ def test_each_algorithm_that_can_be_configured(algorithm: str) -> None:
 
 
 def test_another_kind_of_key() -> None:
-    """The header says ES256; the key of that id is RSA."""
+    """The header says ES256, but the key with that id is RSA."""
     forger = ec.generate_private_key(ec.SECP256R1())
     token = jwt.encode(FIRST.claims(), forger, "ES256", headers={"kid": FIRST.kid})
     assert "no key" in refusal(token)

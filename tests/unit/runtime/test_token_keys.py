@@ -24,7 +24,7 @@ pytestmark = pytest.mark.engine_independent
 
 
 class Kept:
-    """Keys, a clock that the test sets, and what was reported."""
+    """Keys, a clock that the test sets, and the reported lines."""
 
     def __init__(self, source: Source, keep_s: float = 3600.0) -> None:
         self.now = 1000.0

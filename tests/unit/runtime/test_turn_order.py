@@ -1,4 +1,4 @@
-"""The order of a turn of the loop: who was served gets the answer before long work goes on."""
+"""The order of a loop turn: clients get their answers before long work continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user file with bad lines disables the login of these users, but does not stop the router."""
+"""Invalid lines in a user file disable the login of these users only; the router starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMQP bytes in the frames of a WebSocket, without sockets."""
+"""AMQP bytes in the frames of a WebSocket. Without sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def client() -> Connection:
 
 
 def written(fragments: list[tuple[bytes, bool, str]]) -> bytes:
-    """What a client sends for these."""
+    """The bytes that a client sends for these events."""
     sender = client()
     data = b""
     for content, last, control in fragments:
@@ -67,7 +67,7 @@ def test_what_is_sent_arrives(parts: list[bytes]) -> None:
 
 
 def answer_to(stream: WebSocketStream) -> object:
-    """The one event in its answers."""
+    """The only event in the answers."""
     receiver = client()
     receiver.receive_data(stream.answers)
     (event,) = receiver.events()

@@ -25,7 +25,7 @@ WAIT_S = 30.0
 
 
 class Owner:
-    """Notes how connections end."""
+    """Records how connections end."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -37,11 +37,11 @@ class Owner:
     finished = failed = ended
 
     def await_events(self, fd: int, mask: int) -> None:
-        """The socket is full or has room: the test writes little."""
+        """Does nothing: the test writes little."""
 
 
 class Client:
-    """A transport with the engine at the other end, driven by hand: `read` is one event of epoll."""
+    """A transport with the engine at the other end, driven by the test: `read` is one epoll event."""
 
     def __init__(self, buffer: ReceiveBuffer, handler: Recorder, **settings: Any) -> None:
         ours, self.sock = joined()
@@ -57,7 +57,7 @@ class Client:
             go_on_all(buffer)
 
     def send(self, data: bytes) -> None:
-        """All of it is in our socket's receive queue, or on its way there."""
+        """All of it is in the router's receive queue, or on its way."""
         self.sock.sendall(data)
 
     def read(self) -> None:
@@ -66,7 +66,7 @@ class Client:
         self.io.on_event(select.EPOLLIN)
 
     def take(self, links: int) -> None:
-        """Turns until so many links are attached."""
+        """Run turns until this many links are attached."""
         while self.attached() < links:
             if not self.io.paused:
                 self.read()
@@ -146,12 +146,12 @@ def test_nothing_is_read_while_something_is_left(buffer: ReceiveBuffer) -> None:
     client.close()
 
 
-@pytest.mark.parametrize("piece", [1, 7, 1000])
-def test_frames_in_pieces_are_all_taken_once(buffer: ReceiveBuffer, piece: int) -> None:
+@pytest.mark.parametrize("fragment", [1, 7, 1000])
+def test_frames_in_pieces_are_all_taken_once(buffer: ReceiveBuffer, fragment: int) -> None:
     client = Client(buffer, Recorder())
     data = attaches(20)
-    for start in range(0, len(data), piece):
-        client.send(data[start : start + piece])
+    for start in range(0, len(data), fragment):
+        client.send(data[start : start + fragment])
         client.read()
         while client.paused():
             go_on_all(buffer)

@@ -1,4 +1,4 @@
-"""Threads for slow logins: limited, alternating between sources; no key derivation in the loop's thread."""
+"""Threads for slow logins: limited, alternating between sources. No key is derived in the loop's thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from waymesh_schema.config import parse_conf
 
 
 def close(loop: Loop) -> None:
-    """Close a loop that has stopped, when no thread has anything to tell it any more."""
+    """Close a loop that has stopped, when no thread calls it any more."""
     for thread in threading.enumerate():
         if thread.name in ("sasl", "users"):
             thread.join(30)
@@ -32,7 +32,7 @@ def close(loop: Loop) -> None:
 
 
 class Bench:
-    """Workers on a loop that this thread turns; work is done when the test lets it."""
+    """Workers on a loop that this thread runs; tasks finish when the test allows it."""
 
     def __init__(self, threads: int) -> None:
         self.loop = Loop()
@@ -92,7 +92,7 @@ def test_an_error_in_the_work_is_handed_on(bench: Bench) -> None:
 
 
 def test_one_source_and_all_together_have_bounds(bench: Bench) -> None:
-    """The first piece of all is at work and does not wait."""
+    """The first task runs, so it does not count as waiting."""
     assert bench.submit("a", "a")
     assert [bench.submit("a", "a") for _ in range(WAITING_OF_ONE + 1)] == [True] * WAITING_OF_ONE + [False]
     taken = sum(bench.submit(f"s{number}", "s") for number in range(WAITING))
@@ -104,7 +104,7 @@ def test_one_source_and_all_together_have_bounds(bench: Bench) -> None:
 
 @contextmanager
 def serving(folder: Path, users: str) -> Iterator[tuple[Running, int, threading.Thread]]:
-    """A router in this process whose loop has a thread of its own, and its port for clients with a password."""
+    """A router in this process whose loop runs in a thread, and its port for clients with a password."""
     port = free_port()
     (folder / "waymesh.users").write_text(users)
     sasl = {"saslMechanisms": "SCRAM-SHA-256", "saslUsername": "stored", "saslPassword": "pass:secret"}
@@ -131,7 +131,7 @@ def serving(folder: Path, users: str) -> Iterator[tuple[Running, int, threading.
 def test_no_key_is_derived_in_the_loops_thread(
     mechanism: str, plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever logs in, with a right password or a wrong one, to us or we to somebody."""
+    """For clients and for our own logins, with a valid or an invalid password."""
     users = make_line("stored", "secret", iterations=20_000) + ("\nplain:{plain}secret\n" if plain else "\n")
     derived_by: list[threading.Thread] = []
     real = hashlib.pbkdf2_hmac
