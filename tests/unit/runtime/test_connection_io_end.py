@@ -54,7 +54,7 @@ def test_what_a_peer_sent_before_it_reset_the_connection_is_read() -> None:
     ours, theirs = joined()
     owner, conn = RecordingOwner(), RecordingConnection(FakeRouter(), Peer("peer"))
     buffer = ReceiveBuffer()
-    buffer.resize(buffer.limit // 32)  # so that one read does not do
+    buffer.resize(buffer.limit // 32)  # so that one read is not enough
     io = ConnectionIO(owner, ours, conn, buffer)
     sent = b"".join(b"%06d\n" % number for number in range(5000))
     theirs.sendall(sent)

@@ -171,7 +171,7 @@ def test_a_client_without_a_certificate_ends_when_one_is_required(
     door = Door(host, folder, server, authority, saslMechanisms="EXTERNAL ANONYMOUS")
     with door.open:
         sock = door.dial(None)
-        door.update(saslMechanisms="EXTERNAL")  # not by management: there a new listener takes its place
+        door.update(saslMechanisms="EXTERNAL")  # not by management, which would create a new listener
         assert ended(sock, NO_CERTIFICATE)
 
 

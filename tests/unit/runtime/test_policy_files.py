@@ -145,7 +145,7 @@ def test_the_dump_starts_another_router(
     assert set(vhosts) == {"$default", "b", "c"}
     assert vhosts["b"].attributes["groups"]["g"]["users"] == "ann"
     (policy,) = [entry for entry in entries if entry.type.name == "policy"]
-    assert policy.attributes["policyDir"] == ""  # its vhosts are in the dump: they would be there twice
+    assert policy.attributes["policyDir"] == ""  # its vhosts are in the dump, and must not be loaded twice
 
 
 @pytest.mark.parametrize(

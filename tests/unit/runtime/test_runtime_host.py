@@ -183,7 +183,7 @@ def test_connector_greets_and_talks(host: Running) -> None:
         assert read_line(sock) == b"x\n"
         assert host.router.connections[0][1].peer.host == f"127.0.0.1:{port}"
         sock.close()
-        sock, _ = server.accept()  # it comes back
+        sock, _ = server.accept()  # it reconnects
         assert read_line(sock) == b"AMQP\n"
         host.call(host.host.disconnect, "C")
         assert read_line(sock) == b"closed: connector C was deleted\n"

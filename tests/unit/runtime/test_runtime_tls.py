@@ -159,7 +159,7 @@ def test_fingerprints_and_name_map(
     )
     with dial(port, authority, worker) as sock:
         echo(sock, b"x\n")
-    with dial(port, authority) as sock:  # beside PLAIN, EXTERNAL is not compulsory
+    with dial(port, authority) as sock:  # with PLAIN as an alternative, EXTERNAL is optional
         echo(sock, b"x\n")
     assert [conn.peer.external_user for _, conn in host.router.connections] == ["friend", None]
 
@@ -232,7 +232,7 @@ def test_new_certificate_is_used_without_restart(host: Running, tmp_path: Path) 
             assert subject is not None
             assert subject["subject"] == ((("commonName", name),),)
     first.key.write_text("rubbish", encoding="ascii")
-    with dial(port, authority) as sock:  # what was loaded stays in use
+    with dial(port, authority) as sock:  # the files loaded before stay in use
         assert echo(sock, b"x\n") == b"x\n"
     assert "the files loaded before stay in use" in host.log_text()
     host.call(host.host.reload)

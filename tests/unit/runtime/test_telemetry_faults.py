@@ -181,7 +181,7 @@ def test_a_folder_that_is_removed_under_way(start_router: StartRouter, tmp_path:
     router = start_router("A", telemetry(spool))
     send(router)
     wait_until(lambda: finished(spool), what="files")
-    gone = spool.rename(tmp_path / "gone")  # in one step, for the router may be writing another file
+    gone = spool.rename(tmp_path / "gone")  # atomically, because the router may be writing another file
     shutil.rmtree(gone)
     wait_until(lambda: files_after_a_round(router, spool), what="files again")
     send(router)
