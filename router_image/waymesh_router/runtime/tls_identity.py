@@ -54,7 +54,7 @@ def check_uid_format(profile: str, text: str) -> None:
     """Raises ProfileError unless `text` only has the codes c s l o u n 1 2 5, each at most once."""
     known = "".join((*SUBJECT_CODES, *DIGEST_CODES))
     if set(text) - set(known) or len(set(text)) != len(text):
-        raise ProfileError(f"sslProfile {profile}: uidFormat: {text!r}: allowed are the codes {known}, each once")
+        raise ProfileError(f"sslProfile {profile}: uidFormat: {text!r}: allowed codes are {known}, each once")
 
 
 def read_name_map(profile: str, path: str) -> dict[str, str]:
