@@ -168,7 +168,7 @@ def test_a_dry_run_says_what_would_be_denied(file: Path, capsys: pytest.CaptureF
     file.write_text(text, encoding="utf-8")
     assert main(words(file, "alice", "10.0.0.1", "example.com", "x", "in")) == 0
     out = capsys.readouterr().out
-    assert "vhost example.com: dryRun is yes: what is denied is counted and logged, and allowed" in out
+    assert "vhost example.com: dryRun is yes: denials are counted and logged, but not enforced" in out
     assert "would deny connection: vhost example.com, group admin: host 10.0.0.1 is not allowed" in out
     assert main(words(file, "carl", "10.0.0.1", "example.com", "x", "in")) == 0
     assert "would deny link: sources have no rule for 'x'" in capsys.readouterr().out
