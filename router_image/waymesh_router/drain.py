@@ -78,7 +78,7 @@ class Drain:
             self._mesh.stand_aside()
 
     def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """The entity `router` has these attributes now; `changed`: what is new of them."""
+        """Apply the attributes of the entity `router`; `changed`: those whose values are new."""
         self.timeout_s = float(attrs["drainTimeoutSeconds"])
         if changed.get("draining"):
             self.start()
