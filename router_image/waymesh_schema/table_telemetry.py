@@ -24,7 +24,7 @@ TELEMETRY = configuration(
         update=True,
     ),
     setting(
-        "samplesPerSecond", INTEGER, "Maximum deliveries recorded a second; with more, each one represents more.",
+        "samplesPerSecond", INTEGER, "Maximum deliveries recorded a second; at the limit, each one represents more.",
         default=100, minimum=1, update=True,
     ),
     setting(
