@@ -1,4 +1,4 @@
-"""Checks the files of a TLS connection: proton says only "SSL failure", whichever file it cannot use."""
+"""Checks the files of a TLS connection: proton only reports "SSL failure", whichever file it cannot use."""
 
 from __future__ import annotations
 

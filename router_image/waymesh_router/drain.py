@@ -42,7 +42,7 @@ wait for it. Pre-settled messages may be lost."""
 
 
 def grant_again(link: RouterLink) -> None:
-    """Give a client's sender credit again that was withdrawn, unless it ends or nobody would get its messages."""
+    """Grant a client's sender its withdrawn credit again, unless it ends or its messages would have no receiver."""
     if not (link.accepting or link.retiring) and (link.address is None or link.address.reachable()):
         link.grant()
 

@@ -14,7 +14,7 @@ SOME_S = 5.0
 
 
 class Readiness:
-    """Once ready, always ready: problems in the mesh are no reason to take clients away from their router."""
+    """Once ready, always ready: problems in the mesh must not take clients away from their router."""
 
     def __init__(self, now: float) -> None:
         self._started_at = now

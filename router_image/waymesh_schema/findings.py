@@ -176,7 +176,7 @@ _ROWS = (
         Severity.INFO,
         "anomalies",
         "Hours differ from what is usual",
-        "Look at what happened in this hour; if it was planned, nothing is to be done.",
+        "Look at what happened in this hour; if it was planned, no action is needed.",
     ),
 )
 FINDING_KINDS: dict[str, FindingKind] = {row[0]: FindingKind(*row) for row in _ROWS}

@@ -27,7 +27,7 @@ def listener(entity: str, values: Values) -> None:
 
 
 def keys(entity: str, values: Values) -> None:
-    """The keys must have one source, from which nobody can change them on the network."""
+    """The keys must have one source, and must be protected from changes on the network."""
     url = values["keysUrl"]
     if bool(values["keysFile"]) == bool(url):
         raise SchemaError(entity, "keysFile", "one of keysFile and keysUrl is required, not both")

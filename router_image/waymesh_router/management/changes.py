@@ -29,8 +29,8 @@ def change_report(core: CoreView) -> Changed:
         detail = {name: text[:MOST_CHARACTERS] for name, text in detail.items()}
         text = f"{event} {' '.join(f'{name}={text}' for name, text in detail.items())}"
         who = {name: text for name, text in detail.items() if name not in about}
-        told = Event(LogEvent(event), who, {name: text for name, text in detail.items() if name in about})
-        core.log("AGENT", "info", text, told)
+        report = Event(LogEvent(event), who, {name: text for name, text in detail.items() if name in about})
+        core.log("AGENT", "info", text, report)
         core.context.telemetry.event(event, "info", detail.pop("identity"), detail)
 
     return changed

@@ -172,7 +172,7 @@ def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> 
         rejectedCount=lambda k: k.rejected,
         releasedCount=lambda k: k.released,
         modifiedCount=lambda k: k.modified,
-        creditAvailable=lambda k: max(k.credit, 0),  # below 0 while more is under way than the peer now grants
+        creditAvailable=lambda k: max(k.credit, 0),  # below 0 while more is in flight than the peer now allows
         peer=lambda k: None if k.partner is None else str(k.partner.id),
         priority=lambda k: k.priority,
         deliveriesDelayed1Sec=lambda k: view.sampler.of(k).one_s,

@@ -87,7 +87,7 @@ class Claims:
         return instance is not None and instance != message.instance
 
     def settle(self, now: float, out: list[Effect]) -> list[tuple[int, Hello]]:
-        """Returns the HELLOs, with their links, that are to be used now: nothing is heard of the known instances."""
+        """Returns the HELLOs, with their links, that are accepted now, because the known instances are silent."""
         late = now - self.wake
         admitted = []
         for link_id, claim in list(self._claims.items()):
