@@ -101,7 +101,7 @@ def words(file: Path, user: str, host: str, hostname: str, attach: str, directio
         (
             ("carl", "::1", "a.example.org", "x", "in"),
             1,
-            ["its pattern '*.example.org' matches", "management: set by the listener", "link denied: sources have no rule"],
+            ["its pattern '*.example.org' matches", "management: set by the", "link denied: sources have no rule"],
         ),
         (("dora", "::1", "a.example.org", "x", "in"), 1, ["user 'dora' is in no group"]),
     ],
