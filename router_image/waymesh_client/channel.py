@@ -22,7 +22,7 @@ _CLOSE_TIMEOUT_S = 1.0
 class Tls:
     """TLS of a connection: PEM file paths; `verify_name` False accepts any name in the certificate.
 
-    `server_name` is the name that the certificate must have, where it is not the host that is connected to.
+    `server_name` is the name that the certificate must have, if it differs from the host.
     """
 
     ca: str | None = None
@@ -69,7 +69,7 @@ class Endpoint:
 
 
 class Channel:
-    """Connects when first used, and again after a failure or a time-out."""
+    """Connects at the first use, and again after a failure or a time-out."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, tls: Tls | None, sasl: Sasl) -> None:
         self.endpoint = endpoint
@@ -84,7 +84,7 @@ class Channel:
         try:
             return self._link(address).call(request)
         except proton.Timeout:
-            # A late reply would take the credit of the next one: start afresh.
+            # A late reply would use the credit for the next one: connect again.
             self.close()
             raise RequestTimeout(f"no answer from {address} within {self._timeout_s:g} s") from None
         except (proton.LinkException, SendException) as error:
@@ -95,7 +95,7 @@ class Channel:
             raise self._failed(error) from None
 
     def close(self) -> None:
-        """Close the connection; never raises and takes a second at most."""
+        """Close the connection. Never raises an error, and takes at most a second."""
         connection, self._connection = self._connection, None
         self._links = {}
         opened = None if connection is None else connection.conn
@@ -105,14 +105,14 @@ class Channel:
         links = list(_links(opened))
         with contextlib.suppress(proton.ProtonException, OSError):
             connection.close()
-        # Proton's C objects hold these Python objects, which hold them: the garbage collector does not see it, and
-        # 1.7 MB would stay for each connection.
+        # Proton's C objects and these Python objects refer to each other. The garbage collector does not see this cycle
+        # and would not free 1.7 MB per connection.
         opened._overrides = None
         for link in links:
             link.handler = None
 
     def connect(self) -> BlockingConnection:
-        """The open connection, made when there is none yet. Raises ConnectionFailed or UnusableFile."""
+        """The open connection, created if needed. Raises ConnectionFailed or UnusableFile."""
         if self._connection is None:
             try:
                 self._connection = self._open()

@@ -21,7 +21,7 @@ from waymesh_client.channel import Channel, Endpoint, Sasl, Tls
 from waymesh_client.errors import BadReply, ManagementError
 
 PAGE = 1000
-"""Rows asked for in one QUERY, so that neither side builds one huge message."""
+"""Rows requested by one QUERY, so that neither side builds one huge message."""
 
 _LONG_PREFIX = "org.apache.qpid.dispatch."
 _NODE = {"type": "org.amqp.management", "name": "self"}
@@ -87,7 +87,7 @@ class ManagementClient:
         while limit is None or len(rows) < limit:
             count = PAGE if limit is None else min(PAGE, limit - len(rows))
             names, page = self._page(entity_type, [*attributes, *added], len(rows), count, more)
-            if page == previous:  # a router that does not page gives the same again
+            if page == previous:  # a router without paging returns the same rows again
                 break
             rows.extend({k: v for k, v in zip(names, values) if k not in added} for values in page)
             if len(page) != count:

@@ -1,4 +1,4 @@
-"""Checks the files of a TLS connection: proton says only "SSL failure", whichever file it cannot use."""
+"""Checks the files of a TLS connection: proton only reports "SSL failure", whichever file it cannot use."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ KEY = "private key"
 
 
 def check_files(ca: str | None, certificate: str | None, key: str | None, key_password: str | None) -> None:
-    """PEM files. Raises UnusableFile."""
+    """Check that the PEM files can be used. Raises UnusableFile."""
     for what, file in ((TRUSTED, ca), (CERTIFICATE, certificate), (KEY, key)):
         if file is not None:
             _read(what, file)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # whether keys are strong enough is proton's affair
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # proton checks the strength of keys
     for what, file in ((TRUSTED, ca), (CERTIFICATE, certificate)):
         if file is not None:
             _load_certificates(context, what, file)
@@ -41,7 +41,7 @@ def _load_certificates(context: ssl.SSLContext, what: str, file: str) -> None:
 
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str, key_password: str | None) -> None:
-    """Without a password, OpenSSL must not ask for one: nobody may be there."""
+    """Without a password, OpenSSL must not prompt for one: the session may not be interactive."""
     try:
         context.load_cert_chain(certificate, key, lambda: key_password or "")
     except (OSError, ValueError) as error:  # ValueError: a password that is too long

@@ -55,8 +55,8 @@ class Admission:
 
     # ---- connections
     def opened(self, conn: RouterConnection) -> None:
-        """The open of a peer at a listener has arrived, and is not answered yet: close the connection if it is one too
-        many. Policy may have closed it already."""
+        """Handle the open of a peer at a listener before it is answered: close the connection if it exceeds a limit.
+        Policy may have closed it already."""
         self._host.opened(conn)
         if conn.over:
             return
@@ -83,7 +83,7 @@ class Admission:
             del self._open[conn.origin]
 
     def _reason(self, conn: RouterConnection) -> str:
-        """Why the connection is one too many; "" if it is not."""
+        """Which limit the connection exceeds; "" if none."""
         if self.level == FULL and conn.role != INTER_ROUTER and not conn.for_managers:
             self.refused[MEMORY] += 1
             return "the router is short of memory (maxMemory)"
@@ -99,7 +99,7 @@ class Admission:
         return f"listener {conn.origin} has {level.maximum} connections (maxConnections)"
 
     def _level(self, listener: str, refusing: bool = False) -> Level:
-        """How full a listener is, to warn of it or, at 100 %, of refusals; maximum 0: no limit."""
+        """Connections of a listener and their limit, to warn of or, at 100 %, of refusals; maximum 0: no limit."""
         most = self._listeners.get(listener, {}).get("maxConnections") or 0
         percent = 100 if refusing else self._policy.policy.warn_at_percent
         key = (listener, "refusing" if refusing else "warning")
@@ -118,8 +118,8 @@ class Admission:
         self.limit = self.default if configured is None else int(configured)
 
     def tick(self, now: float) -> None:
-        """Look at the memory of the process; to be called several times a second: one client that attaches without end
-        takes 25 MiB in a second, and the distance from the default limit to that of a small container is 10 MiB."""
+        """Check the memory of the process. Must be called several times a second: one client that attaches links in a
+        loop takes 25 MiB per second, and the default limit is only 10 MiB below that of a small container."""
         used = self._host.memory_usage() if self.limit else None
         level = level_of(used, self.limit, self.level)
         if level == self.level:

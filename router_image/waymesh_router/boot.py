@@ -25,10 +25,10 @@ _NO_PATTERN = (
 def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, str, str], None]) -> None:
     """Create the configured entities in order, as CREATE requests would. `log(module, level, text)`.
 
-    Raises ConfigError with all refused entities. An entity that an operator configured (OPERATOR_PREFIX) is logged and
+    Raises ConfigError with all refused entities. An entity that the operator configured (OPERATOR_PREFIX) is logged and
     skipped instead: one resource must not keep the routers of a mesh from starting, and the operator sees that the
-    entity is missing. A vhost of an operator is replaced by one that denies all: without any, another vhost could apply
-    to its clients and allow more.
+    entity is missing. A vhost of the operator is replaced by one that denies all clients: otherwise another vhost could
+    apply to them and allow more.
     """
     problems: list[Problem] = []
     for entry in config:
@@ -42,7 +42,7 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
             operators = of_operator(entry.attributes)
             if operators and entry.type.name == "vhost" and deny_all(agent, entry.attributes):
                 log("AGENT", "error", f"vhost {name} of {entry.filename} denies all its clients: {error}")
-            elif not operators or _indispensable(name, entry):
+            elif not operators or _is_required(name, entry):
                 problems.append(Problem(entry.filename, entry.line, str(error)))
             else:
                 log("AGENT", "error", f"{entry.type.name} {name} of {entry.filename} left out: {error}")
@@ -57,7 +57,7 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
 
 
 def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
-    """What users should know of vhosts that do not act, as in Qpid Dispatch; those of an operator are its affair."""
+    """Warnings about vhosts that have no effect, as in Qpid Dispatch; not about those of the operator."""
     config = [entry for entry in config if not of_operator(entry.attributes)]
     policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
     if policy is None:
@@ -105,8 +105,8 @@ def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:
             yield f"{kind} {name}: is inactive, as there is no connector or listener named {connection}"
 
 
-def _indispensable(name: str, entry: ConfigEntry) -> bool:
-    """Whether the router does not start without the entity, whoever configured it.
+def _is_required(name: str, entry: ConfigEntry) -> bool:
+    """Whether the router must not start without the entity, even if the operator configured it.
 
     A listener with an sslProfile of its own, named after it, or with a tokenProfile stays closed instead: its
     certificate, or the keys of its tokens, come from a user.

@@ -14,17 +14,17 @@ LAST_SHARE = 5
 
 
 class Validity(NamedTuple):
-    """When a certificate begins and ends to be good."""
+    """The validity period of a certificate."""
 
     begin: float
     end: float
 
     @property
     def end_text(self) -> str:
-        """The end for people and programs, as in 2026-11-25T17:00:00Z."""
+        """The end as text, as in 2026-11-25T17:00:00Z."""
         return datetime.fromtimestamp(self.end, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def told_at(self) -> list[float]:
+    def warning_times(self) -> list[float]:
         """Times of the warnings, earliest first."""
         share = (self.end - self.begin) / LAST_SHARE
         return sorted({self.end - min(before, share) for before in BEFORE_S})
@@ -32,24 +32,24 @@ class Validity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PeerCertificate:
-    """The certificate by which a peer has shown who it is. `number`: the serial number, in hexadecimal."""
+    """The certificate with which a peer has authenticated. `number`: the serial number, in hexadecimal."""
 
     subject: str
     number: str
     validity: Validity
 
 
-class ExpiryNews:
-    """Which warnings are due: each at most once."""
+class ExpiryWarnings:
+    """Decides which warnings are due, each at most once."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, Validity], int] = {}
 
     def due(self, certificate: str, validity: Validity, now: float) -> bool:
-        """Whether to warn now; after that the warning counts as given. `certificate`: a name unique among them."""
+        """Whether to warn now; if so, the warning counts as given. `certificate`: a unique name of the certificate."""
         if now >= validity.end:
             return False
-        passed = sum(now >= at for at in validity.told_at())
+        passed = sum(now >= at for at in validity.warning_times())
         if passed <= self._told.get((certificate, validity), 0):
             return False
         self._told = {key: count for key, count in self._told.items() if key[1].end > now}
@@ -59,4 +59,4 @@ class ExpiryNews:
 
 def next_time(validity: Validity, now: float) -> float:
     """The time of the next warning or of the end; math.inf after the end."""
-    return min((at for at in (*validity.told_at(), validity.end) if at > now), default=math.inf)
+    return min((at for at in (*validity.warning_times(), validity.end) if at > now), default=math.inf)

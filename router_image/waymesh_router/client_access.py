@@ -1,4 +1,4 @@
-"""Access of clients: the policy decides on each open and attach, and its limits are set on connection and link.
+"""Applies the policy to clients: it decides on each open and attach, and sets the limits of connections and links.
 
 Dispatch book 3.6 "Policy". Connectors and other routers, also edge routers, are exempt.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 CONNECTION_DENIED = "connection disallowed by local policy"
 LINK_DENIED = "link disallowed by local policy"
-"""What clients read. The log has more: clients are not told the settings."""
+"""Texts for clients. Details are only logged, because clients must not learn the settings."""
 PUBLIC_REASONS = {
     (SENDER, LIMIT_EXCEEDED): "too many senders",
     (RECEIVER, LIMIT_EXCEEDED): "too many receivers",
@@ -80,14 +80,14 @@ class ClientAccess:
         self._log = log
 
     def opened(self, conn: RouterConnection) -> None:
-        """A peer's open has arrived, without an answer yet: close the connection of a client that is not allowed."""
+        """Handle a peer's open before it is answered: close the connection of a client that is not allowed."""
         if conn.multi_tenant:
             self._enter_space(conn)
         if conn.role != INTER_ROUTER and conn.edge_router is None and not conn.over:
             self._decide(conn)
 
     def _enter_space(self, conn: RouterConnection) -> None:
-        """Give a client the address space of its vhost; close its connection if the vhost cannot have one."""
+        """Assign a client the address space of its vhost; close its connection if the vhost cannot have one."""
         name = conn.policy_vhost or (conn.remote.hostname if conn.remote is not None else "") or ""
         reason = unfit(name)
         if reason is None:
@@ -140,7 +140,7 @@ class ClientAccess:
             self._log("info", f"[C{conn.id}] ALLOW connection: {who}: vhost {vhost}, group {group.name}", event)
 
     def _warn(self, client: Client) -> None:
-        """Warn of the maxima that the connection has nearly filled."""
+        """Warn of the limits whose warning threshold the connection has reached."""
         for level in self._enforcement.due_warnings(client, self._core.now):
             event = Event(LogEvent.POLICY_LIMIT, detail={"about": level.about, **level.detail})
             self._log("warning", level.text, event)
@@ -148,7 +148,7 @@ class ClientAccess:
 
 
 class _ConnectionAccess:
-    """Of one client connection; implements core's `Access`."""
+    """The access of one client connection; implements core's `Access`."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _ConnectionAccess:
                 rules.targets.every and rules.group.allow_admin_status_update
             )
         if lk.counts_sizes or (judged and enforcement.dry_run(client)):
-            # Each message passes by the permit, which counts what would be denied.
+            # The permit checks each message and counts those that would be denied.
             lk.permit = DryRunPermit(permit.denies, self._would_deny, lambda: permit.ended(lk))
             lk.checks_messages = sends
             return
@@ -195,7 +195,7 @@ class _ConnectionAccess:
             lk.section_order = SectionOrder()
 
     def _judge(self, lk: RouterLink, request: LinkRequest) -> None:
-        """Refuse a link that policy does not allow, but for a dry run. Raises Refusal."""
+        """Raise Refusal for a link that policy does not allow, unless in a dry run."""
         client = self._client
         denied = self._enforcement.attach(client, request)
         self._judge_sessions()
@@ -215,7 +215,7 @@ class _ConnectionAccess:
             raise refusal
 
     def _judge_sessions(self) -> None:
-        """In a dry run the client is not told maxSessions: count the sessions that are too many when links attach."""
+        """In a dry run, the open does not announce maxSessions: count sessions above it when links attach."""
         most = self._enforcement.max_sessions(self._client) if self._enforcement.dry_run(self._client) else 0
         number = len(self._conn.sessions)
         if most and number > max(most, self._most_sessions):
@@ -229,7 +229,7 @@ class _ConnectionAccess:
         return dry_run
 
     def _would_deny(self, what: str, logged: bool = True) -> None:
-        """Count what a dry run allows, and log it."""
+        """Count a denial that a dry run prevented, and log it."""
         client = self._client
         self._enforcement.would_deny(client)
         if logged:
@@ -268,7 +268,7 @@ class _ConnectionAccess:
 
 
 class _LinkPermit:
-    """Of one link that a client attached; implements core's `Permit`. `checks_…`: as the link has them, see core."""
+    """The permit of one link of a client; implements core's `Permit`. `checks_…`: those of the link, see core."""
 
     def __init__(
         self, client: Client, enforcement: Enforcement, rules: LinkRules | None, router_id: str, sender: bool
@@ -324,7 +324,7 @@ class _LinkPermit:
 
 
 def link_request(attach: Attach, router_id: str, management: bool) -> LinkRequest:
-    """What policy judges of a client's attach. `management`: whether the client may write to management agents."""
+    """The parts of an attach that policy checks. `management`: whether the client may write to management agents."""
     receiver = bool(attach.role)
     terminus = attach.source if receiver else attach.target
     if terminus is None or terminus.kind == "other":
@@ -351,9 +351,9 @@ def link_request(attach: Attach, router_id: str, management: bool) -> LinkReques
 
 
 def forms_of(text: str) -> tuple[str, ...]:
-    """The address as this router reads it, and as routers on the way do, each of which removes a scheme or a slash.
+    """The forms in which this router and each router on the path, which removes a scheme or a slash, read an address.
 
-    Empty if it has too many of them.
+    Empty if there are too many.
     """
     forms = [bare_address(text)]
     while (further := bare_address(forms[-1])) != forms[-1]:
@@ -368,14 +368,14 @@ def _of_other_router(text: str, router_id: str) -> bool:
 
 
 def _user_ids(user: str) -> frozenset[bytes]:
-    """The encoded values of user-id that are the user's own, or nobody's. Spec: 1.6.19, 3.2.4."""
+    """The allowed values of user-id, encoded: the user's own, an empty one and null. Spec: 1.6.19, 3.2.4."""
     values = (b"", user.encode())
     long = (b"\xb0" + len(value).to_bytes(4, "big") + value for value in values)
     return frozenset((encode(None), *map(encode, values), *long))
 
 
 def _limit(conn: RouterConnection, group: Group) -> None:
-    """Put the limits of a group into the open that answers, and into the begins. 0: as the listener has it."""
+    """Set the limits of a group for the open and the begins that the router sends. 0: those of the listener."""
     settings = conn.settings
     if group.max_frame_size:
         settings.max_frame_size = conn.max_frame = max(group.max_frame_size, MIN_MAX_FRAME)
@@ -388,11 +388,11 @@ def _limit(conn: RouterConnection, group: Group) -> None:
 
 
 def _denied(conn: RouterConnection, kind: str, reason: str, carried_out: bool = True, **detail: str) -> Event:
-    """What policy denies, or would deny, a client."""
+    """The event of a denial, or of one that a dry run prevented."""
     event = LogEvent.POLICY_DENIED if carried_out else LogEvent.POLICY_WOULD_DENY
     return about(event, conn, kind=kind, reason=reason, **detail)
 
 
 def _short(text: str | None) -> str:
-    """Text of a client for the log."""
+    """Text from a client, truncated for the log."""
     return repr((text or "")[:MOST_CHARACTERS])

@@ -1,8 +1,9 @@
-"""Clients move to other routers: a router closes connections of clients until it has no more than its share.
+"""Moves clients to other routers: closes client connections until the router has no more than its share.
 
-The operator sets the share when a router has been added to the mesh, or has come back (`clientShare` of the entity
-`router`). Only connections are closed that were open before (`clientShareSeconds`), so no client moves twice; only when
-nothing is under way on them (emptying.py), so nothing is lost; the oldest first, and slowly. Source: docs/balance.md.
+The operator sets the share (`clientShare` of the entity `router`) when a router was added to the mesh or has returned.
+Only connections that were open before that (`clientShareSeconds`) are closed, so that no client moves twice; only when
+no delivery is in progress on them (emptying.py), so that nothing is lost; the oldest first, and at a limited rate.
+Source: docs/balance.md.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ PER_TICK = 3
 AT_ONCE = 8
 """Connections that are emptied at the same time: messages of other clients may wait for one of them."""
 TRIES = 3
-"""A connection that did not come to rest so many times stays."""
+"""Attempts to empty a connection; after them, it stays."""
 AGAIN_S = 10.0
-"""It is left in peace for so long in between."""
+"""Time between two attempts for a connection."""
 EXTRA_S = 30.0
-"""Connections are closed for as many seconds as there are too many, and so many more."""
+"""The time limit for closing connections is one second for each surplus connection, plus this time."""
 SETTLING_S = 10.0
-"""Clients connect again within this time, and operators read the numbers of clients."""
+"""Within this time, clients connect again and the operator reads the numbers of clients."""
 MANAGER_LINKS = 8
-"""A connection with more links is a client's: its links are not looked at, as there may be thousands."""
+"""A connection with more links counts as a client's without a look at its links, which may be thousands."""
 REASON = "moved to another router, which has fewer clients"
 
 
 class ClientShare:
-    """The share of one router, and the connections above it."""
+    """Applies the share of one router."""
 
     def __init__(self, core: Core, log: Log) -> None:
         self._core = core
@@ -51,10 +52,10 @@ class ClientShare:
         self._emptying: dict[int, Emptying] = {}
         self._tries: Counter[int] = Counter()
         self._again_at: dict[int, float] = {}
-        """By the ids of connections, as `_emptying` and `_tries`."""
+        """The keys of this and of `_emptying` and `_tries` are the ids of connections."""
 
     def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """The entity `router` has these attributes now; `changed`: what is new of them."""
+        """Apply the attributes of the entity `router`; `changed`: those whose values are new."""
         if "clientShare" not in changed and "clientShareSeconds" not in changed:
             return
         now = self._core.now
@@ -70,7 +71,7 @@ class ClientShare:
 
     @property
     def age_s(self) -> float:
-        """How long connections must have been open to be closed; it grows with time. Infinite: no share was set."""
+        """Minimum age of connections to close, which grows with time. Infinite: no share was set."""
         return self._core.now - self._opened_before
 
     def count(self) -> int:
@@ -79,7 +80,7 @@ class ClientShare:
 
     @property
     def moving(self) -> bool:
-        """Whether clients are being moved, or have been a moment ago: some have not connected again yet."""
+        """Whether clients are being moved, or were recently and may not have connected again yet."""
         return self._core.now < max(self._ends, self._moved_at + SETTLING_S)
 
     def tick(self, now: float) -> None:
@@ -114,7 +115,7 @@ class ClientShare:
             self._emptying[conn.id] = Emptying(conn, now)
             self._emptying[conn.id].at_rest(now)
         if not (self._emptying or left) and (surplus > 0 or now >= self._moved_at + SETTLING_S):
-            self._ends = now  # all that may be closed had their turns, or no client has come back
+            self._ends = now  # all attempts have been made, or no client has connected again
 
     def _give_up(self, ids: Iterable[int], grant: bool) -> None:
         for id_ in ids:
@@ -122,7 +123,7 @@ class ClientShare:
             self._again_at[id_] = self._core.now + AGAIN_S
 
     def _oldest(self) -> list[RouterConnection]:
-        """Connections that may be closed, first those that had fewer turns, then the oldest."""
+        """Connections that may be closed, those with fewer attempts first, then the oldest."""
         found = [
             conn
             for conn in self._clients()

@@ -1,6 +1,6 @@
-"""Clients that request to be the only one with their container-id, as JMS clients with a client-id do.
+"""Enforces unique container-ids for clients that request it, as JMS clients with a client-id do.
 
-A broker cannot enforce that, because it sees all clients behind a router as one. So a router that offers the capability
+A broker cannot enforce this, because it sees all clients behind a router as one. So a router that offers the capability
 to clients (`routeAddress`, `openCapabilities`) enforces it among its own clients. Source: the AMQP extension "Enforcing
 Connection Uniqueness".
 """
@@ -29,7 +29,7 @@ class UniqueConnections:
         self._by_container: dict[tuple[str, str], RouterConnection] = {}
 
     def opened(self, conn: RouterConnection) -> None:
-        """A client's open has arrived, without an answer yet: if it requests uniqueness, close it or the older one."""
+        """Handle a client's open before it is answered: if it requests uniqueness, close it or the older connection."""
         remote = conn.remote
         if remote is None or CAPABILITY not in conn.settings.offered_capabilities or not _asked(remote):
             return

@@ -42,7 +42,7 @@ wait for it. Pre-settled messages may be lost."""
 
 
 def grant_again(link: RouterLink) -> None:
-    """Give a client's sender credit again that was withdrawn, unless it ends or nobody would get its messages."""
+    """Grant a client's sender its withdrawn credit again, unless it ends or its messages would have no receiver."""
     if not (link.accepting or link.retiring) and (link.address is None or link.address.reachable()):
         link.grant()
 
@@ -78,7 +78,7 @@ class Drain:
             self._mesh.stand_aside()
 
     def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """The entity `router` has these attributes now; `changed`: what is new of them."""
+        """Apply the attributes of the entity `router`; `changed`: those whose values are new."""
         self.timeout_s = float(attrs["drainTimeoutSeconds"])
         if changed.get("draining"):
             self.start()

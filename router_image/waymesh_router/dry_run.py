@@ -1,4 +1,4 @@
-"""Messages of a client whose policy is in a dry run: judged, counted and logged, and passed on in any case."""
+"""Checks messages of a client whose policy is in a dry run: denials are counted and logged, but not enforced."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
 
 Judge = Callable[["RouterLink", bytes, bool], bool]
-"""Link, payload of a delivery's first frame, whether more frames follow; whether the message would be denied."""
+"""From link, payload of a delivery's first frame and whether more frames follow: whether policy denies the message."""
 
 
 class DryRunPermit:
-    """Of one link; implements core's `Permit`. Logs one line for each link and reason, as messages may be many."""
+    """The permit of one link; implements core's `Permit`. Logs one line per reason, as there may be many messages."""
 
     user_ids: frozenset[bytes] = frozenset()
 
     def __init__(self, judge: Judge, would_deny: Callable[[str, bool], None], ended: Callable[[], None]) -> None:
-        """`would_deny` counts a denial; it is called with what was denied, and whether that is to be logged."""
+        """`would_deny` counts a denial; it is called with a description, and whether to log it."""
         self._judge = judge
         self._would_deny = would_deny
         self._ended = ended
@@ -29,14 +29,14 @@ class DryRunPermit:
         return True
 
     def denies(self, lk: RouterLink, payload: bytes, more: bool) -> bool:
-        """Count what would be denied; denies nothing."""
+        """Count a denial, but never deny the message."""
         self._count_oversized(lk)
         if self._judge(lk, payload, more):
             self._count("message: its address or user-id is not allowed")
         return False
 
     def message_denied(self) -> None:
-        """Nothing is."""
+        """Nothing to count: no message is denied."""
 
     def ended(self, lk: RouterLink) -> None:
         self._count_oversized(lk)

@@ -1,14 +1,14 @@
-"""How the connection of a client comes to rest, so that it can be closed without ending a delivery.
+"""Empties a client's connection, so that it can be closed while no delivery is in progress.
 
-1. Its senders lose their credit, and the outcomes of what they have sent are kept back: a sender that always has some
-   messages under way waits for them. They are written before the connection is closed.
-2. When nothing is under way on its senders, or too late, its receivers get no new deliveries: other consumers get them,
-   or they wait at their address. What the receivers have got, they settle.
-3. A client may need the outcome of a message that it sends before it settles one that it has received: if it is not at
-   rest soon, the outcomes are written after all.
+1. The router withdraws the credit of the client's senders, and keeps back the outcomes of their deliveries: a sender
+   that always has some unsettled messages waits for these. They are written before the connection is closed.
+2. When no delivery is in progress on the senders, or after SENDERS_S, the receivers get no new deliveries: other
+   consumers get them, or they wait at their address. The receivers settle what they have received.
+3. A client may need the outcome of a message that it has sent before it settles one that it has received: if there is
+   no progress, the outcomes are written after all.
 
-Receivers of multicast addresses and of replies get what comes, and connections with routed links come to rest by
-themselves or not at all. Source: docs/balance.md.
+Receivers of multicast addresses and of replies are not paused, and connections with routed links are only closed if
+they become empty by themselves. Source: docs/balance.md.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from waymesh_router.core.unsettled import at_rest, client_senders, nothing_under
 from waymesh_router.drain import CREDIT_S, grant_again
 
 SENDERS_S = 1.0
-"""Receivers are paused after so long, even if something is under way on the senders."""
+"""Receivers are paused after this time, even if deliveries are in progress on the senders."""
 REPLIES_S = 1.0
-"""After so long without progress a client whose senders are at rest gets the outcomes that were kept back."""
+"""After this time without progress, a client whose senders have no delivery in progress gets the kept outcomes."""
 PATIENCE_S = 10.0
-"""A connection that is not at rest for so long stays."""
+"""A connection that is not empty after this time stays open."""
 PROGRESS_S = 3.0
-"""So does one on which nothing was settled for so long: messages wait because its receivers are paused."""
+"""So does one on which nothing is settled for this time: messages wait because its receivers are paused."""
 
 
 class Emptying:
-    """One connection that is to come to rest."""
+    """Empties one connection."""
 
     def __init__(self, conn: RouterConnection, now: float) -> None:
         self.conn = conn
@@ -48,10 +48,10 @@ class Emptying:
                 session.keeps_outcomes = True
 
     def at_rest(self, now: float) -> bool:
-        """Take the next step. Whether the connection can end now; to be called several times a second."""
+        """Take the next step; returns whether the connection can be closed. Must be called several times a second."""
         senders = self._senders()
         for link in senders:
-            if link.accepting:  # for the first time, or because another consumer has come
+            if link.accepting:  # the first time, or because another consumer has attached
                 link.withdraw()
         if now - self._since < CREDIT_S and any(link.credit > 0 for link in senders):
             return False
@@ -65,11 +65,11 @@ class Emptying:
         return False
 
     def hopeless(self, now: float) -> bool:
-        """Whether the connection does not come to rest."""
+        """Whether to give up."""
         return now - self._since >= PATIENCE_S or now - max(self._progress_at, self._paused_at) >= PROGRESS_S
 
     def _hold_back(self, now: float, senders_rest: bool) -> None:
-        """Pause the receivers when it is time, and write the outcomes when that does not help."""
+        """Pause the receivers when it is time, and write the outcomes if there is no progress then."""
         if self._paused_at == math.inf:
             if not senders_rest and now - self._since < SENDERS_S:
                 return
@@ -81,12 +81,12 @@ class Emptying:
             self._send_outcomes()
 
     def close(self, reason: str) -> None:
-        """End the connection, which is at rest."""
+        """Close the connection, which is empty."""
         self._send_outcomes()
         hang_up(self.conn, reason)
 
     def end(self, grant: bool) -> None:
-        """Let the connection go on. `grant`: its senders get their credit back."""
+        """Return the connection to normal service. `grant`: also grant its senders credit again."""
         self._send_outcomes()
         for link in self._links():  # not `_receivers`: an address may be multicast by now
             if link.paused:
@@ -109,7 +109,7 @@ class Emptying:
         return client_senders(self._links())
 
     def _receivers(self) -> list[RouterLink]:
-        """Receivers whose messages others can get, or that can wait."""
+        """Receivers whose messages can wait or go to other consumers."""
         return [link for link in self._links() if link.is_sender and link.kind == ENDPOINT and _can_wait(link)]
 
 

@@ -73,7 +73,7 @@ class EventLog(TelemetryHooks):
         self.records.connection_opened(connection)
 
     def _authenticated(self, connection: RouterConnection) -> None:
-        """A client has logged in, which the log tells even if it never opens its connection."""
+        """Log the login of a client, even if it never opens its connection."""
         mechanism = connection.mechanism
         if connection.user and not connection.settings.client and mechanism not in (None, "", "ANONYMOUS"):
             text = f"[C{connection.id}] Authenticated: user={short(connection.user)} auth={mechanism}"
@@ -94,9 +94,9 @@ class EventLog(TelemetryHooks):
         self.records.connection_closed(connection, error)
 
     def connection_unopened(self, connection: RouterConnection, reason: str) -> None:
-        """A connection ended before its open, without an error of AMQP: its peer went away, or TLS failed.
+        """A connection ended before its open, without an AMQP error: its peer disconnected, or TLS failed.
 
-        Of one that sent no protocol header, as a probe of a load balancer, there is a line at level debug only.
+        If the peer sent no protocol header, as probes of load balancers do, the line has level debug.
         """
         kind = LogEvent.CONNECTOR_FAILED if connection.settings.client else LogEvent.CONNECTION_REFUSED
         level = "info" if connection.octets_in or connection.peer.tls else "debug"
@@ -172,7 +172,7 @@ class EventLog(TelemetryHooks):
 
 
 def _ended_by(connection: RouterConnection, error: ErrorInfo, opened: bool) -> Event:
-    """What a connection's end by an error means."""
+    """The event of a connection that ended by an error."""
     text = short(error.description)
     if error.condition == UNAUTHORIZED_ACCESS and connection.remote is None and not connection.settings.client:
         event = about(LogEvent.AUTHENTICATION_FAILED, connection, reason=text)

@@ -1,4 +1,4 @@
-"""What a log line tells to programs: the id of its event, who it is about, and details."""
+"""The machine-readable part of a log line: the id of its event, the peer and details."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _WORD = re.compile(r"[\w.:;@/%*+\[\]-]+")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`who`: user, host (with the port), listener, connector, router, as far as they are known. `detail`: more, which
-    the text of the line tells as well. No value may be a secret."""
+    """`who`: user, host (with the port), listener, connector, router, as far as they are known. `detail`: further
+    values, which are also in the text of the line. No value may be a secret."""
 
     kind: LogEvent
     who: Mapping[str, str] = field(default_factory=dict)
@@ -31,12 +31,12 @@ class Event:
 
     @property
     def host(self) -> str:
-        """The address that it is about, without the port; "" if none is known."""
+        """The address of the peer, without the port; "" if it is not known."""
         return self.who.get("host", "").rpartition(":")[0]
 
     @property
     def suffix(self) -> str:
-        """The end of a line of text: id and `who`. What could be taken for another field is a JSON string."""
+        """The end of a line of text: id and `who`. Values that could be mistaken for other fields are JSON strings."""
         fields = " ".join(f"{name}={_value(text)}" for name, text in self.who.items())
         return f" {_BEGIN}{self.kind} {fields}]" if fields else f" {_BEGIN}{self.kind}]"
 
@@ -74,12 +74,12 @@ def who(conn: RouterConnection) -> dict[str, str]:
 
 
 def at(origin: str, host: str, connector: bool = False) -> dict[str, str]:
-    """A peer that has connected to a listener, or was by a connector."""
+    """The peer of a listener, or of a connector."""
     return {"host": host, "connector" if connector else "listener": origin}
 
 
 def without_event(text: str) -> str:
-    """The text of a line, in which nothing looks like the event at its end: peers have chosen parts of it."""
+    """The text of a line, changed so that no part of it looks like an event: peers can choose parts of it."""
     return text.replace(_BEGIN, r"[event\x3d")
 
 

@@ -33,8 +33,8 @@ def server_list(urls: str) -> list[dict[Symbol, Any]]:
 
 
 def targets_of(properties: object) -> list[Target]:
-    """The failover targets that a peer announced. Invalid entries are ignored, and those for WebSocket, which no
-    connector speaks."""
+    """The failover targets that a peer announced. Invalid entries are ignored, and those for WebSocket, which
+    connectors do not support."""
     listed = properties.get(PROPERTY) if isinstance(properties, Mapping) else None
     found: list[Target] = []
     for entry in listed if isinstance(listed, list) else ():

@@ -1,4 +1,4 @@
-"""The right to management of each client: decided by its listener and its user group, again when policy changes."""
+"""The management right of each client: decided by its listener and its user group, again when policy changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = {number: name for name, number in MANAGEMENT_RIGHTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What a connection has without its group: the right that the listener names, None for none, and the default."""
+    """What decides without the group: the right set at the listener, None if not set, and the default."""
 
     client: Client
     listener: str | None
@@ -37,7 +37,7 @@ class GroupRights:
         enforcement.on_replaced = self._decide_all
 
     def opened(self, conn: RouterConnection, client: Client) -> None:
-        """A client of a group was let in, and has the right of its listener until now."""
+        """A client of a group was accepted. Until now, it has the right of its listener."""
         listener = None if conn.management == UNDECIDED_MANAGEMENT else _NAMES[conn.management]
         self._given[conn] = given = _Given(client, listener, _NAMES[default_management(conn)])
         self._set(conn, self._right(given))
@@ -52,12 +52,12 @@ class GroupRights:
         return given is not None and conn.management < MANAGEMENT_RIGHTS[given.listener or given.default]
 
     def _decide_all(self) -> None:
-        """Policy has changed: what was allowed to attach and to be sent is checked anew from now on."""
+        """Policy has changed: decide the rights of all connections again."""
         for conn, given in list(self._given.items()):
             self._set(conn, self._right(given))
 
     def _right(self, given: _Given) -> str:
-        """A client whose group is no longer configured has none. A dry run neither gives nor takes rights."""
+        """The right of a client: none if its group is no longer configured. A dry run does not change it."""
         if self._enforcement.unlimited(given.client) or self._enforcement.dry_run(given.client):
             return management_right(given.listener, given.default, None)
         group = self._enforcement.group_of(given.client)
@@ -74,11 +74,11 @@ class GroupRights:
 
 
 def _limit(link: RouterLink) -> None:
-    """Let an open link do what the right of its connection allows. Requests on senders are checked by the service."""
+    """Apply the right of its connection to an open link. Requests on senders are checked by the service."""
     conn: RouterConnection = link.connection  # type: ignore[assignment]
     writes = conn.management == WRITE_MANAGEMENT
     if link.anonymous:
         link.checks_management = not writes
-        link.seen_address = None  # it was looked up with the former right
+        link.seen_address = None  # was looked up with the former right
     elif link.is_sender and not writes and link.address is not None and key_name(link.address.key) == MANAGEMENT:
-        link.detach(UNAUTHORIZED_ACCESS, REFUSED)  # it would get the requests of others
+        link.detach(UNAUTHORIZED_ACCESS, REFUSED)  # it would receive requests of others

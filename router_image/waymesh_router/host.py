@@ -55,19 +55,19 @@ class Tokens(Protocol):
 
 
 class Users(Protocol):
-    """The files of users."""
+    """The user files."""
 
     def add(self, listener: Mapping[str, Any]) -> None:
-        """Read the usersFile of a listener, if any."""
+        """Read the usersFile of a listener, if it has one."""
 
     def keep_those_of(self, listeners: Collection[Mapping[str, Any]]) -> None:
-        """Forget the files that none of these listeners has."""
+        """Drop the files that none of these listeners uses."""
 
     def authenticator(self, listener: Mapping[str, Any]) -> Authenticator | None:
-        """The users of a listener: of its usersFile, else of the router. None: nobody can log in with a password."""
+        """The users of a listener: those of its usersFile, else of the router. None: password logins are impossible."""
 
     def refused(self) -> int:
-        """Number of lines that cannot be used."""
+        """Number of invalid lines."""
 
 
 class AuthServices(Protocol):
@@ -80,7 +80,7 @@ class AuthServices(Protocol):
         """Remove a plugin that no listener uses."""
 
     def relay(self, name: str, settings: ConnectionSettings, limit_s: float) -> Service:
-        """A way to the service for one client that has `limit_s` until its open (inf: no limit)."""
+        """Relay to the service for one client, which has `limit_s` seconds until its open (inf: no limit)."""
 
 
 class Host(Protocol):
@@ -141,7 +141,7 @@ class Host(Protocol):
         """Remove an sslProfile."""
 
     def certificates(self) -> Mapping[str, Validity]:
-        """When the certificates of sslProfiles are good, by name."""
+        """Validity of the certificates of sslProfiles, by name."""
 
     def password(self, entity: str, text: str) -> str:
         """The password that an attribute contains or refers to: `env:NAME`, `file:PATH`, `pass:TEXT` …"""
@@ -168,7 +168,7 @@ class Host(Protocol):
         """Apply a `log` entity."""
 
     def trace(self, conn: Connection, on: bool) -> None:
-        """Log the frames of a connection (module PROTOCOL), or do so no longer."""
+        """Turn logging of a connection's frames (module PROTOCOL) on or off."""
 
     def traced(self, conn: Connection) -> bool:
         """Whether `trace` is on for a connection."""
@@ -183,13 +183,13 @@ class Host(Protocol):
         """Raises OSError if records of this `telemetry` entity could not be written now."""
 
     def exporter(self, attrs: Mapping[str, Any], router_id: str) -> Exporter:
-        """A way out for records as a `telemetry` entity says."""
+        """The exporter of records for a `telemetry` entity."""
 
     def memory_usage(self) -> int | None:
-        """Resident bytes of the process, where that means something."""
+        """Resident memory of the process in bytes; None if unknown."""
 
     def internal_error(self, where: str, error: Exception) -> None:
-        """Log and count an error of our own. `where` reads on: "in the timers of …"."""
+        """Log and count an internal error. `where` is part of the text, as in "in the timers of …"."""
 
     def drop(self, conn: Connection, reason: str) -> None:
         """End the transport of a connection at once."""

@@ -1,14 +1,14 @@
-"""Limits the log lines that one host, or another peer, can cause without any right. Pure."""
+"""Limits the log lines that one host or other peer can cause without authorization. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MOST_LINES = 100
-"""Lines about one host in a window: enough to see who tries what."""
+"""Maximum number of lines about one host in a window: enough to see what it tries."""
 WINDOW_S = 60.0
 MOST_HOSTS = 1000
-"""Hosts that are told apart at the same time; further ones share one limit."""
+"""Maximum number of hosts with limits of their own; further ones share one limit."""
 OTHERS = "other hosts"
 
 
@@ -41,8 +41,8 @@ class LineLimit:
         return True
 
     def ended(self, now: float) -> list[tuple[str, int]]:
-        """Hosts whose window has ended with lines left out, and their number; to be called every few seconds. A clock
-        that was set back ends all windows."""
+        """Hosts whose window has ended with lines left out, and the number of these. Must be called every few seconds.
+        If the clock was set back, all windows end."""
         over = [host for host, one in self._windows.items() if not 0 <= now - one.since < self._window_s]
         return [(host, left_out) for host in over if (left_out := self._windows.pop(host).left_out)]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
-from waymesh_router.certificate_expiry import ExpiryNews, PeerCertificate, next_time
+from waymesh_router.certificate_expiry import ExpiryWarnings, PeerCertificate, next_time
 from waymesh_router.events import about, short
 from waymesh_schema.events import LogEvent
 
@@ -26,7 +26,7 @@ class LoginExpiry:
         self._host = host
         self._listeners = listeners
         self._connections: dict[RouterConnection, Attributes] = {}
-        self._news = ExpiryNews()
+        self._warnings = ExpiryWarnings()
         self._next = math.inf
 
     def opened(self, conn: RouterConnection) -> None:
@@ -44,7 +44,8 @@ class LoginExpiry:
         self._next = 0.0
 
     def tick(self, _now: float) -> None:
-        """Close those whose time has come, by the clock that tokens are checked with; the loop's may differ from it."""
+        """Close connections with an expired login, by the clock that tokens are checked with, which may differ from
+        the loop's."""
         if not self._connections:
             return
         now = self._host.tokens.now()
@@ -58,10 +59,11 @@ class LoginExpiry:
             elif certificate is not None and now >= certificate.validity.end:
                 self._close(conn, f"the certificate of the peer expired at {certificate.validity.end_text}")
             else:
-                self._next = min(self._next, conn.expires_at, self._look(conn, certificate, now))
+                self._next = min(self._next, conn.expires_at, self._check_expiry(conn, certificate, now))
 
     def _certificate(self, conn: RouterConnection) -> PeerCertificate | None:
-        """The certificate that ends the connection; None if none does. A deleted listener counts as it was."""
+        """The certificate whose expiry ends the connection, None without one. Of a deleted listener, the last
+        attributes count."""
         attrs = self._listeners.get(conn.origin, self._connections[conn])
         certificate: PeerCertificate | None = conn.peer.certificate
         return certificate if attrs.get("recheckPeers") else None
@@ -70,12 +72,12 @@ class LoginExpiry:
         del self._connections[conn]
         conn.close(UNAUTHORIZED_ACCESS, text)
 
-    def _look(self, conn: RouterConnection, certificate: PeerCertificate | None, now: float) -> float:
-        """Tell that a certificate ends soon; the time of the next look."""
+    def _check_expiry(self, conn: RouterConnection, certificate: PeerCertificate | None, now: float) -> float:
+        """Warn of a certificate that expires soon; returns the time of the next check."""
         if certificate is None:
             return math.inf
         validity, subject = certificate.validity, short(certificate.subject)
-        if self._news.due(f"{certificate.number} {subject}", validity, now):
+        if self._warnings.due(f"{certificate.number} {subject}", validity, now):
             text = f"[C{conn.id}] the certificate of the peer expires at {validity.end_text}: {subject}"
             detail = {"certificate": subject, "number": certificate.number, "ends": validity.end_text}
             self._host.log("SERVER", "warning", text, about(LogEvent.CERTIFICATE_EXPIRES, conn, **detail))

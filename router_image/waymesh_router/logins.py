@@ -1,4 +1,4 @@
-"""What clients of a router's listeners log in with: users, certificates, bearer tokens, services. Pure."""
+"""Logins of clients at a router's listeners: users, certificates, bearer tokens, SASL services. Pure."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Logins:
         self._host.users.add(attrs)
 
     def keep_those_of(self, listeners: Collection[Mapping[str, Any]]) -> None:
-        """Forget what only listeners other than these needed."""
+        """Drop user files that none of these listeners uses."""
         self._host.users.keep_those_of(listeners)
 
     def warnings(self, attrs: Mapping[str, Any], profile: Mapping[str, Any] | None) -> list[str]:
-        """What users of a listener should know. `profile`: its sslProfile, if it has one."""
+        """Warnings about the logins of a listener. `profile`: its sslProfile, if it has one."""
         return login_warnings(attrs, profile, self._host.users.authenticator(attrs))
 
     # ---- services

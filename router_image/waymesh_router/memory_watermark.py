@@ -7,11 +7,11 @@ NORMAL, HIGH, FULL = range(3)
 NAMES = ("normal", "high", "full")
 """The levels as the entity `router` reports them."""
 HIGH_PART = 0.8
-"""Part of the limit at which use is HIGH."""
+"""Fraction of the limit at which the level is HIGH."""
 RETURN_PART = 0.05
-"""A level ends this part of the limit below its start, so that it does not come and go with each look."""
+"""A level ends this fraction of the limit below its start, so that it does not alternate at each check."""
 CONTROL_GROUP_PART = 0.85
-"""The default limit, as part of that of the control group: the kernel kills a process that reaches the latter."""
+"""The default limit, as a fraction of that of the control group: the kernel kills a process that reaches the latter."""
 
 
 def default_limit(control_group: int | None) -> int:

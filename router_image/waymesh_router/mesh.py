@@ -33,7 +33,7 @@ LISTEN_S = 0.25
 CHANGES_A_TURN = 25
 """Changes of other routers' addresses applied in one turn, a tenth of a millisecond of work; the rest follows later."""
 MESSAGE_WORK = 100
-"""What a control message costs of its connection's budget, besides a quarter of its octets."""
+"""Cost of a control message in its connection's budget, in addition to a quarter of its octets."""
 PROPERTIES = b"\x00\x53\x73"
 NULL = b"\x40"
 CONTENT_CACHE_BYTES = 1000
@@ -85,7 +85,7 @@ class Mesh(ControlPlaneHooks):
 
     # ---- from the core
     def local_added(self, key: str, treatment: int) -> None:
-        if not self._aside or key.startswith(EDGE):  # replies to clients of edge routers still come
+        if not self._aside or key.startswith(EDGE):  # replies to clients of edge routers still arrive
             self.run(self.engine.mobile_added(key, treatment, self.core.now))
 
     def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
@@ -136,7 +136,7 @@ class Mesh(ControlPlaneHooks):
     def _destination(self, message: bytes) -> str:
         """properties.to, "" if there is none. Raises DecodeError.
 
-        In a large mesh most control messages are for other routers: only this property of them is decoded.
+        In a large mesh, most control messages are for other routers; only this property of them is decoded.
         """
         sections = self._sections
         transfer = whole_transfer(message, False)
@@ -201,7 +201,8 @@ class Mesh(ControlPlaneHooks):
 
     def _listen(self, now: float) -> None:
         """Find the neighbours that have sent anything since the last check.
-         TCP segments count, too: while TCP repeats a lost segment, which takes seconds on a slow link, later ones
+
+        TCP segments count, too: while TCP repeats a lost segment, which takes seconds on a slow link, later ones
         arrive.
         """
         for conn, before in self._arrived.items():

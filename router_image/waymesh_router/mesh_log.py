@@ -12,25 +12,25 @@ HELLO, LINK_STATE, MOBILE = "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA"
 MODULES = {"HELLO": HELLO, "RA": LINK_STATE, "LSU": LINK_STATE, "LSR": LINK_STATE, "MAU": MOBILE, "MAR": MOBILE}
 """The log module of each control message."""
 MOST_ITEMS = 100
-"""Items of a list or map in a control message that are written; a table of addresses can have 100,000."""
+"""Maximum number of items written of a list or map in a control message; a table of addresses can have 100,000."""
 
 
 class MeshLog:
-    """Writes what the control plane receives and what it asks for. Composes no text for a level that is off."""
+    """Logs messages and effects of the control plane. Composes no text for a level that is off."""
 
     def __init__(self, log: Callable[[str, str, str], None], logs: Callable[[str, str], bool]) -> None:
-        """`log(module, level, text)` writes a line; `logs(module, level)` tells whether it would be written."""
+        """`log(module, level, text)` writes a line; `logs(module, level)` returns whether it would be written."""
         self._log = log
         self._logs = logs
 
     def received(self, connection_id: int, opcode: str, body: Mapping[Any, object]) -> None:
-        """A control message arrived for this router. Anything may be in it."""
+        """A control message arrived for this router. Its content is not checked yet."""
         module = MODULES.get(opcode)
         if module is not None and self._logs(module, "trace"):
             self._log(module, "trace", f"[C{connection_id}] RCVD: {_text(opcode, body)}")
 
     def report(self, effects: Sequence[fx.Effect]) -> None:
-        """Effects that are going to be applied."""
+        """Log effects that are about to be applied."""
         logs = self._logs
         if logs(MOBILE, "debug"):
             self._addresses(effects)
@@ -86,7 +86,7 @@ def _text(opcode: str, body: Mapping[Any, object]) -> str:
 
 
 def _value(value: object) -> str:
-    """A value of a body, cut where it is long."""
+    """A value of a body, truncated if it is long."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key}: {_value(item)}" for key, item in islice(value.items(), MOST_ITEMS))
         return f"{{{inner}{_more(len(value))}}}"

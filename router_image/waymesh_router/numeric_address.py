@@ -8,7 +8,7 @@ Address = IPv4Address | IPv6Address
 
 
 def numeric_address(text: str) -> Address | None:
-    """The address of a text, perhaps with a zone; None for any other text.
+    """Parse an address, which may have a zone; None if the text is not an address.
 
     IPv4 addresses that an IPv6 socket reports (::ffff:a.b.c.d) become IPv4.
     """

@@ -1,4 +1,4 @@
-"""Tells of the router's own certificates that end soon, with which it connects to other routers. Pure."""
+"""Warns of certificates that expire soon, of those with which the router connects to other routers. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from waymesh_router.certificate_expiry import ExpiryNews
+from waymesh_router.certificate_expiry import ExpiryWarnings
 from waymesh_router.events import Event
 from waymesh_schema.events import LogEvent
 
@@ -25,11 +25,11 @@ class OwnCertificates:
         """`connectors`: by name."""
         self._host = host
         self._connectors = connectors
-        self._news = ExpiryNews()
+        self._warnings = ExpiryWarnings()
         self._next = -math.inf
 
     def tick(self, now: float) -> None:
-        """Look at them from time to time: files are renewed, connectors come and go."""
+        """Check them from time to time: files are renewed, connectors are created and deleted."""
         if now < self._next:
             return
         self._next = now + LOOK_S
@@ -40,7 +40,7 @@ class OwnCertificates:
         for name, state in self._connectors.items():
             profile = str(state.attrs.get("sslProfile") or "")
             validity = certificates.get(profile) if state.attrs["role"] in ROLES else None
-            if validity is None or not self._news.due(profile, validity, clock):
+            if validity is None or not self._warnings.due(profile, validity, clock):
                 continue
             ends = validity.end_text
             text = f"connector {name}: the certificate of sslProfile {profile} expires at {ends}: renew it before"

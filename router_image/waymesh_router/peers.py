@@ -10,27 +10,27 @@ from waymesh_amqp.relayed import RelayedServerExchange, Service
 from waymesh_amqp.sasl import MECHANISMS, SERVER_MECHANISMS, Authenticator, SaslServer, TokenChecker
 
 NOBODY_ADMITTED = (
-    "authenticatePeer: yes: every client is refused, since none can authenticate itself: there are no users "
+    "authenticatePeer: yes: every client is refused, because none can authenticate itself: there are no users "
     "(usersFile, or saslConfigDir of the router), no client certificates (sslProfile with caCertFile) and no tokens "
     "(tokenProfile) that saslMechanisms allows"
 )
 _CREDENTIALS = ("saslUsername", "saslPassword")
 OWN = ("EXTERNAL", *BEARER_MECHANISMS)
-"""Mechanisms that a listener with saslPlugin answers itself, where it can."""
+"""Mechanisms that a listener with saslPlugin handles itself if it is configured for them."""
 ANYBODY_IS_TRUSTED = (
-    "role edge without authenticatePeer: yes: whoever connects can act as an edge router, whose messages and addresses "
-    "are trusted"
+    "role edge without authenticatePeer: yes: any client can act as an edge router, whose messages and addresses are "
+    "trusted"
 )
-NO_SASL_NEEDED = "saslPlugin: clients without SASL are let in as anonymous; authenticatePeer: yes refuses them"
+NO_SASL_NEEDED = "saslPlugin: clients without SASL are accepted as anonymous; authenticatePeer: yes refuses them"
 PLAIN_NOT_OFFERED = "saslMechanisms: PLAIN is not offered without TLS, unless allowInsecurePlain: yes"
 CANNOT_LOG_IN = (
-    "saslMechanisms: {}: it cannot log in anywhere: EXTERNAL needs an sslProfile, PLAIN and SCRAM need saslUsername "
+    "saslMechanisms: {}: the connector cannot log in: EXTERNAL needs an sslProfile, PLAIN and SCRAM need saslUsername "
     "and saslPassword"
 )
 
 
 class _NoTokens:
-    """Accepts none: it stands for any profile where only the mechanisms are asked for."""
+    """Accepts no token; used where only the supported mechanisms matter."""
 
     def check(self, token: str) -> Identity | None:
         """Never accepted."""
@@ -38,7 +38,7 @@ class _NoTokens:
 
 
 def mechanisms_of(attrs: Mapping[str, Any], possible: Sequence[str] = MECHANISMS) -> list[str]:
-    """The `saslMechanisms` of a listener or connector; all that are possible if not set."""
+    """The `saslMechanisms` of a listener or connector; all possible ones if not set."""
     return str(attrs.get("saslMechanisms") or "").split() or list(possible)
 
 
@@ -66,7 +66,7 @@ def server_sasl(
 def login_warnings(
     attrs: Mapping[str, Any], profile: Mapping[str, Any] | None, authenticator: Authenticator | None
 ) -> list[str]:
-    """What users of a listener should know. `profile`: the listener's sslProfile, if it has one."""
+    """Warnings about the logins of a listener. `profile`: the listener's sslProfile, if it has one."""
     warnings = [] if _admits_anybody(attrs, profile, authenticator) else [NOBODY_ADMITTED]
     if attrs.get("role") == "edge" and not attrs.get("authenticatePeer"):
         warnings.append(ANYBODY_IS_TRUSTED)
@@ -79,9 +79,9 @@ def login_warnings(
 
 
 def connector_warnings(attrs: Mapping[str, Any]) -> list[str]:
-    """What users of a connector should know: what it does not use, or why it cannot log in.
+    """Warnings about a connector: attributes that it does not use, or why it cannot log in.
 
-    No error: Qpid Dispatch starts with such a connector, and what it does not use weakens nothing.
+    These are not errors: Qpid Dispatch starts with such a connector, and unused attributes do not weaken security.
     """
     mechanisms = mechanisms_of(attrs)
     given = [name for name in _CREDENTIALS if attrs.get(name)]
@@ -119,9 +119,9 @@ def _admits_anybody(
 def relayed_sasl(
     attrs: Mapping[str, Any], service: Service, external_user: str | None, tokens: TokenChecker | None, *, secured: bool
 ) -> RelayedServerExchange:
-    """The same for a listener with saslPlugin: certificates and tokens are checked here, all else by the service.
+    """The same for a listener with saslPlugin: the router checks certificates and tokens, the service all else.
 
-    EXTERNAL is never passed on: toward the service, the router's certificate would speak for every client.
+    EXTERNAL is never relayed: the service would see the router's certificate for every client.
     """
     local = SaslServer([name for name in mechanisms_of(attrs, OWN) if name in OWN], None, external_user, tokens=tokens)
     unwanted = {"EXTERNAL"}
@@ -140,7 +140,7 @@ def profiles_used(attrs: Mapping[str, Any]) -> list[str]:
 
 def check_listener(attrs: Mapping[str, Any], mode: str) -> None:
     """Raises ValueError if mechanisms or role of a listener do not fit a router of that mode."""
-    if not attrs.get("saslPlugin"):  # a service may have mechanisms that the router does not know
+    if not attrs.get("saslPlugin"):  # a service may support mechanisms that the router does not
         _check_mechanisms(attrs, SERVER_MECHANISMS)
     _check_role(attrs, mode)
 
@@ -155,9 +155,9 @@ def check_connector(attrs: Mapping[str, Any], mode: str) -> None:
 
 
 def check_unused(kind: str, name: str, **entities: Iterable[Mapping[str, Any]]) -> None:
-    """Raises ValueError if an entity, given by its attributes under its type, uses what is called `name`.
+    """Raises ValueError if one of the entities, whose attributes are given by type, uses the entity called `name`.
 
-    `kind`: sslProfile, tokenProfile or authServicePlugin.
+    `kind`: the type of the latter: sslProfile, tokenProfile or authServicePlugin.
     """
     users = [
         f"{entity} {attrs['name']}"
@@ -184,4 +184,5 @@ def _check_mechanisms(attrs: Mapping[str, Any], possible: Sequence[str]) -> None
 def _check_role(attrs: Mapping[str, Any], mode: str) -> None:
     if attrs["role"] in ("inter-router", "edge") and mode != "interior":
         article = "an" if mode == "edge" else "a"
-        raise ValueError(f"{attrs['name']}: {article} {mode} router takes no role {attrs['role']}; set mode: interior")
+        reason = f"{article} {mode} router does not support role {attrs['role']}; set mode: interior"
+        raise ValueError(f"{attrs['name']}: {reason}")

@@ -8,13 +8,13 @@ from waymesh_router.core.model import RouterConnection
 from waymesh_router.routing.engine import RoutingEngine
 
 PATIENCE_S = 20.0
-"""A router without any neighbour becomes ready after this time: waiting longer would help nobody."""
+"""A router without any neighbour becomes ready after this time: waiting longer has no benefit."""
 SOME_S = 5.0
 """A router with a neighbour and complete routes waits at most this long for missing neighbours."""
 
 
 class Readiness:
-    """Once ready, always ready: problems in the mesh are no reason to take clients away from their router."""
+    """Once ready, always ready: problems in the mesh must not take clients away from their router."""
 
     def __init__(self, now: float) -> None:
         self._started_at = now
@@ -54,4 +54,4 @@ def _connected(connections: Iterable[RouterConnection], neighbours: Container[st
 def _unconverged(routing: RoutingEngine) -> str:
     if not routing.local.link_state:
         return "no neighbour is connected yet"
-    return "" if routing.complete() else "the tables of other routers are still on their way"
+    return "" if routing.complete() else "tables of other routers are missing"

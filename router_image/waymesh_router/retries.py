@@ -1,4 +1,4 @@
-"""Retry delays of a connector: short at first, longer the longer the peer is unreachable. Pure."""
+"""Retry delays of a connector, which grow while the peer is unreachable. Pure."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ class Router:
         self._part_at_rest()
 
     def _part_at_rest(self) -> None:
-        """Close the connections of removed connectors once their quiescing autolinks, if any, are at rest."""
+        """Close the connections of removed connectors once their quiescing autolinks, if any, are idle."""
         for name in [name for name in self._parting if not self.core.autolinks.quiescing_at(("connection", name))]:
             self._part(name)
 

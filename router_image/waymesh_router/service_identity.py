@@ -1,4 +1,4 @@
-"""What the open of a SASL service says about the client that it let in. Pure."""
+"""Reads user and permissions of a client from the open of the SASL service that authenticated it. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_ADDRESSES = 1000
 
 
 class IdentityError(ValueError):
-    """What the service says is not what it should be."""
+    """The service sent invalid properties."""
 
 
 def identity_of(properties: Any) -> tuple[str, Permissions | None]:
-    """User name and permissions; None where the service leaves those to the policy. Raises IdentityError.
+    """User name and permissions; None if the service leaves permissions to the policy. Raises IdentityError.
 
     A client without a name has the rights of one that did not authenticate itself.
     """
@@ -60,7 +60,7 @@ def _permissions(addresses: Any) -> Permissions | None:
 
 
 def _rights(address: Any, value: Any) -> tuple[str, ...]:
-    """`send`, `recv` or both; other words are for versions to come, and allow nothing here."""
+    """`send`, `recv` or both; other words are reserved for later versions and allow nothing."""
     words = value.values if isinstance(value, Array) else value if isinstance(value, list) else [value]
     texts = tuple(word for word in words if isinstance(word, str))
     if not isinstance(address, str) or len(texts) != len(words):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TelemetryExport:
-    """`collector`: the one at work, None while telemetry is off."""
+    """`collector`: the current one, None while telemetry is off."""
 
     def __init__(self, view: RouterView, core: Core, host: Host, events: EventLog) -> None:
         self._view, self._core, self._host, self._events = view, core, host, events

@@ -1,4 +1,4 @@
-"""Creates the connection for a transport, with the settings of its listener or connector. Pure."""
+"""Creates the connection of a transport, with the settings of its listener or connector. Pure."""
 
 from __future__ import annotations
 

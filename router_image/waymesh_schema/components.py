@@ -10,7 +10,7 @@ MESSAGE_COMPONENTS = (
 
 
 def parse_components(text: str) -> frozenset[str]:
-    """The parts that `none`, `all` or a list by comma names. Raises ValueError for an unknown name."""
+    """The parts in `none`, `all` or a comma-separated list. Raises ValueError for an unknown name."""
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     if names in ([], ["none"]):
         return frozenset()
@@ -18,5 +18,5 @@ def parse_components(text: str) -> frozenset[str]:
         return frozenset(MESSAGE_COMPONENTS)
     for name in names:
         if name not in MESSAGE_COMPONENTS:
-            raise ValueError(f"{name!r} is no part of a message; use none, all, or {', '.join(MESSAGE_COMPONENTS)}")
+            raise ValueError(f"{name!r} is not a part of a message; use none, all, or {', '.join(MESSAGE_COMPONENTS)}")
     return frozenset(names)

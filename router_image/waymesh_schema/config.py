@@ -34,10 +34,10 @@ _REFERENCES = {"sslProfile": "sslProfile", "tokenProfile": "tokenProfile", "sasl
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One entity to create: its type, all its attributes (see validate_create), and where it stands.
+    """One entity to create: its type, all its attributes (see validate_create), and its position in the file.
 
-    `line` is 0 for an entity that the file does not hold and that has its defaults. `warnings`: what was written and is
-    not done as written.
+    `line` is 0 for an entity that is not in the file and has its defaults. `warnings`: about settings that do not apply
+    as written.
     """
 
     type: EntityType
@@ -51,7 +51,7 @@ def read_config(path: str | Path, *more: str | Path) -> list[ConfigEntry]:
     """The entities of files read as one, and of the policyDir they name, in processing order.
 
     A file is JSON when its name ends in `.json`; with `.gz` behind that, or behind `.conf`, it is compressed.
-    Raises ConfigError with everything that is wrong, also for files that cannot be read.
+    Raises ConfigError with all errors, including those of files that cannot be read.
     """
     reader = _Reader()
     for filename in map(str, (path, *more)):
@@ -62,7 +62,7 @@ def read_config(path: str | Path, *more: str | Path) -> list[ConfigEntry]:
 
 
 def read_policy_folder(policy: ConfigEntry) -> list[ConfigEntry]:
-    """The vhosts of the files in the folder that a policy entity names; raises ConfigError with all that is wrong."""
+    """The vhosts of the files in the folder that a policy entity names; raises ConfigError with all errors."""
     reader = _Reader()
     reader.read_policy_folder(policy)
     reader.problems += _repeated(reader.entries)
@@ -91,7 +91,7 @@ def parse_json(text: str, filename: str) -> list[ConfigEntry]:
 
 
 class _Reader:
-    """Collects the entities of several files and all that is wrong with them."""
+    """Collects the entities of several files, and all errors in them."""
 
     def __init__(self) -> None:
         self.entries: list[ConfigEntry] = []

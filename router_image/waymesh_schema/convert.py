@@ -64,7 +64,7 @@ def names(value: str | None) -> tuple[str, ...]:
 
 
 def clamp(attribute: Attribute, number: int) -> int:
-    """The number, or the bound in its place if it is beyond the one that is to be used then."""
+    """The number, or the bound named by `clamped` if the number is beyond it."""
     if attribute.clamped == "minimum" and attribute.minimum is not None:
         return max(number, attribute.minimum)
     if attribute.clamped == "maximum" and attribute.maximum is not None:

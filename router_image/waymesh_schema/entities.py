@@ -44,7 +44,7 @@ _REMOVED = {
     "linkRoutePattern": "linkRoute",
     "waypoint": "address with waypoint: yes, and an autoLink for each direction",
 }
-"""Types that Qpid Dispatch 1.0 removed, and what does the same. Configuration files may hold some: former_types."""
+"""Types that Qpid Dispatch 1.0 removed, and what replaces them. former_types translates some of them."""
 _ADAPTORS = ("tcpListener", "tcpConnector", "httpListener", "httpConnector")
 """Types of the adaptors of Qpid Dispatch, which carry TCP and HTTP through a mesh."""
 

@@ -1,4 +1,4 @@
-"""The ids of all events that routers tell of, in the log and in telemetry. Stable: docs/audit.md shows them."""
+"""The ids of all events in the logs and in the telemetry of routers. They are stable; docs/audit.md lists them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class LogEvent(StrEnum):
-    """What a log line tells, for programs."""
+    """The event id of a log line, for programs."""
 
     ROUTER_STARTED = "router.started"
     ROUTER_STOPPING = "router.stopping"
@@ -62,18 +62,18 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.CONNECTION_REFUSED: "a connection ends before it is open (`reason` or `condition`): by TLS, protocol, "
     "HTTP, a limit, policy, or its peer",
     LogEvent.CONNECTOR_FAILED: "a connector could not connect; it retries",
-    LogEvent.ROUTER_REFUSED: "a router is refused that has the `id` of another one; `instance` is its start, `known` "
-    "that of the other",
+    LogEvent.ROUTER_REFUSED: "a router is refused because another one has its `id`; `instance` and `known` are the "
+    "start times of both",
     LogEvent.AUTHENTICATION_SUCCEEDED: "a client has logged in as `user` by `mechanism`, other than ANONYMOUS",
     LogEvent.AUTHENTICATION_FAILED: "a client could not log in; `user` only if there is such a user: other names may "
     "be a password in the wrong place",
-    LogEvent.TOKEN_REFUSED: "why a bearer token was not accepted; authentication.failed says whose it was",
+    LogEvent.TOKEN_REFUSED: "a bearer token was not accepted, and why; authentication.failed has the user",
     LogEvent.LINK_ATTACHED: "both sides have attached a link (`link`, `direction`, `address`)",
     LogEvent.LINK_DETACHED: "a link was detached; with its deliveries by outcome",
     LogEvent.LINK_LOST: "a link ended with its connection; with its deliveries by outcome",
     LogEvent.LINK_REFUSED: "a link cannot be attached (`condition`, `reason`)",
-    LogEvent.AUTOLINK_CHANGED: "an autolink has another state",
-    LogEvent.LINKROUTE_CHANGED: "a link route has another state",
+    LogEvent.AUTOLINK_CHANGED: "the state of an autolink has changed",
+    LogEvent.LINKROUTE_CHANGED: "the state of a link route has changed",
     LogEvent.POLICY_ALLOWED: "policy lets a client connect, to the `vhost` and `group` named",
     LogEvent.POLICY_DENIED: "policy denies a connection, a session, a link or a management request (`kind`)",
     LogEvent.POLICY_WOULD_DENY: "a dry run allows what policy would deny",
@@ -90,8 +90,8 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.TOPOLOGY_ROUTER_REMOVED: "another `router` cannot be reached any more",
     LogEvent.CERTIFICATE_READ: "the files of an sslProfile were read again",
     LogEvent.CERTIFICATE_FAILED: "the files of an sslProfile are unusable: the files read before stay in use",
-    LogEvent.CERTIFICATE_EXPIRES: "a certificate by which routers connect ends soon (`ends`), of this router or of "
-    "another one at a listener with recheckPeers: 7 days and 1 day before",
+    LogEvent.CERTIFICATE_EXPIRES: "a certificate with which this router connects to others, or another router to a "
+    "listener with recheckPeers, expires soon (`ends`): 7 days and 1 day before",
     LogEvent.USERS_READ: "a file of users has changed and is read again",
     LogEvent.USERS_FAILED: "a file of users, or a line of it, is unusable",
     LogEvent.DRAIN_STARTED: "the router begins to drain",
@@ -113,11 +113,11 @@ PROVOKED = frozenset(
         LogEvent.MANAGEMENT_FAILED,
     }
 )
-"""Lines that clients without any right can cause without end: their number is limited for each host."""
+"""Events that clients without authorization can cause any number of times: their lines are limited for each host."""
 
 RECORD_EVENTS: Mapping[str, tuple[str, str]] = {
     "connection.up": ("container-id of the peer", "a router or a route-container has connected"),
-    "connection.down": ("the same", "it is gone; `error` says why"),
+    "connection.down": ("the same", "it has disconnected; `error` is the reason"),
     "connection.refused": (
         "host of the peer",
         "a connection ended before it was open, for another reason than a policy",

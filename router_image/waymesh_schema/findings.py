@@ -1,4 +1,4 @@
-"""The kinds of findings of the analytics job: what a reader of the report should know first.
+"""The kinds of findings of the analytics job, the most important facts of its report.
 
 The job reports them, and the operator turns them into Events and a metric. The list is fixed: a kind's name is the
 reason of its Events and a label of the metric.
@@ -30,7 +30,7 @@ class FindingKind:
     severity: Severity
     # The table of the report with all cases.
     table: str
-    # What is the matter.
+    # A short description.
     title: str
     # What to do.
     action: str
@@ -176,7 +176,7 @@ _ROWS = (
         Severity.INFO,
         "anomalies",
         "Hours differ from what is usual",
-        "Look at what happened in this hour; if it was planned, nothing is to be done.",
+        "Look at what happened in this hour; if it was planned, no action is needed.",
     ),
 )
 FINDING_KINDS: dict[str, FindingKind] = {row[0]: FindingKind(*row) for row in _ROWS}
@@ -187,11 +187,11 @@ FINDING_KINDS: dict[str, FindingKind] = {row[0]: FindingKind(*row) for row in _R
 
 MESSAGE_VERSION = 1
 MESSAGE_BYTES = 4096
-"""What Kubernetes keeps of the termination message of a container."""
+"""Maximum size that Kubernetes keeps of the termination message of a container."""
 _MOST_CASES = 2**53
-"""What a metric can tell exactly."""
+"""Maximum integer that the value of a metric represents exactly."""
 _LENGTHS = (600, 400, 300, 200, 150, 100, 70, 40, 0)
-"""Characters that are left of each sentence, until all fit."""
+"""Maximum lengths of sentences, tried in order until all findings fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class FoundKind:
 
 
 def findings_message(found: Sequence[FoundKind]) -> str:
-    """The findings as JSON of at most MESSAGE_BYTES in UTF-8; if need be, their sentences are cut."""
+    """The findings as JSON of at most MESSAGE_BYTES in UTF-8; sentences are truncated if needed."""
     message = ""
     for length in _LENGTHS:
         rows = [{"kind": each.kind.name, "count": each.count, "text": _cut(each.text, length)} for each in found]
@@ -219,8 +219,8 @@ def _cut(text: str, length: int) -> str:
 
 
 def parse_findings(message: str) -> list[FoundKind] | None:
-    """What a message says; None if it is no such message. Kinds of later versions are left out. Anybody who may make a
-    pod may have written it."""
+    """Parse a message; None if it is not a findings message. Unknown kinds of later versions are left out. The message
+    is not trusted: anybody who may create a pod can write one."""
     try:
         content = json.loads(message)
     except (ValueError, RecursionError):

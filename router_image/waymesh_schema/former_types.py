@@ -1,4 +1,4 @@
-"""Entity types that Qpid Dispatch 1.0 removed and that have an exact counterpart: one section becomes another one."""
+"""Translates sections of entity types that Qpid Dispatch 1.0 removed, if current types have an exact counterpart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Attributes = Mapping[str, Any]
 
 
 def _fixed_address(given: Attributes) -> tuple[str, dict[str, Any]]:
-    """Its prefixes begin with a slash; that of all addresses is the slash alone."""
+    """Prefixes of a fixedAddress begin with a slash; the slash alone matches all addresses."""
     if str(given.get("phase", 0)) != "0":
         raise SchemaError("fixedAddress", "phase", "has no counterpart other than 0; use address with waypoint: yes")
     prefix = _text(given, "fixedAddress", "prefix").removeprefix("/")
@@ -41,7 +41,7 @@ _TYPES: Mapping[str, tuple[tuple[str, ...], _Translation]] = {
 
 
 def counterpart(section: Section) -> tuple[Section, tuple[str, ...]]:
-    """The section in present terms, and a warning if it was of a former type. Raises SchemaError."""
+    """The section as one of a current type, and a warning if its type was a former one. Raises SchemaError."""
     kind = camel_case(section.name)
     if kind not in _TYPES:
         return section, ()

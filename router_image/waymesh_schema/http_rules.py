@@ -16,7 +16,7 @@ FOR_AMQP = ("usersFile", "saslPlugin", "tokenProfile", "maxConnections", "connec
 
 
 def http_site(entity: str, values: dict[str, Any]) -> None:
-    """As in Qpid Dispatch, httpRootDir implies `http: yes`. What has no effect is refused; raises SchemaError."""
+    """As in Qpid Dispatch, httpRootDir implies `http: yes`. Raises SchemaError for settings that have no effect."""
     root = values["httpRootDir"]
     if root and not root.startswith("/"):
         raise SchemaError(entity, "httpRootDir", f"must be an absolute path, not {root!r}")
@@ -33,7 +33,7 @@ def http_site(entity: str, values: dict[str, Any]) -> None:
 
 
 def http_without_amqp(entity: str, values: Mapping[str, Any]) -> None:
-    """A listener with pages alone takes nothing that is for AMQP connections; raises SchemaError."""
+    """A listener with pages only accepts no settings for AMQP connections; raises SchemaError."""
     if not values["http"] or values["websockets"]:
         return
     for name in FOR_AMQP:
@@ -42,7 +42,7 @@ def http_without_amqp(entity: str, values: Mapping[str, Any]) -> None:
 
 
 def http_peers(entity: str, values: Mapping[str, Any]) -> None:
-    """SASL is part of AMQP: for pages, only a client certificate can tell who a peer is. Raises SchemaError."""
+    """SASL is part of AMQP: for pages, peers can only authenticate with a client certificate. Raises SchemaError."""
     if not (values["http"] and values["authenticatePeer"]):
         return
     certified = values["sslProfile"] and values["requireSsl"] and values["saslMechanisms"] == "EXTERNAL"

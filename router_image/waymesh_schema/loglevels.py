@@ -12,7 +12,7 @@ LOG_LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical"
 def parse_levels(expression: str) -> frozenset[str] | None:
     """The levels that an expression enables; None when it is `default` (what the DEFAULT module enables).
 
-    An expression is a list by comma of levels, each with an optional `+` for "and above"; or `none`; or `default`.
+    An expression is a comma-separated list of levels, each with an optional `+` for "and above"; `none`; or `default`.
     Raises ValueError with the reason when it is none of these.
     """
     terms = [term.strip().lower() for term in expression.split(",")]

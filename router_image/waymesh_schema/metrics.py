@@ -56,10 +56,10 @@ METRICS = _metrics(
     Metric("waymesh_router_info", GAUGE, "Always 1; the labels describe the router.", ("id", "mode", "version")),
     Metric("waymesh_uptime_seconds", GAUGE, "Time since the start."),
     Metric("waymesh_buffered_bytes", GAUGE, "Bytes of messages that wait for consumers."),
-    Metric("waymesh_links_held", GAUGE, "Links whose sessions are held because too many of their bytes wait."),
+    Metric("waymesh_links_held", GAUGE, "Links whose session windows are closed because too many of their bytes wait."),
     Metric("waymesh_memory_bytes", GAUGE, "Resident memory of the process."),
     Metric("waymesh_memory_limit_bytes", GAUGE, "Resident memory that maxMemory or its default allows; 0: no limit."),
-    Metric("waymesh_links_awaiting_memory", GAUGE, "Links of clients that get no credit for want of memory."),
+    Metric("waymesh_links_awaiting_memory", GAUGE, "Links of clients that get no credit because memory is short."),
     Metric(
         "waymesh_connections_refused_total",
         COUNTER,

@@ -16,7 +16,7 @@ LIST, MAP, PROPERTIES, NAMES = "list", "map", "properties", "names"
 
 
 def camel_case(name: str) -> str:
-    """The name with each hyphen and the letter behind it turned into a capital: `router-id` gives `routerId`."""
+    """The name without hyphens and with a capital after each of them: `router-id` becomes `routerId`."""
     if "-" not in name:
         return name
     return re.sub(r"-+([A-Za-z0-9])", lambda match: match[1].upper(), name)
@@ -26,14 +26,14 @@ def camel_case(name: str) -> str:
 class Attribute:
     """One attribute of an entity type.
 
-    `type` is one of the kinds above; `values` holds what an enum may be. `create` and `update` say whether a request or
-    a configuration file may set it at creation and afterwards; with neither it is reported only. `graph` marks numbers
-    that are worth a curve over time. `minimum` and `maximum` bound integers, both included; a number beyond them is
+    `type` is one of the kinds above; `values`: the values of an enum. `create` and `update`: whether a request or a
+    configuration file may set it at creation and afterwards; with neither it is reported only. `graph` marks numbers
+    that tools may plot over time. `minimum` and `maximum` bound integers, both included; a number beyond them is
     refused, or replaced by the bound that `clamped` names ("minimum" or "maximum"), with a warning.
 
-    `only_default`: why a value other than the default is refused; "" for an attribute that acts. `on_host` says of a
-    value whether it names a file or an environment variable of the machine that the router runs on; only the
-    configuration file, and requests at a listener with `managementFiles`, may give such a value. A path always does.
+    `only_default`: why values other than the default are refused; "" if they are supported. `on_host` returns whether a
+    value names a file or an environment variable of the router's machine; only the configuration file, and requests at
+    a listener with `managementFiles`, may set such a value. A path always does.
     """
 
     name: str
@@ -66,9 +66,9 @@ class Attribute:
 class EntityType:
     """One entity type: its short name, its long name on the wire, its attributes by name (inherited ones first).
 
-    `operations` holds what may be asked of one entity of the type. `extends` lists the long names of the base types,
-    nearest first. `aliases` are further short names. `configurable` types may stand in a configuration file.
-    `refused`: why this router takes no entity of the type, "" where it does.
+    `operations`: those on one entity of the type. `extends` lists the long names of the base types, nearest first.
+    `aliases` are further short names. `configurable` types may be in a configuration file.
+    `refused`: why this router does not support entities of the type; "" if it does.
     """
 
     name: str
@@ -84,11 +84,11 @@ class EntityType:
     deprecated_names: Mapping[str, str] = field(default_factory=dict)
 
     def has_base(self, long_name: str) -> bool:
-        """True when this type is, or extends, the type of that long name."""
+        """Whether this type is, or extends, the type of that long name."""
         return long_name == self.long_name or long_name in self.extends
 
     def attribute_name(self, written: str) -> str | None:
-        """The present name of an attribute, written perhaps with hyphens or by its deprecated name; None: unknown."""
+        """The current name of an attribute, written perhaps with hyphens or as its deprecated name; None: unknown."""
         for name in (written, camel_case(written)):
             if name in self.attributes:
                 return name
@@ -121,13 +121,13 @@ def changeable(name: str, kind: str | tuple[str, ...], description: str, **flags
 
 
 def reported(name: str, kind: str | tuple[str, ...], description: str) -> Attribute:
-    """An attribute that the router reports and nobody sets."""
+    """An attribute that the router reports and that cannot be set."""
     values = kind if isinstance(kind, tuple) else None
     return Attribute(name, ENUM if isinstance(kind, tuple) else kind, description=description, values=values)
 
 
 def count(name: str, description: str) -> Attribute:
-    """A reported number that is worth a curve."""
+    """A reported number with `graph`."""
     return Attribute(name, INTEGER, description=description, graph=True)
 
 

@@ -15,5 +15,5 @@ def password_form(text: str) -> tuple[str, str]:
 
 
 def names_place(value: Any) -> bool:
-    """Whether a password is to be read from a file or from the environment."""
+    """Whether a password is read from a file or from the environment."""
     return isinstance(value, str) and password_form(value)[0] in (ENV, FILE)

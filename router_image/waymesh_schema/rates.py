@@ -56,7 +56,7 @@ def rates_of_users(entity: str, values: Mapping[str, Any]) -> None:
 
 
 def rate_of_clients(entity: str, values: Mapping[str, Any]) -> None:
-    """A listener's rate counts opens of AMQP clients; raises SchemaError where there are none."""
+    """A listener's rate counts opens of AMQP clients; raises SchemaError if it cannot have any."""
     if values["connectionRate"] is None:
         return
     if values["role"] == "inter-router":

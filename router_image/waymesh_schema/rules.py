@@ -17,7 +17,7 @@ from .tenant_names import unfit
 
 Values = dict[str, Any]
 MAX_ID_BYTES = 127
-"""Of a router id."""
+"""Maximum length of a router id."""
 DEFAULT_GROUP = "$default"
 """The user group of users without another one."""
 ANY_USER = "*"
@@ -43,7 +43,7 @@ def _one_container(entity: str, values: Values) -> None:
 
 
 def _incoming_only(entity: str, values: Values) -> None:
-    """What a receiver asks of a source has no meaning for a sender."""
+    """These attributes are for the source of a receiver."""
     for name in ("selector", "noLocal", "distributionMode"):
         if values[name] and values["direction"] != "in":
             raise SchemaError(entity, name, "is only for direction in")
@@ -74,7 +74,7 @@ def _router_id(entity: str, values: Values) -> None:
     elif not identity or re.search(r"\s", identity) or not identity.isprintable():
         raise SchemaError(entity, "id", f"must be printable text without blanks, not {identity!r}")
     elif len(identity.encode()) > MAX_ID_BYTES:
-        raise SchemaError(entity, "id", f"must be of at most {MAX_ID_BYTES} octets")
+        raise SchemaError(entity, "id", f"must have at most {MAX_ID_BYTES} octets")
 
 
 def _levels(entity: str, values: Values) -> None:
@@ -100,13 +100,13 @@ def _components(entity: str, values: Values) -> None:
 
 
 _HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
-"""A host name, or all names of one more label."""
+"""A host name, or `*.` and a host name."""
 
 
 def _profiles_by_host(entity: str, values: Values) -> None:
     for host, profile in (values["sslProfilesByHost"] or {}).items():
         if not _HOST.fullmatch(host):
-            reason = f"{host!r} is neither a host name nor one behind `*.`"
+            reason = f"{host!r} is neither a host name nor `*.` and a host name"
             raise SchemaError(entity, "sslProfilesByHost", reason)
         if not isinstance(profile, str) or not profile:
             raise SchemaError(entity, "sslProfilesByHost", f"{host}: must be the name of an sslProfile")
@@ -140,7 +140,7 @@ def _no_credentials(entity: str, values: Values) -> None:
     """A password in a URL would be ignored, and be shown in rows and log lines. The error does not repeat it."""
     for name in ("host", "failoverUrls"):
         if "@" in (values[name] or ""):
-            raise SchemaError(entity, name, "has no user or password: they are saslUsername and saslPassword")
+            raise SchemaError(entity, name, "must not contain user or password; use saslUsername and saslPassword")
 
 
 def _users_file(entity: str, values: Values) -> None:
@@ -150,7 +150,7 @@ def _users_file(entity: str, values: Values) -> None:
 
 
 def _sasl_plugin(entity: str, values: Values) -> None:
-    """A mechanism has one provider: who is unknown to it is not looked up at another one."""
+    """Each mechanism has one provider: users unknown to it are not looked up elsewhere."""
     if values["saslPlugin"] and values["usersFile"]:
         raise SchemaError(entity, "usersFile", "is not possible with saslPlugin, whose service checks passwords")
     if values["saslPlugin"] and (values["saslMechanisms"] or "").split() == ["EXTERNAL"]:
@@ -172,11 +172,11 @@ def _files_of_writers(entity: str, values: Values) -> None:
 
 
 def _tenants(entity: str, values: Values) -> None:
-    """What would let a client leave the address space of its vhost is refused."""
+    """Refuse settings with which a client could leave the address space of its vhost."""
     if not values["multiTenant"]:
         return
     if values["http"] and (values["metrics"] or not values["websockets"]):
-        reason = "needs metrics: no and websockets: yes with multiTenant: metrics show what is in all address spaces"
+        reason = "needs metrics: no and websockets: yes with multiTenant: metrics show the addresses of all tenants"
         raise SchemaError(entity, "http", reason)
     refused = {
         "role": values["role"] != "normal",
@@ -204,9 +204,9 @@ def _open_container_id(entity: str, values: Values) -> None:
 
 
 def _vhost_of_clients(entity: str, values: Values) -> None:
-    """A policy that is named and not enforced would deceive."""
+    """Refuse a policy that would not be enforced."""
     if values["policyVhost"] and values["role"] == "inter-router":
-        raise SchemaError(entity, "policyVhost", "cannot be set for role inter-router: policies are for clients")
+        raise SchemaError(entity, "policyVhost", "cannot be set for role inter-router: policies apply to clients only")
 
 
 def _policy_dir(entity: str, values: Values) -> None:
@@ -236,7 +236,7 @@ def _vhost_names(entity: str, values: Values) -> None:
 
 
 def _user_groups(entity: str, values: Values) -> None:
-    """A user is in one group at most, and the group $default stands for those without one."""
+    """A user is in one group at most; the group $default is for users without one."""
     groups, unknown = values["groups"], values["allowUnknownUser"]
     if unknown and DEFAULT_GROUP not in groups:
         raise SchemaError(entity, "allowUnknownUser", f"needs a group {DEFAULT_GROUP}")

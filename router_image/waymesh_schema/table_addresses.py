@@ -7,9 +7,9 @@ from .model import BOOLEAN, INTEGER, MAP, STRING, changeable, configuration, cou
 DISTRIBUTIONS = ("multicast", "closest", "balanced", "unavailable")
 DIRECTIONS = ("in", "out")
 
-_PREFIX = "Addresses that are equal to this or continue it after a separator. Not together with pattern."
+_PREFIX = "Matches addresses equal to this text or continuing it after a separator. Not together with pattern."
 _PATTERN = (
-    "Addresses that match token by token, separated by . or /; * matches one token, # any number of tokens. "
+    "Matches addresses token by token, separated by . or /; * matches one token, # any number of tokens. "
     "Not together with prefix."
 )
 _CONTAINER = "Container-id of the remote container. Not together with connection."
@@ -24,8 +24,8 @@ ADDRESS = configuration(
     setting(
         "waypoint",
         BOOLEAN,
-        "Route through a broker's queue: producers send to phase 0, consumers receive from phase 1. Clients can be the "
-        "queue: links with the capability qd.waypoint receive from phase 0 and send to phase 1.",
+        "Route through a broker's queue: producers send to phase 0, consumers receive from phase 1. Clients can take "
+        "the place of the queue: links with the capability qd.waypoint receive from phase 0 and send to phase 1.",
         default=False,
     ),
     setting(
@@ -92,21 +92,21 @@ AUTO_LINK = configuration(
         deprecated_name="externalAddr",
     ),
     setting("fallback", BOOLEAN, "Use the link as the fallback destination of the address.", default=False),
-    setting("selector", STRING, "Direction in: take only messages that this expression of the container selects."),
+    setting("selector", STRING, "Direction in: selector of the container; it sends only messages that match."),
     setting(
         "noLocal",
         BOOLEAN,
-        "Direction in: take no messages that came to the container over the same connection.",
+        "Direction in: do not receive messages that came to the container over the same connection.",
         default=False,
     ),
     setting(
         "distributionMode",
         ("move", "copy"),
-        "Direction in: move takes messages from the queue; copy browses, which leaves them there. "
-        "Default: the container decides.",
+        "Direction in: move consumes messages; copy browses, which leaves them in the queue. Default: the container "
+        "decides.",
     ),
     setting("capabilities", STRING, "Capabilities to ask of the container's terminus, separated by blanks."),
-    setting("linkProperties", MAP, "Properties of the attach, as a JSON map; values: text, whole numbers, booleans."),
+    setting("linkProperties", MAP, "Properties of the attach, as a JSON map; values: strings, integers, booleans."),
     reported("linkRef", STRING, "Identity of the router.link, if attached."),
     reported(
         "operStatus",
@@ -127,9 +127,9 @@ AUTO_LINK = configuration(
 EXCHANGE = configuration(
     "router.config.exchange",
     "Copies the messages to an address to the next hops of bindings that match their subject.",
-    setting("address", STRING, "Address whose messages the exchange takes.", required=True),
+    setting("address", STRING, "Address whose messages the exchange receives.", required=True),
     setting("phase", INTEGER, "Phase of the address.", default=0, minimum=0, maximum=9),
-    setting("alternateAddress", STRING, "Address for messages that nobody else takes. Default: they are released."),
+    setting("alternateAddress", STRING, "Address for messages without another recipient. Default: they are released."),
     setting("alternatePhase", INTEGER, "Phase of alternateAddress.", default=0, minimum=0, maximum=9),
     setting(
         "matchMethod",
@@ -139,7 +139,7 @@ EXCHANGE = configuration(
     ),
     count("bindingCount", "Bindings of the exchange."),
     count("receivedCount", "Messages received."),
-    count("droppedCount", "Messages that nobody took: released, or dropped if they were pre-settled."),
+    count("droppedCount", "Messages without a recipient: released, or dropped if they were pre-settled."),
     count("forwardedCount", "Messages sent to at least one consumer of the address or one next hop."),
     count("divertedCount", "Messages sent to the alternate address."),
     operations=("CREATE", "DELETE"),
@@ -160,8 +160,8 @@ BINDING = configuration(
 
 CONNECTION_LINK_ROUTE = configuration(
     "router.connection.linkRoute",
-    "A link route to the connection whose container created it by a request on it. It ends with the connection.",
-    setting("pattern", STRING, "Addresses that match token by token.", required=True),
+    "A link route that a connected container created for its own connection. It ends with the connection.",
+    setting("pattern", STRING, "Matches addresses token by token.", required=True),
     setting("direction", DIRECTIONS, "in: client senders; out: client receivers.", required=True),
     reported("containerId", STRING, "Container-id of the connection's peer."),
     reported("connectionId", STRING, "Identity of the connection."),

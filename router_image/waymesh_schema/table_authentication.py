@@ -1,4 +1,4 @@
-"""Entities about who a peer is: profiles of bearer tokens, and services that decide on SASL exchanges."""
+"""Entities for authentication: profiles of bearer tokens, and services that decide on SASL exchanges."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from .model import BOOLEAN, INTEGER, PATH, PORT, STRING, configuration, setting
 
 TOKEN_PROFILE = configuration(
     "tokenProfile",
-    "Which bearer tokens (signed JWTs) are accepted, used by listeners by name. An extension of Waymesh; needs the "
-    "Python package PyJWT (extra `oauth`).",
+    "Which bearer tokens (signed JWTs) are accepted; listeners refer to it by name. An extension of Waymesh; needs "
+    "the Python package PyJWT (extra `oauth`).",
     setting("keysFile", PATH, "File with the public keys: a JWKS, or PEM. It is read again when it has changed."),
     setting(
         "keysUrl",
@@ -32,7 +32,7 @@ TOKEN_PROFILE = configuration(
     ),
     setting("userClaim", STRING, "Claim with the user name.", default="sub"),
     setting(
-        "groupsClaim", STRING, "Claim with the groups of the user: a text, or a list of texts. Default: no groups."
+        "groupsClaim", STRING, "Claim with the groups of the user: a string or a list of strings. Default: no groups."
     ),
     setting(
         "clockSkewSeconds",
@@ -49,8 +49,8 @@ TOKEN_PROFILE = configuration(
     setting(
         "minRefreshSeconds",
         INTEGER,
-        "Minimum seconds between two reads of keysUrl: an unknown key id, and a failed read, cause one earlier than "
-        "refreshSeconds.",
+        "Minimum seconds between two reads of keysUrl. An unknown key id and a failed read cause one before "
+        "refreshSeconds have passed.",
         default=30,
         minimum=1,
     ),
@@ -66,7 +66,7 @@ TOKEN_PROFILE = configuration(
 
 AUTH_SERVICE_PLUGIN = configuration(
     "authServicePlugin",
-    "An AMQP server that decides on the SASL exchanges of clients, used by listeners by name (saslPlugin).",
+    "An AMQP server that decides on the SASL exchanges of clients; listeners refer to it by name (saslPlugin).",
     setting("authService", STRING, "host:port of the service. Use host and port instead.", deprecated=True),
     setting("host", STRING, "Host of the service. One of host and authService is required.", default=""),
     setting("port", PORT, "Port of the service.", default="amqp"),

@@ -42,8 +42,8 @@ LISTENER_LIMITS = (
     setting(
         "maxOpeningConnections",
         INTEGER,
-        "Maximum number of connections whose open (with http: whose request) has not arrived yet. With one more, the "
-        "oldest one from the host that has most of them is ended.",
+        "Maximum number of connections whose open (with http: whose request) has not arrived yet. One more closes the "
+        "oldest one from the host that has most of them.",
         default=1000,
         minimum=1,
         maximum=MAX_INT,

@@ -20,7 +20,7 @@ from .table_limits import LISTENER_LIMITS
 from .table_policy import MANAGEMENT
 
 ROLES = ("normal", "inter-router", "route-container", "edge")
-NO_POLICY_VHOST = "policies are for clients, which listeners accept; connections that the router opens have none"
+NO_POLICY_VHOST = "policies apply to clients of listeners, not to connections that the router opens"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
 
@@ -47,7 +47,7 @@ _SHARED: tuple[Attribute, ...] = (
         maximum=MAX_INT,
     ),
     setting("sslProfile", STRING, "Name of the sslProfile; without it, the connection does not use TLS."),
-    setting("saslMechanisms", STRING, "SASL mechanisms, separated by blanks. Default: all that are possible."),
+    setting("saslMechanisms", STRING, "SASL mechanisms, separated by blanks. Default: all possible ones."),
     setting("maxFrameSize", INTEGER, "Maximum size of received frames.", default=16384, minimum=512, maximum=MAX_UINT,
             clamped="minimum"),
     setting(
@@ -97,8 +97,8 @@ _SHARED: tuple[Attribute, ...] = (
         "openContainerId",
         STRING,
         "Container-id in the open, instead of the router id; not for the roles inter-router and edge. Brokers store "
-        "durable subscriptions under it: with the same value on several routers, clients find them through any of "
-        "these.",
+        "durable subscriptions under it: if several routers have the same value, clients find their subscriptions "
+        "through each of these.",
     ),
     setting("openProperties", PROPERTIES, "Connection properties to send in the open, as a JSON map."),
 )
@@ -132,7 +132,7 @@ LISTENER = configuration(
     setting(
         "allowInsecurePlain",
         BOOLEAN,
-        "Offer and accept SASL PLAIN on connections without TLS, too, where the password can be read on the way.",
+        "Offer and accept SASL PLAIN also on connections without TLS, where others can read the password.",
         default=False,
     ),
     setting(
@@ -204,18 +204,18 @@ LISTENER = configuration(
     setting(
         "sslProfilesByHost",
         MAP,
-        "JSON map of host names to sslProfiles: the profile for TLS clients that ask for this host (SNI), with its "
-        "certificate, authorities and all else. A leading `*` matches one label; an exact name goes first. Clients "
-        "that ask for another host or for none get that of sslProfile, which is needed.",
+        "JSON map of host names to sslProfiles: the profile, with all its settings, for TLS clients that ask for this "
+        "host (SNI). A leading `*` matches one label; an exact name takes precedence. Clients that ask for another "
+        "host or for none get that of sslProfile, which is required.",
     ),
     *LISTENER_LIMITS,
     setting(
         "multiTenant",
         BOOLEAN,
-        "Each vhost has its own address space: what a client calls x is VHOST/x in the mesh. The vhost is policyVhost, "
-        "else the host name in the client's open. For role normal, without routeAddress and unstripped input, with "
-        "http only without metrics. With management: read, tenants read what is their own; otherwise they have no "
-        "management.",
+        "Each vhost has its own address space: the address x of a client is VHOST/x in the mesh. The vhost is "
+        "policyVhost, else the host name in the client's open. Requires role normal, stripAnnotations in or both and "
+        "no routeAddress, with http also metrics: no. With management: read, tenants may read their own entities; "
+        "otherwise they may not send management requests.",
         default=False,
     ),
     setting(
@@ -239,22 +239,22 @@ LISTENER = configuration(
     setting(
         "websockets",
         BOOLEAN,
-        "With http: accept AMQP over WebSocket (subprotocol amqp), with all that the listener says about AMQP.",
+        "With http: accept AMQP over WebSocket (subprotocol amqp), with the AMQP settings of the listener.",
         default=True,
     ),
     setting(
         "allowedOrigins",
         STRING,
         "With websockets: origins, separated by blanks, of web pages whose scripts may open a WebSocket, besides that "
-        "of the listener itself: https://HOST[:PORT], or * for all. Clients that are no browsers send no origin, and "
-        "pass. An extension of Waymesh.",
+        "of the listener itself: https://HOST[:PORT], or * for all. Clients other than browsers send no origin and are "
+        "accepted. An extension of Waymesh.",
     ),
     setting("http", BOOLEAN, "Serve HTTP, and AMQP only over WebSocket.", default=False),
     setting(
         "httpRootDir",
         PATH,
-        "Absolute path of a folder whose files are served, without listings, files whose names begin with a dot, and "
-        "files elsewhere that links lead to. Implies http: yes.",
+        "Absolute path of a folder whose files are served, except files whose names begin with a dot, and links to "
+        "files elsewhere. There are no listings. Implies http: yes.",
         deprecated_name="httpRoot",
     ),
     operations=("CREATE", "UPDATE", "DELETE"),

@@ -57,7 +57,7 @@ CONNECTION = operational(
     reported("sslProto", STRING, "TLS version."),
     reported("sslCipher", STRING, "TLS cipher."),
     reported("sslSsf", INTEGER, "Strength of the cipher in bits."),
-    reported("tenant", STRING, "At a listener with multiTenant, the vhost and a slash, with which addresses begin."),
+    reported("tenant", STRING, "With multiTenant, the prefix of the client's addresses in the mesh: vhost and slash."),
     reported("properties", MAP, "Properties of the peer's open."),
     reported("active", BOOLEAN, "Whether an edge router uses the connection; null for those of other peers."),
     count("uptimeSeconds", "Seconds since the connection was opened."),
@@ -83,8 +83,8 @@ LINK = operational(
     reported(
         "capacity",
         INTEGER,
-        "linkCapacity of the connection: credit that the router gives at most on links that it receives on. A routed "
-        "link has the credit of its other end instead.",
+        "linkCapacity of the connection: maximum credit that the router grants on incoming links. A routed link has "
+        "the credit of its other end instead.",
     ),
     reported("peer", STRING, "Identity of the other link of a routed link."),
     count("undeliveredCount", "Deliveries that wait to be sent."),
@@ -153,7 +153,7 @@ NODE = operational(
 
 ALLOCATOR = operational(
     "allocator",
-    "The objects of one kind. There are no pools: an object is freed at once, so what concerns pools is 0.",
+    "The objects of one kind. There are no pools: objects are freed at once, and attributes of pools are 0.",
     reported("typeName", STRING, "Kind of the objects."),
     reported("typeSize", INTEGER, "Bytes of one object, without what it refers to."),
     reported("transferBatchSize", INTEGER, "Objects moved at a time between pools: 0."),

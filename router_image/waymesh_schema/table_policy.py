@@ -10,23 +10,24 @@ MANAGEMENT = ("none", "read", "write")
 """Values of `management` of listeners, connectors and user groups."""
 
 _WARN = (
-    "Write a warning when a maximum number of connections is reached to this many percent, once until it has fallen "
-    "well below again; {}. An extension of Waymesh."
+    "Log a warning when connections reach this percentage of their maximum number, and again only after they fell well "
+    "below it; {}. An extension of Waymesh."
 )
 
 _DRY_RUN = (
-    count("dryRunConnections", "Connections that a dry run allowed. An extension of Waymesh."),
-    count("dryRunLinks", "Links that a dry run allowed. An extension of Waymesh."),
+    count("dryRunConnections", "Connections allowed only by a dry run. An extension of Waymesh."),
+    count("dryRunLinks", "Links allowed only by a dry run. An extension of Waymesh."),
     count(
         "dryRunDenials",
-        "All that a dry run allowed: connections, links, sessions, messages and requests. An extension of Waymesh.",
+        "All denials that a dry run prevented: connections, links, sessions, messages and requests. An extension of "
+        "Waymesh.",
     ),
 )
 
 POLICY = configuration(
     "policy",
-    "Limits of the whole router, and whether vhost policies are enforced. They concern connections of clients, not "
-    "those between routers nor those that the router opens.",
+    "Limits of the whole router, and whether vhost policies are enforced. They apply to connections of clients, not to "
+    "those between routers or those that the router opens.",
     setting(
         "maxConnections",
         INTEGER,
@@ -61,14 +62,14 @@ POLICY = configuration(
     setting(
         "defaultVhost",
         STRING,
-        "Vhost for connections that match no other. Without a vhost of this name, and if it is empty, they are denied.",
+        "Vhost for connections that match no other. If it is empty or does not exist, they are denied.",
         default="$default",
         update=True,
     ),
     setting(
         "warnAtPercent",
         INTEGER,
-        _WARN.format("0: no warning. It concerns maxConnections of policy and listeners, and the maxima of vhosts"),
+        _WARN.format("0: no warning. It applies to maxConnections of policy and listeners, and the limits of vhosts"),
         default=0,
         minimum=0,
         maximum=100,
@@ -77,8 +78,8 @@ POLICY = configuration(
     setting(
         "dryRun",
         BOOLEAN,
-        "Deny nothing: what the settings of policy and vhosts would deny is counted and logged as would DENY, and "
-        "allowed. This protects nothing. An extension of Waymesh.",
+        "Deny nothing: denials by the settings of policy and vhosts are counted and logged as would DENY, but not "
+        "enforced. This gives no protection. An extension of Waymesh.",
         default=False,
         update=True,
     ),
@@ -87,7 +88,7 @@ POLICY = configuration(
     count("connectionsCurrent", "Connections open now."),
     count("linksDenied", "Links refused, of all vhosts."),
     count("maxMessageSizeDenied", "Transfers refused for their size."),
-    count("totalDenials", "All refusals, those of management requests included."),
+    count("totalDenials", "All refusals, including those of management requests."),
     *_DRY_RUN,
     operations=("UPDATE",),
     singleton=True,
@@ -161,8 +162,8 @@ VHOST = configuration(
     setting(
         "dryRun",
         BOOLEAN,
-        "Deny nothing: what the settings of this vhost would deny is counted and logged as would DENY, and allowed. "
-        "This protects nothing. An extension of Waymesh.",
+        "Deny nothing: denials by the settings of this vhost are counted and logged as would DENY, but not enforced. "
+        "This gives no protection. An extension of Waymesh.",
         default=False,
         update=True,
     ),
@@ -185,12 +186,12 @@ VHOST = configuration(
 
 USER_GROUP = configuration(
     "vhostUserGroupSettings",
-    "What the users of one group of a vhost may do. It has no entities: it is a value in the groups of a vhost.",
+    "What the users of one group of a vhost may do. Not an entity, but a value in the groups of a vhost.",
     setting(
         "users",
         NAMES,
-        "Users of the group, separated by commas. In the group $default, * stands for the users without a group, whom "
-        "allowUnknownUser of the vhost puts there.",
+        "Users of the group, separated by commas. In the group $default, * means all users without a group; see "
+        "allowUnknownUser of the vhost.",
         default="",
     ),
     setting(
@@ -253,13 +254,13 @@ USER_GROUP = configuration(
         "management",
         MANAGEMENT,
         "Management requests that the users may send: none, those that change nothing (read), or all (write), but no "
-        "more than management of their listener allows. Absent: as the listener has it. An extension of Waymesh.",
+        "more than management of their listener allows. Absent: that of the listener. An extension of Waymesh.",
     ),
     setting(
         "sources",
         NAMES,
-        "Addresses that the users may receive from, separated by commas. A * at the end stands for any rest; elsewhere "
-        "it is refused. The first ${user} or {user} stands for the user's name. Empty or absent, without "
+        "Addresses that the users may receive from, separated by commas. A * at the end matches any rest; elsewhere it "
+        "is refused. The first ${user} or {user} is replaced by the user's name. Empty or absent, without "
         "sourcePattern: no address.",
         default="",
     ),

@@ -7,7 +7,7 @@ from .model import BOOLEAN, INTEGER, PATH, STRING, changeable, configuration, co
 from .table_addresses import DISTRIBUTIONS
 
 STANDARD_OUTPUTS = ("stderr", "stdout", "syslog")
-"""Outputs of a log that are no files."""
+"""Log outputs that are not files."""
 
 MOST_BYTES = 1 << 50
 
@@ -23,7 +23,7 @@ ROUTER = configuration(
     setting(
         "mode",
         ("standalone", "interior", "edge"),
-        "standalone: without other routers; interior: part of a mesh; edge: behind an interior router.",
+        "standalone: without other routers; interior: part of a mesh; edge: connected to an interior router.",
         default="standalone",
     ),
     reported("area", STRING, "Routing area, always 0."),
@@ -126,9 +126,8 @@ ROUTER = configuration(
     setting(
         "maxBufferedBytes",
         INTEGER,
-        "Maximum size of all waiting messages, in bytes. Beyond it, clients are held: their session windows stay "
-        "closed until half of it is free. 0: a quarter of the memory that the process may use, at least 16 MiB and at "
-        "most 1 GiB.",
+        "Maximum size of all waiting messages, in bytes. Above it, the session windows of clients stay closed until "
+        "half of it is free. 0: a quarter of the memory that the process may use, at least 16 MiB and at most 1 GiB.",
         default=0,
         minimum=0,
         maximum=MOST_BYTES,
@@ -153,10 +152,10 @@ ROUTER = configuration(
         "maxMemory",
         INTEGER,
         "Maximum resident memory of the process, in bytes. From 80 % of it, new links of clients get no credit; "
-        "from all of it, new connections and links of clients are refused with amqp:resource-limit-exceeded. Links "
-        "for management, connections at listeners with management: write, and those between routers are served. "
-        "Each ends when 5 % of it less is used. 0: no limit. Absent: 85 % of the limit of the control group "
-        "(container), if it has one.",
+        "from 100 %, new connections and links of clients are refused with amqp:resource-limit-exceeded. Links for "
+        "management, connections at listeners with management: write, and those between routers are not limited. "
+        "Each state ends when memory use is 5 % of the limit below its start. 0: no limit. Absent: 85 % of the limit "
+        "of the control group (container), if it has one.",
         minimum=0,
         maximum=MOST_BYTES,
         update=True,
@@ -165,8 +164,8 @@ ROUTER = configuration(
     changeable(
         "draining",
         BOOLEAN,
-        "yes: hand clients over to other routers: accept no new clients and no messages, and close connections when "
-        "all deliveries are settled. no: serve clients again.",
+        "yes: move clients to other routers: accept no new clients and no messages, and close connections when all "
+        "deliveries are settled. no: serve clients again.",
         default=False,
     ),
     setting(
@@ -180,9 +179,10 @@ ROUTER = configuration(
     setting(
         "clientShare",
         INTEGER,
-        "Connections of clients to keep: of those that were open clientShareSeconds before, the router closes the "
-        "oldest above this number when nothing is under way on them, at most twelve a second. It does so once for "
-        "each change; 0: it closes none. The operator sets it (docs/balance.md).",
+        "Number of client connections to keep. Above it, the router closes connections that were open "
+        "clientShareSeconds before the change: the oldest first, when no delivery is in progress on them, at most "
+        "twelve per second. It does so once for each change. 0: it closes none. The operator sets it "
+        "(docs/balance.md).",
         default=0,
         minimum=0,
         update=True,
@@ -190,7 +190,7 @@ ROUTER = configuration(
     setting(
         "clientShareSeconds",
         INTEGER,
-        "How long a connection has been open that clientShare may close.",
+        "Minimum age of the connections that clientShare may close.",
         default=0,
         minimum=0,
         update=True,
@@ -202,7 +202,7 @@ ROUTER = configuration(
         BOOLEAN,
         "Connections of clients are being closed because of clientShare, or were in the last 10 s.",
     ),
-    count("clientShareAge", "Seconds since the time before which connections were open that clientShare may close."),
+    count("clientShareAge", "Minimum age in seconds, at present, of the connections that clientShare may close."),
     reported(
         "drainStatus", ("none", "draining", "drained"), "drained: the router has no clients and routes nothing."
     ),
@@ -214,7 +214,7 @@ ROUTER = configuration(
     count("linkRouteCount", "Link routes, also those of connections."),
     count("autoLinkCount", "Configured autolinks."),
     count("presettledDeliveries", "Pre-settled deliveries handled."),
-    count("droppedPresettledDeliveries", "Pre-settled deliveries dropped for lack of room or of a consumer."),
+    count("droppedPresettledDeliveries", "Pre-settled deliveries dropped for lack of space or of a consumer."),
     count("acceptedDeliveries", "Deliveries that ended accepted."),
     count("rejectedDeliveries", "Deliveries that ended rejected."),
     count("releasedDeliveries", "Deliveries that ended released."),
@@ -230,7 +230,7 @@ ROUTER = configuration(
     count("deliveriesRedirectedToFallback", "Deliveries sent to a fallback destination."),
     count("linksBlocked", "Links without credit for more than 10 seconds."),
     count("bufferedBytes", "Bytes of messages that wait for consumers."),
-    count("linksHeld", "Links whose sessions are held because too many of their bytes wait."),
+    count("linksHeld", "Links whose session windows are closed because too many of their bytes wait."),
     count("uptimeSeconds", "Seconds since the router started."),
     count("memoryUsage", "Bytes of resident memory of the process; null if unknown."),
     count("memoryLimit", "Bytes of resident memory that maxMemory or its default allows; 0: no limit."),
@@ -248,12 +248,13 @@ ROUTER = configuration(
 
 LOG = configuration(
     "log",
-    "What a log module writes, and where. The module DEFAULT has the settings for all others.",
+    "Levels, format and output of a log module. The settings of module DEFAULT apply where others have none.",
     setting("module", LOG_MODULES, "Name of the log module.", required=True, unique=True),
     setting(
         "enable",
         STRING,
-        "Levels to write, by comma; info+ means info and above; none: nothing; default: as in module DEFAULT.",
+        "Levels to write, separated by commas; info+ means info and above; none: nothing; default: as in module "
+        "DEFAULT.",
         default="default",
         update=True,
     ),
@@ -264,7 +265,7 @@ LOG = configuration(
     setting(
         "format",
         ("text", "json"),
-        "text: lines as of Qpid Dispatch, with the event at the end; json: an object in each line, with time, module, "
+        "text: lines as in Qpid Dispatch, with the event at the end; json: an object in each line, with time, module, "
         "level, text and the members of the event.",
         update=True,
     ),
@@ -279,8 +280,8 @@ LOG = configuration(
     setting(
         "maxMegabytes",
         INTEGER,
-        "Rename the outputFile of this entity to FILE.1, FILE.1 to FILE.2 and so on, and begin a new one, before it "
-        "gets larger than this number of millions of bytes. Not for stderr, stdout and syslog. Absent: it grows.",
+        "Maximum size of the outputFile of this entity, in millions of bytes. Before it grows larger, it is renamed to "
+        "FILE.1, FILE.1 to FILE.2 and so on. Not for stderr, stdout and syslog. Absent: no limit.",
         minimum=1,
         maximum=1_000_000,
         update=True,

@@ -1,4 +1,4 @@
-"""The part of the table about telemetry: what the router writes down about itself. An extension of Waymesh."""
+"""The part of the table about telemetry: the export of records. An extension of Waymesh."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from .model import INTEGER, PATH, STRING, configuration, count, reported, settin
 
 TELEMETRY = configuration(
     "telemetry",
-    "Export of what the router does, for the analytics job: files of records under a folder. Link-routed deliveries "
-    "are counted with their links, never sampled. PUBLISH closes the current files at once, after a last record of all "
-    "counters, instead of waiting for rotateSeconds.",
+    "Export of records to files in a folder, for the analytics job. Link-routed deliveries are counted with their "
+    "links, never sampled. PUBLISH records all counters and then publishes the current files at once, instead of after "
+    "rotateSeconds.",
     setting("path", PATH, "Folder for the files; nothing is exported without it.", update=True),
     setting("mesh", STRING, "Name of the mesh in the records.", default="mesh", update=True),
     setting(
@@ -16,23 +16,23 @@ TELEMETRY = configuration(
         update=True,
     ),
     setting(
-        "rotateSeconds", INTEGER, "A file is published after so many seconds, or when its hour ends.", default=300,
+        "rotateSeconds", INTEGER, "Seconds after which a file is published, unless its hour ends before.", default=300,
         minimum=1, maximum=3600, update=True,
     ),
     setting(
-        "sampleOneIn", INTEGER, "One delivery of so many is recorded one by one; 0: none.", default=100, minimum=0,
+        "sampleOneIn", INTEGER, "Deliveries of which one is recorded individually; 0: none is.", default=100, minimum=0,
         update=True,
     ),
     setting(
-        "samplesPerSecond", INTEGER, "At most so many deliveries a second are recorded; others stand for more then.",
+        "samplesPerSecond", INTEGER, "Maximum deliveries recorded a second; at the limit, each one represents more.",
         default=100, minimum=1, update=True,
     ),
     setting(
-        "maxMegabytes", INTEGER, "Room for the files of this router; the oldest go when it is used up.", default=512,
-        minimum=1, update=True,
+        "maxMegabytes", INTEGER, "Space for the files of this router; if full, the oldest are deleted.",
+        default=512, minimum=1, update=True,
     ),
     count("records", "Records made so far."),
-    count("droppedRecords", "Records that were lost for want of room."),
+    count("droppedRecords", "Records that were lost for lack of space."),
     reported("lastError", STRING, "Why records cannot be written, empty while they can."),
     operations=("UPDATE", "PUBLISH"),
     singleton=True,

@@ -7,8 +7,8 @@ from .password import names_place
 
 SSL_PROFILE = configuration(
     "sslProfile",
-    "TLS settings, used by listeners and connectors by name. A change acts on all handshakes from then on; connections "
-    "that are open stay open, but those of listeners with recheckPeers.",
+    "TLS settings, to which listeners and connectors refer by name. An update applies to all later handshakes; open "
+    "connections stay open, except as described at recheckPeers of listeners.",
     setting(
         "ciphers",
         STRING,
@@ -33,14 +33,14 @@ SSL_PROFILE = configuration(
         "crlFile",
         PATH,
         "PEM file of certificate revocation lists, one of each authority in the chain of a peer, read again when it "
-        "changes. Peers with a revoked certificate are refused, and all peers while a list is missing or has ended. "
+        "changes. Peers with a revoked certificate are refused, and all peers while a list is missing or expired. "
         "Needs caCertFile.",
         update=True,
     ),
     setting(
         "peersOnly",
         BOOLEAN,
-        "Trust exactly the certificates in caCertFile, and none that these issued. Needs caCertFile.",
+        "Trust only the certificates in caCertFile themselves, not those that they issued. Needs caCertFile.",
         default=False,
         update=True,
     ),
@@ -82,6 +82,6 @@ SSL_PROFILE = configuration(
         update=True,
         deprecated_name="displayNameFile",
     ),
-    reported("notAfter", INTEGER, "When its certificate ends, in seconds since 1970; null without a certificate."),
+    reported("notAfter", INTEGER, "Expiry of the certificate, in seconds since 1970; null without a certificate."),
     operations=("CREATE", "UPDATE", "DELETE"),
 )

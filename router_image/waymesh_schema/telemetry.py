@@ -233,7 +233,7 @@ LINKROUTE = Kind(
 )
 
 ORDERLY_STOP = "the router is being stopped"
-"""In the error of a connection: the peer was stopped in order, the connection was not lost."""
+"""In the error of a connection: the peer was stopped properly, the connection was not lost."""
 
 EVENT = Kind(
     "event",

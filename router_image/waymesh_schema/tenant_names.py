@@ -1,4 +1,4 @@
-"""Names of vhosts that can be the beginning of addresses: those of clients at a listener with `multiTenant`."""
+"""Checks whether the name of a vhost can be a prefix of addresses, for listeners with `multiTenant`."""
 
 from __future__ import annotations
 

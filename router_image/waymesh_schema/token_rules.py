@@ -15,7 +15,7 @@ SIGNATURE_ALGORITHMS = (
 
 
 def listener(entity: str, values: Values) -> None:
-    """tokenProfile and saslMechanisms fit each other. Tokens need TLS: who reads one can use it. RFC 7628, 4"""
+    """tokenProfile and saslMechanisms must match. Tokens need TLS: anybody who reads one can use it. RFC 7628, 4"""
     bearer = [name for name in (values["saslMechanisms"] or "").split() if name in BEARER_MECHANISMS]
     if not values["tokenProfile"]:
         if bearer and not values["saslPlugin"]:
@@ -27,7 +27,7 @@ def listener(entity: str, values: Values) -> None:
 
 
 def keys(entity: str, values: Values) -> None:
-    """The keys come from one place, by a way on which nobody can change them."""
+    """The keys must have one source, and must be protected from changes on the network."""
     url = values["keysUrl"]
     if bool(values["keysFile"]) == bool(url):
         raise SchemaError(entity, "keysFile", "one of keysFile and keysUrl is required, not both")
@@ -67,7 +67,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def algorithms(entity: str, values: Values) -> None:
-    """Signatures by private keys only: whoever has an HS* key could make tokens."""
+    """Only signatures by private keys: with HS* algorithms, a key to check tokens can also create them."""
     names = values["algorithms"].split()
     wrong = [name for name in names if name not in SIGNATURE_ALGORITHMS]
     if wrong or not names:
@@ -75,6 +75,6 @@ def algorithms(entity: str, values: Values) -> None:
 
 
 def times(entity: str, values: Values) -> None:
-    """The two intervals of reading keysUrl fit each other."""
+    """The two intervals of reading keysUrl must be consistent."""
     if values["minRefreshSeconds"] > values["refreshSeconds"]:
         raise SchemaError(entity, "minRefreshSeconds", "must not be more than refreshSeconds")

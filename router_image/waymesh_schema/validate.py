@@ -22,10 +22,10 @@ _USER_GROUP = ENTITY_TYPES["vhostUserGroupSettings"]
 
 
 def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """All attributes that creation may set, by their present names, converted and with defaults filled in.
+    """All attributes that creation may set, by their current names, converted and with defaults filled in.
 
-    An attribute without value and default is None. Deprecated and hyphenated names are understood, null means absent,
-    and `type` is checked and left out. Raises SchemaError(entity, attribute, reason) for the first thing wrong.
+    An attribute without value and default is None. Deprecated and hyphenated names are accepted, null means absent,
+    and `type` is checked and left out. Raises SchemaError(entity, attribute, reason) for the first error.
     """
     values, errors = examine(entity, attrs)
     if errors:
@@ -34,7 +34,7 @@ def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, A
 
 
 def examine(entity: EntityType, attrs: Mapping[str, Any]) -> tuple[dict[str, Any], list[SchemaError]]:
-    """What `validate_create` returns, and everything that is wrong; the values are complete if nothing is."""
+    """What `validate_create` returns, and all errors; the values are complete if there are none."""
     errors: list[SchemaError] = []
     given = _present(entity, attrs, errors)
     if entity.name == "vhost" and "hostname" not in given and "name" in given:
@@ -63,7 +63,7 @@ def examine(entity: EntityType, attrs: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def clamped(entity: EntityType, attrs: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
-    """A text for each number of `attrs` that has another one in `values`, because it is beyond the bound."""
+    """A warning for each number in `attrs` that was replaced by its bound in `values`."""
     found = []
     for written, value in attrs.items():
         name = entity.attribute_name(str(written))
@@ -73,7 +73,7 @@ def clamped(entity: EntityType, attrs: Mapping[str, Any], values: Mapping[str, A
 
 
 def renamed(entity: EntityType, attrs: Mapping[str, Any]) -> list[str]:
-    """A text for each attribute of `attrs` that is written by its deprecated name."""
+    """A warning for each attribute in `attrs` that has its deprecated name."""
     found = []
     for written in map(str, attrs):
         present = entity.deprecated_names.get(written) or entity.deprecated_names.get(camel_case(written))
@@ -85,8 +85,8 @@ def renamed(entity: EntityType, attrs: Mapping[str, Any]) -> list[str]:
 def refuse_host_values(entity: EntityType, values: Mapping[str, Any]) -> None:
     """Refuse values of a request that name a file or an environment variable of the router's machine.
 
-    Whoever may send requests could read by them what only the router can read, a mounted Secret for one, and write
-    where only it can write. Raises SchemaError.
+    Clients could otherwise read files that only the router can read, such as a mounted Secret, and write to files that
+    only it can write. Raises SchemaError.
     """
     for name, value in values.items():
         if entity.attributes[name].names_host(value):
@@ -96,7 +96,7 @@ def refuse_host_values(entity: EntityType, values: Mapping[str, Any]) -> None:
 def validate_update(
     entity: EntityType, attrs: Mapping[str, Any], current: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The attributes that an UPDATE changes, converted; null puts the default back.
+    """The attributes that an UPDATE changes, converted; null restores the default.
 
     Attributes that cannot be updated are refused unless they only repeat what `current` has. Raises SchemaError.
     """
@@ -118,7 +118,7 @@ def validate_update(
 
 
 def _refuse_unsupported(entity: EntityType, attribute: Attribute, value: Any) -> None:
-    """Refuse a setting without support instead of ignoring it."""
+    """Refuse an unsupported setting instead of ignoring it."""
     if attribute.only_default and value != attribute.default and value != "":
         raise SchemaError(entity.name, attribute.name, attribute.only_default)
 
@@ -126,9 +126,9 @@ def _refuse_unsupported(entity: EntityType, attribute: Attribute, value: Any) ->
 def _present(
     entity: EntityType, attrs: Mapping[str, Any], errors: list[SchemaError], keep_null: bool = False
 ) -> dict[str, Any]:
-    """What was given, by present attribute names, without `type` and, unless kept, without nulls.
+    """The given values by current attribute names, without `type` and, unless kept, without nulls.
 
-    An attribute may be given twice, by its deprecated name too, if the values are equal.
+    An attribute may be given twice, also by its deprecated name, if the values are equal.
     """
     given: dict[str, Any] = {}
     for written, value in attrs.items():

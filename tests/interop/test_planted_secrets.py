@@ -227,8 +227,8 @@ def test_the_outputs_are_what_they_are_meant_to_be(done: Run) -> None:
         assert "saslPassword': '*" in done.outputs[f"{name}: rows of connector"]
         assert "event=link.attached" in done.outputs[f"{name}: GET-LOG"]
     for name in ("host", "failover", "listener"):
-        assert "has no user or password" in done.outputs[f"refusal text: {name}"]
-    assert done.outputs["--check"].count("has no user or password") == 2
+        assert "must not contain user or password" in done.outputs[f"refusal text: {name}"]
+    assert done.outputs["--check"].count("must not contain user or password") == 2
     assert any("kind=event" in name and "policy.denied" in text for name, text in done.outputs.items())
 
 

@@ -181,7 +181,7 @@ def test_tenants_change_nothing_and_read_no_log(rooms: Rooms) -> None:
         ({"operation": "GET-LOG", **NODE}, {}),
     ):
         assert reader.ask("$management", properties, body)[0] == 403
-        assert reader.text.endswith("is not allowed: tenants read what is their own")
+        assert reader.text.endswith("is not allowed: tenants may only read their own entities")
     sent = reader.anonymous({"operation": "QUERY", "entityType": "router", **NODE}, {}, "$management")
     assert sent.outcome() == "accepted"
     assert reader.reply()[1]["results"] == []

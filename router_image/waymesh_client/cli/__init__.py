@@ -1,1 +1,1 @@
-"""What `waymesh stat` and `waymesh manage` do on a router. The operator package declares their options."""
+"""The commands `waymesh stat` and `waymesh manage`. The operator package declares their options."""

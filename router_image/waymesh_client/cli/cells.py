@@ -20,7 +20,7 @@ _CLASSES = {
 
 
 def plain(value: Any) -> str:
-    """The value as it is; nothing for no value."""
+    """The value as text; "" for None."""
     return "" if value is None else str(value)
 
 
@@ -85,7 +85,7 @@ def text_list(values: Any) -> str:
 
 
 def without_slash(text: str | None) -> str:
-    """A tenant without the slash that ends it."""
+    """A tenant without its trailing slash."""
     return plain(text).removesuffix("/")
 
 

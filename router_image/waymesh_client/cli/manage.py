@@ -91,7 +91,7 @@ def _with_identity(request: ManageRequest) -> ManageRequest:
 
 
 def _refuse_unused(request: ManageRequest, attributes: list[str], stdin: bool) -> None:
-    """Raises UsageError for what the operation would ignore. Other operations than OPERATIONS use all."""
+    """Raises UsageError for arguments that the operation would ignore. Operations not in OPERATIONS use all."""
     operation = request.operation.lower()
     if operation not in OPERATIONS:
         return
@@ -158,9 +158,9 @@ def _print(request: ManageRequest, data: Any) -> None:
 
 
 def _each(request: ManageRequest, done: str, work: Callable[[dict[str, Any]], _Result]) -> list[_Result]:
-    """The results of `work` with each map of attributes, in order; `done` is what it does to an entity, for errors.
+    """Call `work` with each map of attributes, in order; returns the results. `done`: the operation's participle.
 
-    Raises ClientError for the first failure, which names the entity of a list: those before it are done.
+    Raises ClientError at the first failure; for a list, it names the entity. Those before it are done.
     """
     results: list[_Result] = []
     total = len(request.attributes)

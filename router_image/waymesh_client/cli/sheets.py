@@ -64,8 +64,8 @@ MEMORY: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("Links Awaiting Memory", "linksAwaitingMemory", plain),
     ("Connections Refused", "connectionsRefusedMemory", plain),
 )
-"""Rows of the memory view. Routers of Waymesh report resident memory; of Qpid Dispatch, which has the first row alone,
-virtual memory."""
+"""Rows of the memory view. Routers of Waymesh report resident memory; those of Qpid Dispatch report virtual memory, and
+only the first row."""
 
 
 @dataclass(frozen=True, slots=True)

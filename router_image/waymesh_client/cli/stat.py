@@ -1,4 +1,4 @@
-"""Tables of `waymesh stat`: what a router is doing. The columns are qdstat's (Dispatch book 3.2.1)."""
+"""Tables of `waymesh stat`: the state of a router. The columns are qdstat's (Dispatch book 3.2.1)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_sheet(view: str) -> bool:
 
 
 def watch(client: ManagementClient, request: StatRequest, seconds: float) -> None:
-    """Show it again and again, until Ctrl-C. Raises ClientError."""
+    """Show it repeatedly, until Ctrl-C. Raises ClientError."""
     try:
         while True:
             text = _shown(client, request)
@@ -75,7 +75,7 @@ def watch(client: ManagementClient, request: StatRequest, seconds: float) -> Non
 
 
 def show(client: ManagementClient, request: StatRequest) -> None:
-    """Print what was asked for. Raises ClientError."""
+    """Print the requested view. Raises ClientError."""
     print(_shown(client, request))
 
 

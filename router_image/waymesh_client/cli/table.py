@@ -13,8 +13,8 @@ _SPACING = 2
 
 
 def format_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table as text, left-aligned, without a final line end. No rows: the title alone. Clients have chosen some of
-    the names, which must neither command a terminal nor make rows of their own."""
+    """The table as text, left-aligned, without a final line end. Without rows, only the title. Cells are escaped: names
+    that clients chose may contain terminal control sequences and line ends."""
     if not rows:
         return title
     rows = [[one_line(cell) for cell in row] for row in rows]

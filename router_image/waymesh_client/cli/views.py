@@ -63,7 +63,7 @@ class View:
         return list(dict.fromkeys((*needed, *self.hidden)))
 
     def table(self, rows: Sequence[Row], verbose: bool, in_order: bool = False) -> Table:
-        """Title, headings and cells of the table. `in_order`: the rows are in the order in which they are wanted."""
+        """Title, headings and cells of the table. `in_order`: the rows are already in the wanted order."""
         columns = self.shown(verbose)
         headings = [column.heading for column in columns]
         cells = [[column.text(row) for column in columns] for row in rows]
@@ -91,7 +91,7 @@ def _delayed(row: Row) -> str:
 
 
 def _route(row: Row) -> str:
-    """The link to a neighbour; routers further away, and this one, have none."""
+    """The link to a neighbour; "-" for this router and for routers that are not neighbours."""
     return plain(row.get("routerLink")) or "-" if not row.get("nextHop") else "-"
 
 
@@ -321,4 +321,4 @@ OBJECTS = View(
     ),
     sort="type",
 )
-"""What is about pools is only in the wide table: routers of Waymesh have none."""
+"""Columns about pools are only in the wide table: routers of Waymesh have no pools."""

@@ -1,7 +1,7 @@
 """Adapters: each reads and changes the entities of one type for the management agent.
 
-Three kinds: `ConfiguredEntities` keeps what was configured (listener, connector, address, sslProfile, log, router …)
-and tells its callbacks; `TableEntities` shows live objects of the core (connection, router.link, router.address,
+Three kinds: `ConfiguredEntities` stores configuration (listener, connector, address, sslProfile, log, router …) and
+calls callbacks on changes; `TableEntities` shows live objects of the core (connection, router.link, router.address,
 router.node); anything else subclasses `EntityAdapter`.
 """
 
@@ -23,13 +23,13 @@ IDENTIFYING = ("name", "identity", "type")
 
 
 class EntityAdapter:
-    """Reads and changes the entities of one type. `rows` is all a read-only type needs."""
+    """Reads and changes the entities of one type. A read-only type only needs `rows`."""
 
     def __init__(self, entity_type: EntityType) -> None:
         self.entity_type = entity_type
 
     def rows(self, now: float) -> Iterable[Attributes]:
-        """Every entity with all its attributes, `name`, `identity` and `type` among them."""
+        """Every entity with all its attributes, including `name`, `identity` and `type`."""
         raise NotImplementedError
 
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
@@ -45,7 +45,7 @@ class EntityAdapter:
         return next((row for row in self.rows(now) if row.get(key) == value), None)
 
     def create(self, attributes: Attributes) -> str:
-        """Create an entity of validated attributes; returns its identity."""
+        """Create an entity with validated attributes; returns its identity."""
         raise not_allowed(f"{self.entity_type.name} cannot be created")
 
     def update(self, identity: str, attributes: Attributes) -> None:
@@ -57,15 +57,15 @@ class EntityAdapter:
         raise not_allowed(f"{self.entity_type.name} cannot be deleted")
 
     def publish(self) -> None:
-        """Publish what the entity holds back."""
+        """Perform the operation PUBLISH on the entity."""
         raise not_allowed(f"{self.entity_type.name} cannot be published")
 
 
 class ConfiguredEntities(EntityAdapter):
-    """Entities that exist because somebody configured them.
+    """Entities that are stored as configured.
 
-    `on_create(attributes)`, `on_update(attributes, changed)` and `on_delete(attributes)` act; each may raise
-    `ManagementError`, and then nothing is stored. `live(attributes, now)` adds operational attributes when read.
+    `on_create(attributes)`, `on_update(attributes, changed)` and `on_delete(attributes)` apply a change; if one raises
+    `ManagementError`, nothing is stored. `live(attributes, now)` returns operational attributes when entities are read.
     """
 
     def __init__(
@@ -159,10 +159,10 @@ class ConfiguredEntities(EntityAdapter):
 
 
 class TableEntities(EntityAdapter, Generic[T]):
-    """Live objects shown through one function a column; a QUERY calls only the functions of the attributes it asks for.
+    """Live objects, read by one function per attribute; a QUERY calls only those of the requested attributes.
 
-    `columns` must hold `identity`; `name` stands for the identity where it is left out.
-    `on_update(object, changed)` and `on_delete(object)` may be given.
+    `columns` must have `identity`; the default of `name` is the identity. `on_update(object, changed)` and
+    `on_delete(object)` are optional.
     """
 
     def __init__(

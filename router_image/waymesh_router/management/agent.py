@@ -42,7 +42,7 @@ RecentLog = Callable[["int | None"], Sequence[Sequence[Any]]]
 """Recent log lines, the last `limit` of them: [module, level, text, file, line, epoch seconds]."""
 
 ForTenant = Callable[[str], Mapping[str, EntityAdapter]]
-"""The adapters that show a tenant what is its own, by short type name."""
+"""Returns the adapters for a tenant, restricted to its own entities, by short type name."""
 
 _NODE = {"name": "self", "identity": "self", "type": MANAGEMENT_TYPE}
 
@@ -109,9 +109,9 @@ class Agent:
         """Answer a request. A request without reply-to is ignored, as in Dispatch, and None is returned.
 
         `host_values`: the request may name files and environment variables of the router's machine. `later`: called
-        with a query of many rows, whose remaining slices the caller is to read; None is returned then, too.
-        `connection`: identity of the connection that the request arrived on.
-        Raises LookUpNeeded if it is to be handled again when host names have been looked up.
+        with a long query, whose remaining slices the caller must read; None is returned then, too. `connection`:
+        identity of the connection that the request arrived on.
+        Raises LookUpNeeded if host names must be looked up; the request must be handled again then.
         """
         if not request.reply_to:
             return None
@@ -122,12 +122,12 @@ class Agent:
         return self._guarded(request, answer)
 
     def for_tenant(self, tenant: str) -> Agent:
-        """An agent that knows nothing but what is the tenant's own."""
+        """An agent restricted to the entities of a tenant."""
         adapters: Mapping[str, EntityAdapter] = {} if self._for_tenant is None else self._for_tenant(tenant)
         return Agent(adapters, log=self._log)
 
     def go_on(self, request: Message, query: Query) -> Message | None:
-        """Read a slice of a long query; the reply, or None while there is more to read."""
+        """Read a slice of a long query; returns the reply, or None if there is more to read."""
         return self._guarded(request, lambda: None if query.step() else _reply(request, OK, "OK", query.body()))
 
     def _answer(
@@ -159,9 +159,9 @@ class Agent:
     ) -> str:
         """Check and create an entity of the configuration; returns its identity. CREATE takes the same path.
 
-        `host_values`: attributes may name files and environment variables of the router's machine. `connection`: the
-        one that entities of types with `connectionId` are to belong to.
-        Raises ManagementError or SchemaError, and then nothing has changed.
+        `host_values`: attributes may name files and environment variables of the router's machine. `connection`: value
+        of `connectionId`, for types that have it.
+        If ManagementError or SchemaError is raised, nothing has changed.
         """
         kind = entity_type(type_name)
         adapter = self._adapter(kind)
@@ -170,7 +170,7 @@ class Agent:
         if adapter is None:
             raise not_implemented(f"{kind.name}: this router has no entities of this type")
         if attributes.get("identity") is not None:
-            raise bad_request("'identity' is given by the router and cannot be set")
+            raise bad_request("'identity' is assigned by the router and cannot be set")
         plain = {name: value for name, value in attributes.items() if name != "identity"}
         values = validate_create(kind, plain)
         if not host_values:
@@ -209,7 +209,7 @@ class Agent:
         try:
             identity = self.configure(kind.name, attributes, request.host_values, request.connection)
         except (ManagementError, SchemaError) as error:
-            self._close(request, kind, attributes, error)
+            self._deny_clients(request, kind, attributes, error)
             raise
         self._warn_of_old_names(kind, attributes)
         given = {kind.attribute_name(name) or name for name, value in attributes.items() if value is not None}
@@ -217,8 +217,10 @@ class Agent:
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
         return CREATED, without_secrets(kind, row)
 
-    def _close(self, request: Request, kind: EntityType, attributes: Mapping[str, Any], error: Exception) -> None:
-        """Deny all clients of an operator's vhost that was refused; otherwise another vhost could allow them more."""
+    def _deny_clients(
+        self, request: Request, kind: EntityType, attributes: Mapping[str, Any], error: Exception
+    ) -> None:
+        """Deny all clients of a refused vhost of the operator; otherwise another vhost could allow them more."""
         if kind.name != "vhost" or not of_operator(attributes):
             return
         identity = deny_all(self, attributes)
@@ -242,7 +244,7 @@ class Agent:
         if "UPDATE" not in kind.operations:
             raise not_allowed(f"{kind.name} cannot be updated")
         shown = without_secrets(kind, row)
-        # Clients send back all they have read: an attribute that keeps its value is no change (and no error).
+        # Clients send back all attributes that they have read: one with the same value is neither a change nor refused.
         values = validate_update(kind, request.body, shown)
         changed = {name: value for name, value in values.items() if shown.get(name) != value}
         if not request.host_values:
@@ -327,11 +329,11 @@ class Agent:
         return Query(request, kind, adapters, now)
 
     def _usable(self) -> list[EntityType]:
-        """The types that this router has entities of, and those that they extend."""
+        """The types of this router's entities, and their base types."""
         return description.with_bases([adapter.entity_type for adapter in self.adapters.values()])
 
     def _described(self, request: Request) -> list[EntityType]:
-        """The types that a GET-… request is about: one and all that extend it, or all."""
+        """The types that a GET-… request covers: the given type and all that extend it, or all types."""
         usable = self._usable()
         if request.entity_type is None:
             return usable
@@ -350,7 +352,7 @@ class Agent:
         return [list(line) for line in self._recent_log(request.integer("limit"))]
 
     def _failure(self, request: Message, status: int, text: str) -> Message:
-        if status == INTERNAL_ERROR:  # those of clients are logged by who knows the client
+        if status == INTERNAL_ERROR:  # the service logs other errors, with the client
             self._log("error", f"request failed: {status} {text}")
         return failed(request, status, text)
 
@@ -364,7 +366,7 @@ class LongQuery:
         self._query = query
 
     def step(self) -> Message | None:
-        """Read one more slice; the reply, or None while there is more to read."""
+        """Read one more slice; returns the reply, or None if there is more to read."""
         return self._agent.go_on(self._request, self._query)
 
 
@@ -381,7 +383,7 @@ def _reply(request: Message, status: int, text: str, body: Any) -> Message:
 
 
 def failed(request: Message, status: int, text: str) -> Message:
-    """The reply to a request that was not fulfilled."""
+    """The reply to a request that failed."""
     return _reply(request, status, text, {})
 
 

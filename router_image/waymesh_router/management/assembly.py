@@ -1,4 +1,4 @@
-"""Puts a router's management together: one agent over the adapters of all entity types that this router has.
+"""Builds the management agent of a router from the adapters of all its entity types.
 
 Types without an adapter have no entities; a CREATE of them is answered with 501.
 """

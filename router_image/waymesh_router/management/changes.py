@@ -1,4 +1,4 @@
-"""Tells who changed what by a management request: a line in the log and an event in telemetry. No value is in them."""
+"""Reports who changed what by management requests, in the log and as telemetry events, without attribute values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 Changed = Callable[[Request, str, str, Sequence[str]], None]
-"""Called with a request that was carried out, the type and identity of the entity, and the names of the attributes that
+"""Called after a change: with the request, the type and identity of the entity, and the names of the attributes that
 were given or changed."""
 
 
@@ -29,15 +29,15 @@ def change_report(core: CoreView) -> Changed:
         detail = {name: text[:MOST_CHARACTERS] for name, text in detail.items()}
         text = f"{event} {' '.join(f'{name}={text}' for name, text in detail.items())}"
         who = {name: text for name, text in detail.items() if name not in about}
-        told = Event(LogEvent(event), who, {name: text for name, text in detail.items() if name in about})
-        core.log("AGENT", "info", text, told)
+        report = Event(LogEvent(event), who, {name: text for name, text in detail.items() if name in about})
+        core.log("AGENT", "info", text, report)
         core.context.telemetry.event(event, "info", detail.pop("identity"), detail)
 
     return changed
 
 
 def _actor(connection: RouterConnection | None) -> dict[str, str]:
-    """Who asked. A request that came through another router shows the neighbour only: that router knows its client."""
+    """The sender of a request. For one that came through another router, only the neighbour that it came from."""
     if connection is None:
         return {"router": "this"}
     if connection.role == INTER_ROUTER or connection.uplink or connection.edge_router is not None:

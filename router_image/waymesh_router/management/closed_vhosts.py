@@ -1,4 +1,4 @@
-"""Vhosts that stand for those of an operator that a router cannot enforce: they deny all clients.
+"""Creates vhosts that deny all clients, in place of vhosts that the router cannot enforce.
 
 Without them, another vhost could apply to these clients and allow them more.
 """
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from waymesh_router.management.agent import Agent
 
 OPERATOR_PREFIX = "k8s/"
-"""Prefix of the names of entities that an operator configured."""
+"""Prefix of the names of entities that the operator configured."""
 
 
 def of_operator(attributes: Mapping[str, Any]) -> bool:
-    """Whether these are attributes of an entity that an operator configured."""
+    """Whether the attributes belong to an entity that the operator configured."""
     return str(attributes.get("name") or "").startswith(OPERATOR_PREFIX)
 
 
 def deny_all(agent: Agent, attributes: Mapping[str, Any]) -> str | None:
-    """Create a vhost without groups, with those of the host name and the aliases that no other vhost has.
+    """Create a vhost without groups for those of the host name and the aliases that no other vhost has.
 
-    The first of them is its host name. Returns its identity; None if all are, or the entity's name is, another vhost's.
+    The first of these is its host name. Returns its identity; None if there are none, or another vhost has its `name`.
     """
     names = [str(attributes.get("hostname") or ""), *alias_names(str(attributes.get("aliases") or ""))]
     for at, name in enumerate(names):

@@ -1,9 +1,10 @@
-"""The conditions and orders of a QUERY: its application properties `where` and `orderBy`, in a small part of SQL-92.
+"""Parses the application properties `where` and `orderBy` of a QUERY, a small subset of SQL-92.
 
     where:   deliveryCount > 0 AND (owningAddr LIKE 'M0orders%' OR linkDir IN ('in')) AND NOT peer IS NULL
     orderBy: deliveryCount DESC, identity
 
-As in SQL, a comparison with an absent value is neither true nor false, and rows are returned whose condition is true.
+As in SQL, a comparison with an absent value is neither true nor false, and only rows whose condition is true are
+returned.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _TEXT, _NUMBER, _YES_NO = "a text", "a number", "true or false"
 
 
 class Columns:
-    """The attributes that conditions and orders name: `names` in the order in which their values are to be read."""
+    """The attributes that condition and order use. `names`: in the order in which a row must have their values."""
 
     def __init__(self, known: Iterable[Mapping[str, Attribute]], renamed: Mapping[str, str]) -> None:
-        """`known`: the attributes of each queried type; `renamed`: present names by former ones."""
+        """`known`: the attributes of each queried type; `renamed`: current names by former ones."""
         self.names: list[str] = []
         self._kinds: dict[str, set[str | None]] = {}
         for attributes in known:
@@ -48,7 +49,7 @@ class Columns:
         self._renamed = renamed
 
     def find(self, place: str, written: str) -> tuple[int, str]:
-        """Where the values of an attribute are, and of which kind they are. Raises 400."""
+        """Column and kind of an attribute. Raises 400."""
         name = self._renamed.get(written, written)
         kinds = self._kinds.get(name)
         if kinds is None:
@@ -202,7 +203,7 @@ class _Parser:
         return _compared(column, kind, lambda value, wanted: value in wanted, values)
 
     def _value(self, name: str, kind: str) -> Any:
-        """A value to compare the attribute with, which is of that kind."""
+        """Read a value of the attribute's kind. Raises 400."""
         found, token = self._tokens[self._at]
         if found == "word" and token in ("TRUE", "FALSE"):
             value: Any = token == "TRUE"
@@ -214,7 +215,7 @@ class _Parser:
         else:
             self._wrong("a value")
         if given != kind:
-            hint = "; texts stand in single quotes" if kind == _TEXT else ""
+            hint = "; write texts in single quotes" if kind == _TEXT else ""
             raise bad_request(f"where: '{name}' is {kind} and cannot be compared with {token}{hint}")
         self._at += 1
         return value
@@ -265,10 +266,10 @@ def _all_of(tests: list[_Test]) -> _Test:
 
 
 def like(pattern: str) -> re.Pattern[str]:
-    """The expression of a LIKE: % stands for any text, _ for one character.
+    """Compile the pattern of a LIKE: % matches any text, _ one character.
 
-    Each part between two % takes its first place and never looks for another one: without that, a pattern with many %
-    would take very long.
+    Each part between two % matches its first occurrence only, without backtracking: with many %, that would take very
+    long.
     """
     first, *rest = ["".join("." if c == "_" else re.escape(c) for c in part) for part in pattern.split("%")]
     if not rest:
@@ -281,17 +282,17 @@ def like(pattern: str) -> re.Pattern[str]:
 
 
 class Order:
-    """The order of rows; `key` gives what to compare."""
+    """The order of rows; `key` returns the sort key of a row."""
 
     def __init__(self, text: Any, columns: Columns) -> None:
         """Raises 400."""
         if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
-            raise bad_request("'orderBy' must be a string of attributes, by comma, each with ASC or DESC behind it")
+            raise bad_request("'orderBy' must be a string: attributes separated by commas, with ASC or DESC if needed")
         self._parts: list[tuple[int, str, bool]] = []
         for part in text.split(","):
             name, *direction = part.split()[:3] or [""]
             if [word.upper() for word in direction] not in ([], ["ASC"], ["DESC"]):
-                raise bad_request(f"orderBy: {part.strip()!r} is not an attribute with ASC or DESC behind it")
+                raise bad_request(f"orderBy: {part.strip()!r} is not an attribute, optionally followed by ASC or DESC")
             self._parts.append((*columns.find("orderBy", name), [word.upper() for word in direction] == ["DESC"]))
 
     def key(self, row: Sequence[Any]) -> tuple[Any, ...]:
@@ -304,7 +305,7 @@ class Order:
 
 
 class _Descending:
-    """A value that comes before smaller ones."""
+    """A sort key in descending order."""
 
     __slots__ = ("_value",)
 

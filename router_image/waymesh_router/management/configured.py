@@ -20,10 +20,10 @@ from waymesh_schema.validate import validate_create
 Action = Callable[[Attributes], None]
 
 
-class StandingEntities(ConfiguredEntities):
+class PermanentEntities(ConfiguredEntities):
     """Entities that always exist: the router, log modules, telemetry.
 
-    CREATE, which only the configuration file can ask for, sets each of them at most once.
+    The configuration file can set each of them once, by CREATE. Management requests can only update them.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class StandingEntities(ConfiguredEntities):
         else:
             identity = make_identity(self.entity_type.name, attributes, (), ())
         if identity in self._set:
-            raise conflict(f"{identity} is there already")
+            raise conflict(f"{identity} is already configured")
         self.update(identity, {name: value for name, value in attributes.items() if value is not None})
         self._set.add(identity)
         return identity
@@ -60,7 +60,7 @@ class StandingEntities(ConfiguredEntities):
 
 
 def configured(view: RouterView) -> list[EntityAdapter]:
-    """The adapters of all types of configuration that the router knows."""
+    """The adapters of all configuration entity types."""
     return [
         _router(view),
         _listener(view),
@@ -79,7 +79,7 @@ def configured(view: RouterView) -> list[EntityAdapter]:
 
 
 def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
-    return ConfiguredEntities(entity_type(name), on_create=_asked(add), on_delete=_asked(remove))
+    return ConfiguredEntities(entity_type(name), on_create=_with_status(add), on_delete=_with_status(remove))
 
 
 def _listener(view: RouterView) -> EntityAdapter:
@@ -89,9 +89,9 @@ def _listener(view: RouterView) -> EntityAdapter:
 
     return ConfiguredEntities(
         entity_type("listener"),
-        on_create=_asked(view.add_listener),
-        on_update=lambda attributes, _changed: _asked(update)(attributes),
-        on_delete=_asked(view.remove_listener),
+        on_create=_with_status(view.add_listener),
+        on_update=lambda attributes, _changed: _with_status(update)(attributes),
+        on_delete=_with_status(view.remove_listener),
     )
 
 
@@ -102,8 +102,8 @@ def _connector(view: RouterView) -> EntityAdapter:
 
     return ConfiguredEntities(
         entity_type("connector"),
-        on_create=_asked(view.add_connector),
-        on_delete=_asked(view.remove_connector),
+        on_create=_with_status(view.add_connector),
+        on_delete=_with_status(view.remove_connector),
         live=live,
     )
 
@@ -115,9 +115,9 @@ def _ssl_profile(view: RouterView) -> EntityAdapter:
 
     return ConfiguredEntities(
         entity_type("sslProfile"),
-        on_create=_asked(view.add_ssl_profile),
-        on_update=lambda attributes, _changed: _asked(view.update_ssl_profile)(attributes),
-        on_delete=_asked(view.remove_ssl_profile),
+        on_create=_with_status(view.add_ssl_profile),
+        on_update=lambda attributes, _changed: _with_status(view.update_ssl_profile)(attributes),
+        on_delete=_with_status(view.remove_ssl_profile),
         live=live,
     )
 
@@ -129,8 +129,8 @@ def _link_route(view: RouterView) -> EntityAdapter:
 
     return ConfiguredEntities(
         entity_type("router.config.linkRoute"),
-        on_create=_asked(view.add_link_route),
-        on_delete=_asked(view.remove_link_route),
+        on_create=_with_status(view.add_link_route),
+        on_delete=_with_status(view.remove_link_route),
         live=live,
     )
 
@@ -146,9 +146,9 @@ def _auto_link(view: RouterView) -> EntityAdapter:
 
     adapter = ConfiguredEntities(
         entity_type("router.config.autoLink"),
-        on_create=_asked(view.add_auto_link),
+        on_create=_with_status(view.add_auto_link),
         on_update=view.update_auto_link,
-        on_delete=_asked(view.remove_auto_link),
+        on_delete=_with_status(view.remove_auto_link),
         live=live,
     )
     view.core.autolinks.quiesced = adapter.delete
@@ -158,20 +158,20 @@ def _auto_link(view: RouterView) -> EntityAdapter:
 def _log(view: RouterView) -> EntityAdapter:
     kind = entity_type("log")
     modules = (validate_create(kind, {"module": module}) for module in LOG_MODULES)
-    configure = _asked(view.configure_log)
-    return StandingEntities(kind, modules, on_update=lambda attributes, _changed: configure(attributes))
+    configure = _with_status(view.configure_log)
+    return PermanentEntities(kind, modules, on_update=lambda attributes, _changed: configure(attributes))
 
 
 def _telemetry(view: RouterView) -> EntityAdapter:
     kind = entity_type("telemetry")
-    configure = _asked(view.configure_telemetry)
+    configure = _with_status(view.configure_telemetry)
 
     def publish() -> None:
         if view.collector is None:
             raise conflict("telemetry is off: it has no path")
         view.collector.publish()
 
-    return StandingEntities(
+    return PermanentEntities(
         kind,
         (validate_create(kind, {}),),
         on_update=lambda attributes, _changed: configure(attributes),
@@ -188,7 +188,7 @@ def _records(collector: RecordsView | None) -> Mapping[str, Any]:
 
 
 def _router(view: RouterView) -> EntityAdapter:
-    return StandingEntities(
+    return PermanentEntities(
         entity_type("router"),
         (view.attrs,),
         on_update=view.update_router,
@@ -196,8 +196,8 @@ def _router(view: RouterView) -> EntityAdapter:
     )
 
 
-def _asked(action: Action) -> Action:
-    """The action, with its exceptions turned into errors of the request."""
+def _with_status(action: Action) -> Action:
+    """Wrap an action: its exceptions become management errors."""
 
     def act(attributes: Attributes) -> None:
         try:

@@ -9,13 +9,13 @@ from waymesh_router.management.view import CoreView
 from waymesh_schema.entities import entity_type
 
 MAX_PER_CONNECTION = 256
-"""Link routes that one connection may have: all routers of the mesh keep each of them."""
+"""Maximum number of link routes of one connection: all routers of the mesh store each of them."""
 CREATE_LINK_ROUTES = "link route: allowDynamicLinkRoutes is no"
 _SAME = ("pattern", "direction")
 
 
 def connection_link_routes(core: CoreView) -> EntityAdapter:
-    """Their adapter. They lead to the connection that asked for them, and end with it."""
+    """Their adapter. A link route leads to the connection that created it, and ends with that connection."""
 
     def create(attributes: Attributes) -> None:
         conn = core.connections.get(int(attributes["connectionId"] or 0))

@@ -1,4 +1,4 @@
-"""What the agent says about itself: types, attributes, operations, from the one schema table."""
+"""The schema in the replies to GET-TYPES, GET-ATTRIBUTES, GET-OPERATIONS, GET-ANNOTATIONS and GET-JSON-SCHEMA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_INDENT = 8
 
 
 def with_bases(kinds: Iterable[EntityType]) -> list[EntityType]:
-    """These types and all that they extend, in the order of the schema."""
+    """These types and all their base types, in the order of the schema."""
     names = {name for kind in kinds for name in (kind.long_name, *kind.extends)}
     return [kind for kind in ENTITY_TYPES.values() if kind.long_name in names]
 
@@ -34,7 +34,7 @@ def operations(kinds: Sequence[EntityType]) -> dict[str, list[str]]:
 
 
 def annotations_of(_kinds: Sequence[EntityType]) -> dict[str, list[str]]:
-    """Long type name to annotations (GET-ANNOTATIONS), for types that have any: there are none."""
+    """Long type name to annotations (GET-ANNOTATIONS); always empty, because no type has annotations."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Rows of types that this router has no entities of, for tools that expect some: `allocator`."""
+"""Rows of type `allocator`, which tools for Dispatch expect; the router has no such entities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waymesh_schema.model import EntityType
 
 
 def dispatch_rows(core: CoreView) -> dict[str, EntityAdapter]:
-    """Their adapters. They only show rows: they are not to be found under the name of their type, to be configured."""
+    """The adapters. Their keys are not type names, so requests can read the rows but not create entities."""
     allocator = _allocator(core)
     return {f"{allocator.entity_type.name} rows": allocator}
 
@@ -24,7 +24,7 @@ def _constant(value: object) -> Callable[[Any, float], Any]:
 
 
 def _allocator(core: CoreView) -> EntityAdapter:
-    """Objects of the router by kind. Python frees them one by one: there are no pools, and what is in use is all."""
+    """Objects of the router by kind. Python frees each object at once: there are no pools, and all are in use."""
     kinds: dict[str, tuple[type, Callable[[], int]]] = {
         "address": (Address, lambda: len(core.addresses)),
         "connection": (RouterConnection, lambda: len(core.connections)),

@@ -1,4 +1,4 @@
-"""Management errors: a status code of AMQP Management (draft 9) and a text for the person who asked."""
+"""Management errors: a status code of AMQP Management (draft 9) and a description."""
 
 from __future__ import annotations
 

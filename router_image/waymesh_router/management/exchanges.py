@@ -12,7 +12,7 @@ from waymesh_schema.entities import entity_type
 
 
 def exchanges(view: RouterView) -> list[EntityAdapter]:
-    """The adapters of both types. An exchange takes its bindings with it when it is deleted."""
+    """The adapters of both types. Deleting an exchange also deletes its bindings."""
 
     def add(attributes: Attributes) -> None:
         view.core.exchanges.add(attributes)
@@ -50,7 +50,7 @@ def exchanges(view: RouterView) -> list[EntityAdapter]:
 
 
 def _with_status(action: Callable[[Attributes], None]) -> Callable[[Attributes], None]:
-    """The action, whose KeyError becomes status 409 and whose ValueError becomes 400."""
+    """Wrap an action: KeyError becomes status 409, ValueError 400."""
 
     def act(attributes: Attributes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Names of what the router manages: `identity` is `<type>/<identifier>` (AMQP Mapping 3.3.5: name defaults to it).
+"""Identities of entities: `identity` is `<type>/<identifier>`, and `name` defaults to it (AMQP Mapping 3.3.5).
 
 The identities of autolinks and link routes are numbers, and their names default to `<type>/<number>`.
 """
@@ -9,11 +9,11 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 Identify = Callable[[Mapping[str, Any]], "str | None"]
-"""From attributes to the identifier part of an identity; None when the attributes give none."""
+"""Returns the identifier part of an identity; None if the attributes do not have it."""
 
 
 def _host_port_name(attributes: Mapping[str, Any]) -> str | None:
-    """Listeners and connectors: `host:port`, with `:name` behind it when they have a name."""
+    """Listeners and connectors: `host:port`, followed by `:name` if they have a name."""
     parts = [attributes.get("host"), attributes.get("port"), attributes.get("name")]
     return ":".join(str(part) for part in parts if part not in (None, ""))
 
@@ -42,9 +42,9 @@ _NUMBERED = ("router.config.autoLink", "router.config.linkRoute")
 def make_identity(
     type_name: str, attributes: Mapping[str, Any], taken: Container[str], numbers: Iterable[int]
 ) -> str:
-    """Identity of a new entity of the short type name; a number if the attributes identify nothing.
+    """Identity of a new entity of the short type name; a number if its attributes do not identify it.
 
-    `numbers`: those that no entity of the type has had.
+    `numbers`: numbers that no entity of the type has had.
     """
     if type_name in _NUMBERED:
         return next(identity for n in numbers if (identity := str(n)) not in taken)

@@ -1,4 +1,4 @@
-"""Queries of many rows that wait for their next slice: a queue for each connection, served in turn."""
+"""Long queries that wait for their next slice: a queue per connection, served round-robin."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 MOST = 16
-"""Long queries of one connection that may wait: each holds references to all entities that it reads."""
+"""Maximum number of long queries of one connection: each holds references to all entities that it reads."""
 
 
 class LongQueries:
-    """Long queries under way. The connections take turns; the queries of one connection are answered in their order."""
+    """Long queries in progress. Connections take turns; the queries of one connection are answered in order."""
 
     def __init__(self) -> None:
         # None: requests of this router itself.
@@ -30,7 +30,7 @@ class LongQueries:
         """Queue a query. Raises ManagementError 503 when too many of this connection wait."""
         queue = self._queues.get(connection, ())
         if len(queue) >= MOST:
-            raise unavailable(f"{MOST} long queries of this connection are under way already; try again later")
+            raise unavailable(f"{MOST} long queries of this connection are in progress; try again later")
         self._queues.setdefault(connection, deque()).append(query)
 
     def step(self) -> Message | None:
@@ -48,5 +48,5 @@ class LongQueries:
 
 
 def _gone(connection: RouterConnection | None) -> bool:
-    """Whether nobody waits for replies any more. Requests that another router passed on are answered on any path."""
+    """Whether no client waits for replies. Replies to requests from another router can take any path."""
     return connection is not None and connection.over and connection.role != "inter-router"

@@ -1,4 +1,4 @@
-"""Requests that need addresses of host names: they are carried out again when these have been looked up."""
+"""Postpones management requests that need addresses of host names until these have been looked up."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from waymesh_router.policy.hosts import Addresses
 
 MOST_NAMES = 64
-"""Host names in one vhost."""
+"""Maximum number of host names in one vhost."""
 MOST_WAITING = 64
-"""Requests of a connection that wait while names are looked up for one of them; requests of all with such look-ups."""
+"""Maximum number of requests of one connection that wait behind a look-up, and of look-ups of all connections."""
 
 Start = Callable[[Collection[str], "Callable[[Addresses], None]"], None]
-"""Looks names up and calls the function with the result later."""
+"""Starts to look up the names, and calls the function with the result later."""
 
 
 class LookUpNeeded(Exception):
-    """A request cannot be carried out before these names have been looked up. Nothing has changed."""
+    """A request needs the addresses of these names. Nothing has changed."""
 
     def __init__(self, names: Collection[str]) -> None:
         super().__init__(f"{', '.join(names)}: not looked up")
@@ -35,14 +35,14 @@ class LookUpNeeded(Exception):
 
 
 class KnownNames:
-    """The addresses of host names that are known while a request, or the configuration, is carried out."""
+    """The addresses of host names that a request, or the configuration, needs; known only while it is executed."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, Collection[str] | str] = {}
 
     @contextmanager
     def given(self, addresses: Addresses) -> Iterator[None]:
-        """For the time of the block."""
+        """Make the addresses known within the block."""
         before, self._known = self._known, addresses
         try:
             yield
@@ -50,13 +50,13 @@ class KnownNames:
             self._known = before
 
     def lacking(self, names: Collection[str]) -> Collection[str]:
-        """All of them if one is unknown, else none. Raises ManagementError for too many."""
+        """All names if one of them is unknown, else none. Raises ManagementError for too many names."""
         if len(names) > MOST_NAMES:
             raise bad_request(f"remoteHosts: {len(names)} host names; a vhost may have {MOST_NAMES}: use addresses")
         return () if all(name in self._known for name in names) else names
 
     def addresses(self, name: str) -> Collection[str]:
-        """The addresses of a name that is not lacking. Raises ValueError if it has none."""
+        """The addresses of a known name. Raises ValueError if it could not be resolved."""
         found = self._known[name]
         if isinstance(found, str):
             raise ValueError(f"cannot resolve {name}: {found}")
@@ -65,7 +65,7 @@ class KnownNames:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A request. `work` answers it, or raises LookUpNeeded; `refuse` answers it with an error instead."""
+    """A request. `work` answers it or raises LookUpNeeded; `refuse` answers it with an error."""
 
     connection: RouterConnection | None
     work: Callable[[], None]
@@ -73,7 +73,7 @@ class Task:
 
 
 class LookUps:
-    """Carries out requests. While one of a client waits for addresses, its further ones wait behind it."""
+    """Executes requests. While a request waits for addresses, later requests of the same client queue behind it."""
 
     def __init__(self, known: KnownNames, look_up: Start) -> None:
         self._known = known
@@ -82,12 +82,12 @@ class LookUps:
         self._queues: dict[RouterConnection, deque[Task]] = {}
 
     def carry_out(self, task: Task) -> None:
-        """Do the task now or later; refuse it with status 503 if too many wait."""
+        """Execute the task or queue it; refuse it with status 503 if too many wait."""
         queue = None if task.connection is None else self._queues.get(task.connection)
         if queue is None:
             self._attempt(task)
         elif len(queue) >= MOST_WAITING:
-            task.refuse(unavailable(f"{MOST_WAITING} requests of this connection wait already; try again later"))
+            task.refuse(unavailable(f"{MOST_WAITING} requests of this connection are waiting; try again later"))
         else:
             queue.append(task)
 
@@ -99,7 +99,7 @@ class LookUps:
                 task.refuse(unavailable("too many host names are being looked up; try again later"))
                 return
             self._waiting += 1
-            # Another router sends requests of many clients: they overtake each other rather than wait for one of them.
+            # A connection from another router carries requests of many clients, which must not wait for each other.
             if task.connection is not None and task.connection.role != "inter-router":
                 self._queues.setdefault(task.connection, deque())
             self._look_up(needed.names, partial(self._found, task))
@@ -109,7 +109,7 @@ class LookUps:
         connection = task.connection
         queue = None if connection is None else self._queues.pop(connection, None)
         if connection is not None and connection.over and connection.role != "inter-router":
-            return  # nobody waits for replies any more
+            return  # no client waits for the replies
         with self._known.given(addresses):
             self._attempt(task)
         if connection is None or queue is None:

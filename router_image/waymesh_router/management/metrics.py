@@ -85,14 +85,14 @@ def metrics_page(view: RouterView, now: float) -> str:
 
 
 def _denied(view: RouterView) -> Mapping[str, int]:
-    """What was refused, by kind."""
+    """Number of refusals by kind."""
     counts = view.policy.counts
     messages = {"session": counts.sessions_denied, "message": counts.messages_denied, "size": counts.sizes_denied}
     return {**view.core.denied, **messages}
 
 
 def _addresses(lines: list[str], view: RouterView) -> int:
-    """The busiest mobile addresses; how many were left out."""
+    """Add the busiest mobile addresses; returns how many were left out."""
     mobile = [address for key, address in view.core.addresses.items() if key.startswith(MOBILE)]
     shown = nlargest(NAMES, mobile, key=lambda address: address.ingress + address.egress + address.transit)
     labels = [{"address": key_name(address.key), "phase": address.key[1]} for address in shown]
@@ -109,7 +109,7 @@ def _addresses(lines: list[str], view: RouterView) -> int:
 
 
 def _autolinks(lines: list[str], view: RouterView) -> int:
-    """All autolinks by state, and some by name; how many were left out."""
+    """Add the number of autolinks by state, and some autolinks by name; returns how many were left out."""
     autos = list(view.core.autolinks.all())
     states = Counter(auto.status for auto in autos)
     _family(lines, "waymesh_autolinks", {_labels({"state": state}): states[state] for state in STATES})
@@ -120,7 +120,7 @@ def _autolinks(lines: list[str], view: RouterView) -> int:
 
 
 def _telemetry(lines: list[str], view: RouterView) -> None:
-    """What becomes of records, and how long sampled deliveries took to settle."""
+    """Add the numbers of records made and dropped, and the settlement times of sampled deliveries."""
     collector = view.collector
     if collector is None:
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter, TableEntities
-from waymesh_router.management.configured import StandingEntities
+from waymesh_router.management.configured import PermanentEntities
 from waymesh_router.management.errors import bad_request
 from waymesh_router.management.look_ups import LookUpNeeded
 from waymesh_router.management.view import RouterView
@@ -27,7 +27,7 @@ def policies(view: RouterView) -> list[EntityAdapter]:
     """The adapters. A change that cannot be enforced is refused with status 400 and changes nothing."""
     settings = _Settings(view)
     kind = entity_type("policy")
-    policy = StandingEntities(
+    policy = PermanentEntities(
         kind,
         (settings.values,),
         on_update=lambda attributes, _changed: settings.set_policy(attributes),
@@ -61,7 +61,7 @@ class _Settings:
         self._enforce()
 
     def set_vhost(self, attributes: Attributes) -> None:
-        """Raises LookUpNeeded, too."""
+        """Raises LookUpNeeded if host names must be looked up first."""
         identity = attributes["identity"]
         try:
             vhost = self._parsed(attributes)
@@ -83,7 +83,7 @@ class _Settings:
         lacking = known.lacking(host_names(attributes["groups"]))
         if not lacking:
             return parse_vhost(attributes, known.addresses)
-        parse_vhost(attributes, lambda _name: ())  # what is wrong otherwise is told at once
+        parse_vhost(attributes, lambda _name: ())  # reports other errors before the look-up
         raise LookUpNeeded(lacking)
 
     def _new_table(self, values: Attributes) -> VhostTable:
@@ -126,7 +126,7 @@ class _GroupRow:
 
 
 def _rows(policy: Enforcement) -> list[_VhostRow]:
-    """Vhosts that no longer exist stay, with their counts."""
+    """All vhosts, including those that no longer exist but have counts."""
     configured = [vhost.hostname for vhost in policy.policy.vhosts.values()]
     names = dict.fromkeys((*configured, *policy.counts.vhosts))
     return [_VhostRow(name, policy.counts.vhosts.get(name) or VhostCounts()) for name in names]

@@ -21,23 +21,22 @@ from waymesh_router.management.request import Request
 from waymesh_schema.entities import EntityType
 
 ROWS_A_SLICE = 16
-"""Rows that are read and encoded in one go: a few tenths of a millisecond."""
+"""Rows read and encoded in one slice, which takes a few tenths of a millisecond."""
 _LIST = 0xC0
 _HIDDEN = "*******"
 
 
 class Query:
-    """One QUERY under way. `step` reads some rows; `body` is the reply's body once all rows are read.
+    """A QUERY in progress. `step` reads some rows; `body` is the reply's body once all rows are read.
 
-    The entities of all types are those that exist when the query arrives, with their configuration at that moment: a
-    change while the query is under way is seen by none of its rows. An entity that ends meanwhile is shown with its
-    last values.
+    The rows are the entities of all types that exist when the query arrives, with the configuration of that moment:
+    they do not show later changes. An entity that ends meanwhile is shown with its last values.
     """
 
     def __init__(
         self, request: Request, kind: EntityType | None, adapters: Sequence[EntityAdapter], now: float
     ) -> None:
-        """Raises ManagementError for attribute names that are not known, and for a `where` or `orderBy` in error."""
+        """Raises ManagementError for unknown attribute names and for an invalid `where` or `orderBy`."""
         types = _types(kind, adapters)
         self._names = _names(request, kind, types)
         columns = Columns((one.attributes for one in types), _former_names(types))
@@ -53,7 +52,7 @@ class Query:
         self._left = chain.from_iterable([_select(one, names, now, start, stop) for one in adapters])
 
     def step(self) -> bool:
-        """Read some rows. True: there may be more. Raises what the adapter raises."""
+        """Read some rows; returns whether there may be more. Errors of the adapter are raised."""
         read = 0
         for row in islice(self._left, ROWS_A_SLICE):
             read += 1
@@ -62,7 +61,7 @@ class Query:
         return read == ROWS_A_SLICE
 
     def body(self) -> dict[str, Any]:
-        """The body of the reply; its rows are encoded already."""
+        """The body of the reply, with the encoded rows."""
         count, encoded = self._rows.encoded()
         results = bytearray()
         pack_compound(results, _LIST, count, encoded)
@@ -70,7 +69,7 @@ class Query:
 
 
 class _AsRead:
-    """Rows in the order in which they are read, from the offset on."""
+    """Rows in the order of reading, from the offset on."""
 
     def __init__(self, request: Request) -> None:
         self._skip = request.offset
@@ -79,7 +78,7 @@ class _AsRead:
         self._encoded = bytearray()
 
     def add(self, _keys: Sequence[Any], row: list[Any]) -> bool:
-        """Add a row. True when no further one is wanted."""
+        """Add a row; returns whether it was the last one requested."""
         if self._skip:
             self._skip -= 1
             return False
@@ -93,8 +92,8 @@ class _AsRead:
 
 
 class _InOrder:
-    """Rows in the order that the request asks for. They are sorted as they are read, so no turn of the loop sorts all;
-    rows behind the last one that is wanted are forgotten."""
+    """Rows in the requested order. Each row is inserted when it is read, so that no turn of the event loop sorts all;
+    rows after the last one requested are dropped."""
 
     def __init__(self, request: Request, order: Order) -> None:
         self._order = order
@@ -104,7 +103,7 @@ class _InOrder:
         self._rows: list[tuple[Any, int, bytearray]] = []
 
     def add(self, keys: Sequence[Any], row: list[Any]) -> bool:
-        """Add a row; `keys` has the values that the order compares. The last row may be the first: never True."""
+        """Add a row; `keys`: the values to sort by. Never returns True: the row read last may come first."""
         encoded = bytearray()
         encode_into(encoded, row)
         self._read += 1  # rows that are equal stay in the order in which they were read
@@ -137,7 +136,7 @@ def _former_names(types: Sequence[EntityType]) -> dict[str, str]:
 
 
 def _names(request: Request, kind: EntityType | None, types: Sequence[EntityType]) -> list[str]:
-    """Names asked for, or all there are. Raises 404 for a name that no queried type has, as Dispatch does."""
+    """The requested names, or all. Raises 404 for a name that no queried type has, as Dispatch does."""
     asked = request.body.get("attributeNames") or []
     if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
         raise bad_request("'attributeNames' must be a list of strings")

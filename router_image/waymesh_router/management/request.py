@@ -1,4 +1,4 @@
-"""A management request, read out of an AMQP message and checked for form."""
+"""Reads management requests from AMQP messages and checks their form."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ READ_OPERATIONS = frozenset(
         "GET-LOG",
     )
 )
-"""Operations that change nothing. An operation that is not among them needs the right to write."""
+"""Operations that change nothing. All others need the write right."""
 TENANT_OPERATIONS = READ_OPERATIONS - {"GET-LOG"}
-"""Operations for tenants, whose agent has nothing but their own entities."""
+"""Operations for tenants. Their agent has only their own entities."""
 _NODE_TYPES = (None, MANAGEMENT_TYPE, "management", "org.apache.qpid.dispatch.management")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The parts of a request every operation reads. Texts are plain strings; `count` None means all.
+    """The fields of a request that all operations have. `count`: None means all.
 
     `host_values`: the request may name files and environment variables of the router's machine. `connection`: identity
-    of the connection that it arrived on, None for one of this router itself or from another one.
+    of the connection that it arrived on, None for a request of this router itself.
     """
 
     operation: str
@@ -60,13 +60,13 @@ class Request:
 
     @property
     def for_node(self) -> bool:
-        """True when the request is for the management node and not for one of the entities behind it."""
+        """Whether the request is for the management node itself and not for an entity."""
         if self.type not in _NODE_TYPES:
             return False
         return all(value == "self" for value in self.ids.values())
 
     def integer(self, name: str) -> int | None:
-        """A whole number of the properties, None when it is absent."""
+        """A property that is a whole number; None if it is absent."""
         return _whole(self.properties.get(name), name)
 
 
@@ -83,7 +83,7 @@ def read_request(message: Message, host_values: bool = False, connection: str | 
     kind = _text(properties.get("type"), "type")
     entity_type = _text(properties.get("entityType", body.get("entityType")), "entityType")
     if operation.upper() == "QUERY" and kind not in _NODE_TYPES:
-        kind, entity_type = None, entity_type or kind  # some clients name the type of the entities so
+        kind, entity_type = None, entity_type or kind  # some clients pass the entity type in `type`
     return Request(
         operation=operation.upper(),
         type=kind,

@@ -1,7 +1,7 @@
-"""What a client may ask of this router's management, and through it of other routers: the right of its connection.
+"""Checks management requests of clients against the management right of their connection.
 
-The bytes of a client that may only read never reach another router: what it asks of one is written anew from what was
-checked here, so that no other router can read another operation in it.
+This includes requests to other routers. They are forwarded as a new message, encoded from the fields checked here, so
+that the other router cannot find another operation in the client's bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 MOST_PASSED_ON = 1 << 16
-"""Maximum size in bytes of a request that is passed on to another router."""
+"""Maximum size in bytes of a request that is forwarded to another router."""
 _MOST_CHARACTERS = 100
 ADMIN_STATUS = "adminStatus"
 _NAMES = {number: name for name, number in MANAGEMENT_RIGHTS.items()}
@@ -33,7 +33,7 @@ Report = Callable[[str, str, str, "RouterConnection"], None]
 
 
 class Rights:
-    """Checks the requests of clients that may not write."""
+    """Checks the requests of the links for which `needs_check` is true."""
 
     def __init__(self, router_id: str, report: Report, log: ModuleLog) -> None:
         """`report` counts and records a refused request."""
@@ -42,37 +42,37 @@ class Rights:
         self._log = log
 
     def check(self, request: Request, link: RouterLink) -> None:
-        """Refuse what the client of the link may not do. Raises ManagementError 403."""
+        """Raise ManagementError 403 if the client of the link may not send the request."""
         conn: RouterConnection = link.connection  # type: ignore[assignment]
         if conn.management == WRITE_MANAGEMENT and not conn.multi_tenant:
             self._check_admin_status(request, conn)
-            self._log_passing(request, link)
+            self._log_forwarding(request, link)
             return
         if conn.management == READ_MANAGEMENT and request.operation in self._readable(conn, link):
             return
         operation = request.operation[:_MOST_CHARACTERS]
         where = "connector" if conn.settings.client else "listener"
         text = f"{operation} is not allowed: {_limit(conn, where)}"
-        about = f"type={request.type!r} {request.ids or ''} of {self.other(link) or 'this router'}"
+        about = f"type={request.type!r} {request.ids or ''} of {self.other_router(link) or 'this router'}"
         self._log(
             "warning",
             f"request refused: user={conn.user} host={conn.peer.host} {where}={conn.origin} operation={operation!r} "
             + about[: 3 * _MOST_CHARACTERS]
-            + (f" management={_NAMES[conn.management]} of its user group" if _by_policy(conn) else ""),
+            + (f" management={_NAMES[conn.management]} of its user group" if _limited_by_policy(conn) else ""),
             _denied(conn, operation, text),
         )
         self._report(operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
 
     def _readable(self, conn: RouterConnection, link: RouterLink) -> Set[str]:
-        """Operations for who may read. Tenants may not read the log, nor other routers."""
+        """Operations of read-only clients. Tenants cannot read the log or send requests to other routers."""
         if not conn.multi_tenant:
             return READ_OPERATIONS
-        return TENANT_OPERATIONS if self.other(link) is None else frozenset()
+        return TENANT_OPERATIONS if self.other_router(link) is None else frozenset()
 
-    def _log_passing(self, request: Request, link: RouterLink) -> None:
-        """Log a change that another router is asked for: that one only knows which router the request came from."""
-        to = self.other(link)
+    def _log_forwarding(self, request: Request, link: RouterLink) -> None:
+        """Log a change requested from another router, which only knows the router that the request came from."""
+        to = self.other_router(link)
         if to is None or request.operation in READ_OPERATIONS:
             return
         conn: RouterConnection = link.connection  # type: ignore[assignment]
@@ -82,7 +82,7 @@ class Rights:
         self._log("info", f"request passed on: {who} {about[: 3 * _MOST_CHARACTERS]}", event)
 
     def _check_admin_status(self, request: Request, conn: RouterConnection) -> None:
-        """Refuse an update of adminStatus that policy does not allow. Raises ManagementError 403."""
+        """Raise ManagementError 403 if the request updates adminStatus and policy does not allow it."""
         if request.operation != "UPDATE" or ADMIN_STATUS not in request.body or conn.access.may_update_admin_status():
             return
         if conn.access.only_would_deny("adminStatus: allowAdminStatusUpdate is no"):
@@ -93,19 +93,19 @@ class Rights:
         self._report(request.operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
 
-    def other(self, link: RouterLink) -> str | None:
-        """The address of the other router that the requests of a link are for; None if they are for this one.
+    def other_router(self, link: RouterLink) -> str | None:
+        """Address of the other router that the requests of a link are for; None if they are for this router.
 
-        Only the address that the link was attached to counts, not annotations of a message.
+        Only the address of the attach counts, never annotations of a message.
         """
         asked = None if link.annotations is None else link.annotations.to
         return None if asked is None or own_management(asked, self._router_id) else str(asked)
 
 
-def limited(link: RouterLink | None) -> bool:
-    """Whether requests of the link need a check: those of a client that may not write, or whose user group decides.
+def needs_check(link: RouterLink | None) -> bool:
+    """Whether requests of the link must be checked: those of clients without the write right or in a user group.
 
-    They all come here, those for other routers too. Other routers have checked theirs.
+    Their requests to other routers are checked here too. Requests from other routers were checked there.
     """
     if link is None or link.kind != ENDPOINT:
         return False
@@ -120,22 +120,22 @@ def _denied(conn: RouterConnection, operation: str, text: str) -> Event:
     return events.about(LogEvent.POLICY_DENIED, conn, **detail)
 
 
-def _by_policy(conn: RouterConnection) -> bool:
+def _limited_by_policy(conn: RouterConnection) -> bool:
     return conn.access is not None and bool(conn.access.limits_management())
 
 
 def _limit(conn: RouterConnection, where: str) -> str:
-    """What gives the client no more than it has, as it is told. `where`: listener or connector."""
+    """Why the client has no more rights, for the reply. `where`: listener or connector."""
     if conn.multi_tenant and conn.management == READ_MANAGEMENT:
-        return "tenants read what is their own"
-    if _by_policy(conn):
+        return "tenants may only read their own entities"
+    if _limited_by_policy(conn):
         return f"policy gives this client management: {_NAMES[conn.management]}"
     return f"{where} {conn.origin} has no management: write"
 
 
-def passed_on(message: Message, request: Request, to: str) -> bytes:
-    """The same request, written anew for the router at an address. Raises ManagementError 400."""
-    anew = Message(
+def reencoded(message: Message, request: Request, to: str) -> bytes:
+    """The checked request as a new message to the router at an address. Raises ManagementError 400."""
+    copy = Message(
         to=to,
         message_id=message.message_id,
         correlation_id=message.correlation_id,
@@ -144,9 +144,9 @@ def passed_on(message: Message, request: Request, to: str) -> bytes:
         body=dict(request.body),
     )
     try:
-        data = encode_message(anew)
+        data = encode_message(copy)
     except (TypeError, ValueError) as error:
-        raise bad_request(f"the request cannot be passed on: {error}") from None
+        raise bad_request(f"the request cannot be forwarded: {error}") from None
     if len(data) > MOST_PASSED_ON:
-        raise bad_request(f"a request to another router has at most {MOST_PASSED_ON} bytes")
+        raise bad_request(f"the request has more than {MOST_PASSED_ON} bytes, the maximum for another router")
     return data

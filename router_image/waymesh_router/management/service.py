@@ -1,4 +1,4 @@
-"""Receives requests at the management addresses, has the agent answer them, and sends the replies."""
+"""Receives management requests, lets the agent answer them and sends the replies."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from waymesh_router.management.errors import BAD_REQUEST, INTERNAL_ERROR, OK, Ma
 from waymesh_router.management.long_queries import LongQueries
 from waymesh_router.management.look_ups import LookUps, Task
 from waymesh_router.management.request import read_request
-from waymesh_router.management.rights import Rights, limited, passed_on
+from waymesh_router.management.rights import Rights, needs_check, reencoded
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
 
 REQUEST_WORK = 256
-"""What a request costs of its connection's budget: the whole budget of a turn of the loop, so that a turn serves one
-request of each connection."""
+"""Cost of a request in its connection's budget: the whole budget of a turn of the event loop, so that each turn serves
+one request per connection."""
 
 
 class ManagementService:
-    """Answers requests in the order in which they arrive, those of a client at least. Long queries are answered in
-    slices; others overtake them. A request that needs host names to be looked up keeps only its own client waiting."""
+    """Answers the requests of each client in the order of arrival. Long queries are answered in slices; other requests
+    overtake them. A request that needs a look-up of host names delays only requests of the same client."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ManagementService:
         rights: Rights,
         look_ups: LookUps,
     ) -> None:
-        """`send(address, message)` tells whether somebody has the address."""
+        """`send(address, message)` returns whether the address has a receiver."""
         self._rights = rights
         self._agent = agent
         self._now = now
@@ -50,7 +50,7 @@ class ManagementService:
         self._long = LongQueries()
 
     def on_request(self, data: bytes, link: RouterLink | None) -> None:
-        """A message for $management; `link`: where it arrived, None for one of this router."""
+        """Handle a message to $management. `link`: the link that it arrived on, None for a message of this router."""
         if link is not None:
             link.connection.budget -= REQUEST_WORK
         try:
@@ -60,9 +60,9 @@ class ManagementService:
             return
         conn: Any = None if link is None else link.connection
         tenant = conn is not None and conn.multi_tenant
-        if tenant:  # a reply must not go where the tenant could not send itself
+        if tenant:  # a reply must only go to addresses that the tenant may send to
             request.reply_to = reply_in_space(conn.tenant, request.reply_to)
-        if link is not None and limited(link) and self._kept_back(request, link):
+        if link is not None and needs_check(link) and self._refuse_or_forward(request, link):
             return
         agent = self._agent.for_tenant(conn.tenant) if tenant else self._agent
         host_values = link is not None and link.kind == ENDPOINT and conn.management_files
@@ -80,15 +80,15 @@ class ManagementService:
 
         self._look_ups.carry_out(Task(conn, work, refuse))
 
-    def _kept_back(self, message: Message, link: RouterLink) -> bool:
-        """Whether this router's agent is not to answer: the client may not ask this, or has asked another router."""
+    def _refuse_or_forward(self, message: Message, link: RouterLink) -> bool:
+        """Refuse a request that the client may not send, forward one to another router; False: it is for this agent."""
         try:
             request = read_request(message)
             self._rights.check(request, link)
-            other = self._rights.other(link)
+            other = self._rights.other_router(link)
             if other is None:
                 return False
-            if message.reply_to and not self._send(other, passed_on(message, request, other)):
+            if message.reply_to and not self._send(other, reencoded(message, request, other)):
                 raise unavailable(f"{other} cannot be reached")
         except ManagementError as error:
             self._reply(failed(message, error.status, error.description), link)
@@ -96,7 +96,7 @@ class ManagementService:
 
     @property
     def busy(self) -> bool:
-        """Whether long queries are under way: `work` is then to be called in each turn of the loop."""
+        """Whether there are long queries: the event loop must then call `work` in each turn."""
         return bool(self._long)
 
     def work(self) -> None:
@@ -114,9 +114,9 @@ class ManagementService:
         if reply is None or not isinstance(reply.to, str):
             return
         if not self._send(reply.to, encode_message(reply)):
-            self._log("info", f"nobody receives replies at {reply.to}", _failed_of(link))
+            self._log("info", f"no receiver for the reply at {reply.to}", _failed_of(link))
 
 
 def _failed_of(link: RouterLink | None, **detail: int) -> Event | None:
-    """The event of a failed request that came on a link; clients can cause as many as they like."""
+    """The event of a failed request that came on a link; None for requests of this router."""
     return None if link is None else about(LogEvent.MANAGEMENT_FAILED, link.connection, **detail)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ def _links_blocked(view: RouterView, now: float) -> int:
 
 
 def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
-    """What the router reports of itself, by attribute name."""
+    """The reported attributes of the `router` entity, by name."""
     core = view.core
     return {
         "area": AREA,

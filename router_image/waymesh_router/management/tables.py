@@ -28,7 +28,7 @@ Column = Callable[[Any, float], Any]
 
 LINK_TYPES = {ENDPOINT: "endpoint", ROUTED: "endpoint", CONTROL: "router-control", DATA: "inter-router"}
 SELF = "(self)"
-"""Next hop of the router that is asked, as Dispatch has it."""
+"""Next hop in this router's row about itself, as in Dispatch."""
 
 
 def tables(view: RouterView) -> list[EntityAdapter]:
@@ -95,7 +95,7 @@ def connection_columns(view: RouterView) -> dict[str, Column]:
 
 
 def _active(core: CoreView, connection: RouterConnection) -> bool | None:
-    """Of the connections of an edge router, one has links; None: neither end of the connection is an edge router."""
+    """Whether an edge router uses this one of its connections; None: neither end is an edge router."""
     if connection.uplink:
         return core.uplink is not None and connection is core.uplink.active
     edge = connection.edge_router
@@ -116,7 +116,7 @@ def _update_connection(view: RouterView, connection: RouterConnection, changed: 
 
 
 class Links:
-    """The links of the core. Deliveries that wait at addresses are counted at most once a request."""
+    """The links of the core. Deliveries that wait at addresses are counted at most once per request."""
 
     def __init__(self, core: CoreView) -> None:
         self._core = core
@@ -127,11 +127,11 @@ class Links:
         return list(self._core.links.values())
 
     def forget(self) -> None:
-        """A request begins: count anew."""
+        """Count again; called at the start of each request."""
         self._waiting = None
 
     def undelivered(self, link: RouterLink) -> int:
-        """Outgoing: copies that wait for its credit. Incoming: deliveries for which no consumer is ready."""
+        """Outgoing link: deliveries that wait for credit. Incoming link: deliveries that wait for a consumer."""
         if link.is_sender:
             return int(link.undelivered())
         if self._waiting is None:
@@ -172,7 +172,7 @@ def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> 
         rejectedCount=lambda k: k.rejected,
         releasedCount=lambda k: k.released,
         modifiedCount=lambda k: k.modified,
-        creditAvailable=lambda k: max(k.credit, 0),  # below 0 while more is under way than the peer now grants
+        creditAvailable=lambda k: max(k.credit, 0),  # below 0 while more is in flight than the peer now allows
         peer=lambda k: None if k.partner is None else str(k.partner.id),
         priority=lambda k: k.priority,
         deliveriesDelayed1Sec=lambda k: view.sampler.of(k).one_s,
@@ -185,7 +185,7 @@ def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> 
 
 
 def link_type(link: RouterLink) -> str:
-    """What the link carries; that to an edge router, all messages for it that have no link of their own."""
+    """`linkType` of a link. An edge-downlink carries all messages to an edge router that have no link of their own."""
     if link.connection.uplink and link.kind == DATA:  # type: ignore[attr-defined]
         source = None if link.source is None else link.source.capabilities
         return "edge-downlink" if DOWNLINK_CAPABILITY in (source or ()) else "endpoint"
@@ -195,7 +195,7 @@ def link_type(link: RouterLink) -> str:
 
 
 def owner(link: RouterLink) -> str | None:
-    """Key of its address; of a routed link, that of the link route."""
+    """Key of the link's address; for a routed link, of its link route."""
     if link.address is not None:
         return link.address.key
     return link_route_of(link)
@@ -247,7 +247,7 @@ def address_columns(core: CoreView) -> dict[str, Column]:
 
 
 def _outstanding(address: Address) -> list[int] | None:
-    """Unsettled deliveries out to each router of `remoteHostRouters`, in that order; None without balancing."""
+    """Unsettled deliveries to each router of `remoteHostRouters`, in that order; None if not balanced."""
     if DISTRIBUTIONS[address.treatment] != "balanced":
         return None
     return [address.targets[name].outstanding for name in sorted(address.targets)]
@@ -276,9 +276,9 @@ def _nodes(view: RouterView) -> EntityAdapter:
 
 
 def _all_nodes(view: RouterView) -> list[NodeView]:
-    """This router and those that it knows, by id."""
+    """This router and the routers that it knows, sorted by id."""
     if view.core.uplink is not None:
-        return []  # an edge router knows no other one
+        return []  # an edge router knows no other routers
     if view.routing is None:
         return [_alone(view.core)]
     known: Mapping[str, NodeView] = view.routing.nodes
@@ -310,7 +310,7 @@ def _router_link(core: CoreView, router_id: str) -> str | None:
 
 
 def _since_1970(view: RouterView, moment: float) -> int | None:
-    """A moment of the router's clock as seconds since 1970; its instance is the time of its start in those."""
+    """Convert a time of the router's clock to seconds since 1970; `instance` is its start time in that unit."""
     if view.routing is None or view.routing.local.instance is None:
         return None
     return view.routing.local.instance + int(moment - view.core.started_at)

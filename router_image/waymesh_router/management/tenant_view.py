@@ -1,7 +1,6 @@
-"""What a tenant sees of its router by management: its connections, links and addresses, and its vhost.
+"""The management entities that a tenant can read: its own connections, links, addresses and vhost.
 
-Nothing is shown that is not named here: neither a type of entity nor an attribute. What others have is absent, as if
-it did not exist.
+Entity types and attributes that are not listed here are hidden. Entities of others are absent, as if there were none.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _GROUP_STATS = (
 def tenant_adapters(
     view: RouterView, all_adapters: Mapping[str, EntityAdapter], tenant: str
 ) -> dict[str, EntityAdapter]:
-    """Adapters of the types that a tenant may read, with the rows and attributes that are its own."""
+    """Adapters of the types that a tenant may read, restricted to its own rows and the attributes listed above."""
     own = _Own(view, tenant)
     adapters: list[EntityAdapter] = [_connections(own), _links(own), _addresses(own)]
     states: dict[str, Callable[[], Any]] = {
@@ -74,7 +73,7 @@ class _Own:
     def __init__(self, view: RouterView, tenant: str) -> None:
         self.view = view
         self.tenant = tenant
-        self.head = f"{tenant}/"
+        self.prefix = f"{tenant}/"
 
     def connections(self) -> list[RouterConnection]:
         connections = self.view.core.connections.values()
@@ -88,24 +87,24 @@ class _Own:
     def addresses(self) -> list[Address]:
         if not self.tenant:
             return []
-        return [a for key, a in self.view.core.addresses.items() if key[0] == MOBILE and key.startswith(self.head, 2)]
+        return [a for key, a in self.view.core.addresses.items() if key[0] == MOBILE and key.startswith(self.prefix, 2)]
 
     def as_written(self, key: str) -> str:
-        """The key of an address of the tenant, with the address that the tenant writes."""
-        return key[:2] + key[2 + len(self.head) :]
+        """The key of one of the tenant's addresses, without the prefix of its address space."""
+        return key[:2] + key[2 + len(self.prefix) :]
 
     def owner(self, link: RouterLink) -> str | None:
-        """The address of a link, as the tenant writes it. None for the name of a reply address, which is a secret."""
+        """Key of the link's address, without the tenant's prefix. None for a reply address, whose name is secret."""
         key = owner(link)
         if key is None:
             return None
         if key in OWN_MANAGEMENT_KEYS:
             return f"L{MANAGEMENT}"
         start = 2 if key[0] == MOBILE else 1
-        return key[:start] + key[start + len(self.head) :] if key.startswith(self.head, start) else None
+        return key[:start] + key[start + len(self.prefix) :] if key.startswith(self.prefix, start) else None
 
     def vhosts(self) -> list[str]:
-        """The vhost with the name of the tenant, unless clients of other names, who are other tenants, get into it."""
+        """The vhost with the tenant's name; empty if other tenants use it too, as an alias or as the default vhost."""
         policy = self.view.policy.policy
         vhost = policy.vhosts.get(self.tenant)
         if vhost is None or vhost.hostname != self.tenant or vhost.aliases or policy.default_vhost == self.tenant:
@@ -123,7 +122,7 @@ def _connections(own: _Own) -> EntityAdapter:
 
 
 def _links(own: _Own) -> EntityAdapter:
-    """Their identities are not the router's numbers, which tell how many links all tenants have attached."""
+    """The identities are not the router's link numbers, which would reveal how many links other tenants attach."""
     links = Links(own.view.core)
 
     def all_links() -> list[RouterLink]:
@@ -143,7 +142,7 @@ def _addresses(own: _Own) -> EntityAdapter:
 
 
 class _OfVhost(EntityAdapter):
-    """Rows of another adapter that belong to the vhost of a tenant, with the attributes in `shown` and `live` alone."""
+    """Rows of another adapter that belong to the tenant's vhost, with only the attributes in `shown` and `live`."""
 
     def __init__(
         self, all_rows: EntityAdapter, own: _Own, shown: Iterable[str], live: Mapping[str, Callable[[], Any]]

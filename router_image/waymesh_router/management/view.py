@@ -1,4 +1,4 @@
-"""The parts of the router that management entities are read from and act on."""
+"""The interfaces through which management reads and changes the router."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from waymesh_router.routing.engine import RoutingEngine
 
 
 class CoreView(Protocol):
-    """The forwarding state. Times (`started_at`) are those of the clock whose `now` requests carry, in seconds."""
+    """The forwarding state. Times (`started_at`) are in seconds of the same clock as `now`."""
 
     router_id: str
     now: float
@@ -44,7 +44,7 @@ class CoreView(Protocol):
 
 
 class SettleTimes(Protocol):
-    """Histogram of the time until deliveries were settled. `counts` has one number more than `bounds` (seconds)."""
+    """Histogram of settlement times. `counts` has one element more than `bounds` (seconds)."""
 
     @property
     def bounds(self) -> Sequence[float]:
@@ -60,10 +60,10 @@ class SettleTimes(Protocol):
 
 
 class RecordsView(Protocol):
-    """Telemetry. `settled` counts each sampled delivery as many times as it stands for."""
+    """Telemetry. `settled` weights each sampled delivery by the number of deliveries that it represents."""
 
     def publish(self) -> None:
-        """Record all counters, then publish all records, soon."""
+        """Record all counters, then publish all records, in the next ticks."""
 
     @property
     def settled(self) -> SettleTimes:
@@ -123,7 +123,7 @@ class RouterView(Protocol):
 
     version: str
     attrs: dict[str, Any]
-    """The `router` entity, checked, with the id that the router goes by."""
+    """The checked attributes of the `router` entity, with the router id in use."""
     routing: RoutingEngine | None
     """None in a standalone router."""
     sampler: LinkHealth
@@ -161,7 +161,7 @@ class RouterView(Protocol):
 
     @property
     def client_share(self) -> ClientShareView:
-        """How many clients the router is to keep."""
+        """State of moving clients to other routers."""
 
     @property
     def drain_status(self) -> str:
@@ -171,28 +171,28 @@ class RouterView(Protocol):
         """Deliveries of clients that wait for an outcome or for a consumer."""
 
     def update_router(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """The `router` entity has these attributes now; `changed`: what is new of them."""
+        """Apply new attributes of the `router` entity; `changed`: those whose values are new."""
 
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
-        """Listen."""
+        """Start a listener."""
 
     def update_listener(self, attrs: Mapping[str, Any]) -> None:
-        """The listener has these attributes for all connections from now on, with recheckPeers also for open ones."""
+        """Apply the attributes to new connections, with recheckPeers also to open ones."""
 
     def remove_listener(self, attrs: Mapping[str, Any]) -> None:
         """Stop listening; accepted connections continue."""
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
-        """Connect, and stay connected."""
+        """Start a connector, which connects again after a loss."""
 
     def remove_connector(self, attrs: Mapping[str, Any]) -> None:
-        """Disconnect."""
+        """Remove a connector and close its connection."""
 
     def add_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Add an sslProfile for listeners and connectors that are created later."""
 
     def update_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        """The sslProfile has these attributes for all handshakes from now on."""
+        """Apply the attributes of an sslProfile to all later handshakes."""
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
         """Remove an sslProfile; raises ValueError if it is in use."""
@@ -210,10 +210,10 @@ class RouterView(Protocol):
         """Remove an authServicePlugin; raises ValueError if it is in use."""
 
     def add_address(self, attrs: Mapping[str, Any]) -> None:
-        """Treat matching addresses as `router.config.address` says."""
+        """Add a `router.config.address`, which sets the treatment of matching addresses."""
 
     def remove_address(self, attrs: Mapping[str, Any]) -> None:
-        """Remove this treatment of addresses."""
+        """Remove a `router.config.address`."""
 
     def add_auto_link(self, attrs: Mapping[str, Any]) -> None:
         """Attach a link to a container whenever the container is connected."""
@@ -225,22 +225,22 @@ class RouterView(Protocol):
         """Start or cancel quiescing."""
 
     def add_link_route(self, attrs: Mapping[str, Any]) -> None:
-        """Pass attaches with matching addresses on to a container."""
+        """Route attaches with matching addresses to a container."""
 
     def remove_link_route(self, attrs: Mapping[str, Any]) -> None:
-        """Remove a link route; links that it routed stay."""
+        """Remove a link route; links that it routed stay attached."""
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
         """Set all attributes of one log module; may also raise SchemaError."""
 
     def configure_telemetry(self, attrs: Mapping[str, Any]) -> None:
-        """Export records as `telemetry` says, or not."""
+        """Apply the `telemetry` entity: start, change or end the export of records."""
 
     def connector_status(self, name: str) -> tuple[str, str]:
         """`connectionStatus` and `connectionMsg` of a connector."""
 
     def trace(self, conn: RouterConnection, on: bool) -> None:
-        """Log the frames of a connection, or do so no longer."""
+        """Turn logging of a connection's frames on or off."""
 
     def traced(self, conn: RouterConnection) -> bool:
         """Whether `trace` is on for a connection."""
@@ -249,10 +249,10 @@ class RouterView(Protocol):
         """The counters of `logStats` for one log module."""
 
     def recent_log(self, limit: int) -> Sequence[Any]:
-        """At most `limit` last log lines: module, level, text, file, line, seconds since 1970."""
+        """The last `limit` log lines at most: module, level, text, file, line, seconds since 1970."""
 
     def certificates(self) -> Mapping[str, Validity]:
-        """When the certificates of sslProfiles are good, by the names of the profiles."""
+        """Validity of the certificates of sslProfiles, by the names of the profiles."""
 
     def internal_errors(self) -> int:
         """Number of errors in the router's own code so far."""

@@ -15,7 +15,7 @@ from waymesh_schema.rules import DEFAULT_GROUP
 UNAUTHORIZED = "amqp:unauthorized-access"
 LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
 OF_LISTENER, OF_ROUTER, OF_VHOST = "listener", "policy", "vhost"
-"""Whose settings refuse a connection: entity types."""
+"""Entity types whose settings can refuse a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A refusal: AMQP condition, the reason as text for log and peer, and whose setting it is."""
+    """A refusal: AMQP condition, the reason as text for log and peer, and the entity type whose setting it is."""
 
     condition: str
     reason: str
@@ -47,7 +47,7 @@ class Denied:
 class Allowed:
     """An allowed connection; without vhost policy, vhost and group are None and nothing is limited by them.
 
-    `would`: why it would be refused but for a dry run. Then vhost and group may be None because none was found.
+    `would`: the refusal that a dry run prevented. Then vhost and group may be None because none was found.
     """
 
     vhost: Vhost | None
@@ -56,7 +56,7 @@ class Allowed:
 
 
 def vhost_of(policy: Policy, hostname: str) -> Vhost | None:
-    """By name or alias, then by pattern if enabled, then the default vhost."""
+    """The vhost with this name or alias, else one whose pattern matches (if enabled), else the default vhost."""
     vhost = policy.vhosts.get(hostname)
     if vhost is None and policy.patterns is not None and (pattern := policy.patterns.match(hostname)) is not None:
         vhost = policy.vhosts[pattern]
@@ -85,7 +85,7 @@ def decide_connection(policy: Policy, request: Request, now_open: OpenConnection
 
 
 def is_dry_run(policy: Policy, vhost: Vhost | None, level: str = OF_VHOST) -> bool:
-    """Whether refusals by the settings of that level are not carried out."""
+    """Whether a dry run prevents refusals by the settings of that level."""
     if level == OF_LISTENER:
         return False
     return policy.dry_run or (level == OF_VHOST and vhost is not None and vhost.dry_run)
@@ -94,7 +94,7 @@ def is_dry_run(policy: Policy, vhost: Vhost | None, level: str = OF_VHOST) -> bo
 def _refusals(
     policy: Policy, request: Request, place: Allowed, now_open: OpenConnections, now: float
 ) -> Iterator[Denied]:
-    """All reasons to refuse the connection, in the order in which they are told."""
+    """All reasons to refuse the connection; only the first one is reported."""
     vhost, group, rate = place.vhost, place.group, request.listener_rate
     if not now_open.recent.listeners.has_room(request.listener, rate, now):
         yield Denied(LIMIT_EXCEEDED, f"listener {request.listener}: connectionRate {rate} is reached", OF_LISTENER)
@@ -165,7 +165,7 @@ def rate_of_user(vhost: Vhost, group: Group, user: str) -> tuple[str, Rate | Non
 
 
 def count_connection(allowed: Allowed, request: Request, recent: RecentConnections, now: float) -> None:
-    """Count an allowed connection to the rates. Refused ones do not count: who tries again is let in in time."""
+    """Count an allowed connection toward the rates. Refused ones do not count, so retries succeed eventually."""
     recent.listeners.add(request.listener, request.listener_rate, now)
     vhost, group = allowed.vhost, allowed.group
     if vhost is None or group is None:

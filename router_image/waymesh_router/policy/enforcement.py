@@ -1,4 +1,4 @@
-"""Applies the policy: holds the settings, remembers what open clients have, and counts. The caller does the rest."""
+"""Applies the policy: holds the settings, tracks open clients and counts. The caller acts on the decisions."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Client:
     manages: bool = False
     """See `Request.manages`."""
     limits_sessions: bool = False
-    """Whether the number of sessions is the group's and not the listener's."""
+    """Whether the maximum number of sessions is the group's and not the listener's."""
     senders: int = 0
     receivers: int = 0
     open: bool = True
     policy: Policy | None = None
-    """The settings that `rules` were made of."""
+    """The settings from which `rules` were built."""
     rules: LinkRules | None = None
     given: LinkRules | None = None
-    """The rules of a SASL service, which act instead of those of the group, and also while vhost policy is off."""
+    """The rules of a SASL service, which replace those of the group and also apply while vhost policy is off."""
 
 
 def _nothing() -> None:
@@ -115,12 +115,12 @@ class Enforcement:
         self.open.hosts[vhost, client.host] -= 1
         for counter, key in ((self.open.users, (vhost, client.user)), (self.open.hosts, (vhost, client.host))):
             if not counter[key]:
-                del counter[key]  # names of clients must not pile up
+                del counter[key]  # names of clients must not accumulate
         if not self.open.vhosts[vhost]:
             del self.open.vhosts[vhost]
 
     def due_warnings(self, client: Client, now: float) -> list[Level]:
-        """The maxima that an opened connection has nearly filled, each of them once."""
+        """The limits whose warning threshold an opened connection has reached, each of them once."""
         return [level for level in self._levels(client) if self.warnings.is_due(level, now)]
 
     def _levels(self, client: Client) -> Iterator[Level]:
@@ -129,7 +129,7 @@ class Enforcement:
 
     # ---- links
     def unlimited(self, client: Client) -> bool:
-        """Whether no rules concern the client: vhost policy is off, or was off when the connection opened."""
+        """Whether no rules apply to the client: vhost policy is off, or was off when the connection opened."""
         return client.given is None and (client.group is None or not self.policy.enabled)
 
     def rules_of(self, client: Client) -> LinkRules | None:
@@ -170,32 +170,32 @@ class Enforcement:
         return denied
 
     def detached(self, client: Client, receiver: bool) -> None:
-        """A link that was allowed is gone."""
+        """An allowed link has ended."""
         if receiver:
             client.receivers -= 1
         else:
             client.senders -= 1
 
     def max_message_size(self, client: Client) -> tuple[int, bool]:
-        """Bytes of a message on a new link of the client, 0: no limit; and whether larger ones are only counted."""
+        """Maximum bytes of a message on a new link, 0: no limit; and whether larger messages are only counted."""
         allowed = Allowed(None, None) if self.unlimited(client) else Allowed(*self._settings_of(client))
         size = max_message_size(self.policy, allowed, client.manages)
         of_router = all(level is None or level.max_message_size is None for level in (allowed.group, allowed.vhost))
         return size, bool(size) and is_dry_run(self.policy, allowed.vhost, OF_ROUTER if of_router else OF_VHOST)
 
     def max_sessions(self, client: Client) -> int:
-        """Of the client's group as configured now; 0: no limit."""
+        """`maxSessions` of the client's group as configured now; 0: no limit."""
         _, group = self._settings_of(client)
         return 0 if group is None or not self.policy.enabled else group.max_sessions or 0
 
     # ---- dry run
     def dry_run(self, client: Client) -> bool:
-        """Whether what the settings deny to the client is allowed nevertheless. What a SASL service denies never is."""
+        """Whether denials by the settings are not enforced for the client. Denials by a SASL service always are."""
         vhost, _ = self._settings_of(client)
         return client.given is None and is_dry_run(self.policy, vhost)
 
     def would_deny(self, client: Client, kind: str = "") -> None:
-        """Count what a dry run allows; `kind`: see `DryRunCounts`."""
+        """Count a denial that a dry run prevented; `kind`: see `DryRunCounts`."""
         self.counts.dry_run.add(kind)
         if client.vhost is not None:
             self._counts_of(client.vhost).dry_run.add(kind)
@@ -220,7 +220,7 @@ class Enforcement:
     def _settings_of(self, client: Client) -> tuple[Vhost | None, Group | None]:
         """Vhost and group as they are configured now."""
         vhost = None if client.vhost is None else self.policy.vhosts.get(client.vhost)
-        if vhost is None or vhost.hostname != client.vhost:  # its name is an alias of another vhost now
+        if vhost is None or vhost.hostname != client.vhost:  # the name is now an alias of another vhost
             return None, None
         return vhost, None if client.group is None else vhost.groups.get(client.group)
 

@@ -1,4 +1,4 @@
-"""Says which vhost, user group and rule decide on a client's connection and link."""
+"""Explains which vhost, user group and rule decide on a client's connection and link."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def explain(policy: Policy, request: Request, address: str, receives: bool) -> E
         reasons.append("enableVhostPolicy is no: all users and addresses are allowed")
     if is_dry_run(policy, vhost):
         entity = "policy" if policy.dry_run or vhost is None else f"vhost {vhost.hostname}"
-        reasons.insert(0, f"{entity}: dryRun is yes: what is denied is counted and logged, and allowed")
+        reasons.insert(0, f"{entity}: dryRun is yes: denials are counted and logged, but not enforced")
     if verdict.would is not None:
         reasons.append(f"would deny connection: {verdict.would.reason}")
     group = verdict.group
@@ -47,7 +47,7 @@ def explain(policy: Policy, request: Request, address: str, receives: bool) -> E
     reasons.append(f"group {group.name}: {_why_group(group, request.user)}")
     if verdict.would is None:
         reasons.append(f"remoteHosts allow {request.host}")
-    if not is_dry_run(policy, vhost):  # which neither gives nor takes the right
+    if not is_dry_run(policy, vhost):  # a dry run does not change the right
         reasons.append(_why_management(group))
     reasons += _limits(vhost, group, request.user)
     allowed, reason = _link(policy, group, request.user, address, receives)
@@ -57,7 +57,7 @@ def explain(policy: Policy, request: Request, address: str, receives: bool) -> E
 
 
 def _limits(vhost: Vhost, group: Group, user: str) -> list[str]:
-    """The rates that hold for the user, and whose they are."""
+    """The rates that apply to the user, and where each one is set."""
     found = []
     if vhost.connection_rate is not None:
         found.append(f"connectionRate {vhost.connection_rate}: of the vhost")
@@ -81,7 +81,7 @@ def _why_vhost(policy: Policy, vhost: Vhost, hostname: str) -> str:
 
 def _why_management(group: Group) -> str:
     if group.management is None:
-        return "management: as the listener has it"
+        return "management: set by the listener"
     less = "" if group.management == "none" else ", or less if the listener says so"
     return f"management: {group.management}{less}"
 

@@ -1,4 +1,4 @@
-"""Rules of one client that a SASL service gave: its addresses instead of those of a user group."""
+"""Link rules of one client from the permissions that a SASL service sent, which replace those of its user group."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NAME = "of the SASL service"
 def given_rules(
     group: Group | None, targets: tuple[str, ...], sources: tuple[str, ...], tree: NewPatterns
 ) -> LinkRules:
-    """What the client may attach: these addresses, dynamic sources and anonymous senders, and nothing else.
+    """Rules that allow links with these addresses, dynamic sources and anonymous senders, and nothing else.
 
-    `group`: its limits stay; None: none but the defaults. A `*` at the end of an address stands for any rest; the name
-    of the user is not put in.
+    `group`: its limits still apply; None: the defaults apply. A `*` at the end of an address matches any rest;
+    `${user}` is not replaced.
     """
     own = replace(
         group or _defaults(),

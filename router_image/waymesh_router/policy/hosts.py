@@ -10,16 +10,16 @@ Resolve = Callable[[str], Iterable[str]]
 """Numeric addresses of a host name; raises ValueError if they cannot be found. The caller does the I/O."""
 
 Addresses = Mapping[str, "Collection[str] | str"]
-"""Numeric addresses by host name; text instead of them: why there are none."""
+"""Numeric addresses by host name, or an error text for a name without addresses."""
 
 
 class RemoteHosts:
-    """Rules for the hosts that users may connect from. No rule: no host."""
+    """Rules for the hosts that users may connect from. Without rules, no host is allowed."""
 
     __slots__ = ("_any", "_ranges")
 
     def __init__(self, rules: Iterable[str], resolve: Resolve) -> None:
-        """Raises ValueError for a rule that is no address, range, name or `*`, and for a name without addresses."""
+        """Raises ValueError for a rule that is not an address, range, name or `*`, and for a name without addresses."""
         self._any = False
         self._ranges: list[tuple[Address, Address]] = []
         for rule in rules:
@@ -29,7 +29,7 @@ class RemoteHosts:
                 self._ranges.extend(_ranges(rule, resolve))
 
     def allow(self, host: str) -> bool:
-        """Whether the numeric address `host` is allowed. Text that is no address is allowed by `*` alone."""
+        """Whether the numeric address `host` is allowed. Only `*` allows text that is not an address."""
         if self._any:
             return True
         address = numeric_address(host)
@@ -68,6 +68,6 @@ def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:
     if "/" in rule:
         raise ValueError(f"{rule!r}: a network is given as a range, first-last")
     if not rule or any(c.isspace() for c in rule) or rule.replace(".", "").isdigit() or ":" in rule:
-        raise ValueError(f"{rule!r}: is no address, range of addresses or host name")
+        raise ValueError(f"{rule!r}: not an address, a range of addresses or a host name")
     addresses = (numeric_address(text) for text in resolve(rule))
     return [(address, address) for address in addresses if address is not None]

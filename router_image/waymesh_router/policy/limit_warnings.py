@@ -1,4 +1,4 @@
-"""Warnings that a maximum number of connections is nearly reached, each one once."""
+"""Warnings that a maximum number of connections is nearly reached, each given once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 _CHARACTERS = 200
 ONCE_A_MINUTE = Rate(1, 60)
-"""Most warnings about one maximum: clients that come and go at a small one would cause a flood of lines."""
+"""Maximum rate of warnings about one limit: with a small limit, clients that reconnect would flood the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How full a maximum is. `attribute`: the one that sets it; `about`: what it is the maximum of."""
+    """How much of a limit is used. `attribute`: sets the limit; `about`: what is limited."""
 
     key: Key
     about: str
@@ -30,38 +30,38 @@ class Level:
     count: int
     maximum: int
     percent: int
-    """When to warn; 0: never."""
+    """Percentage of the limit at which to warn; 0: never."""
 
     @property
     def text(self) -> str:
-        """For the log."""
+        """The text of the log line."""
         return f"{self.about}: {self.count} of {self.maximum} connections are open ({self.attribute})"
 
     @property
     def detail(self) -> dict[str, str]:
-        """Of the event."""
+        """The details of the event."""
         return {"limit": self.attribute, "open": str(self.count), "maximum": str(self.maximum)}
 
 
 class LimitWarnings:
-    """Remembers the maxima that were warned about."""
+    """Remembers which limits have been warned about."""
 
     def __init__(self) -> None:
         self._warned: set[Key] = set()
         self._pace: Arrivals[Key] = Arrivals()
 
     def is_due(self, level: Level, now: float) -> bool:
-        """Whether to warn, as a connection was opened; counts as done then."""
+        """Whether to warn now that a connection was opened; if so, the warning counts as given."""
         if level.key in self._warned or level.count < _threshold(level):
             return False
         if not self._pace.has_room(level.key, ONCE_A_MINUTE, now):
-            return False  # the next connection may cause it
+            return False  # the next connection may cause the warning
         self._pace.add(level.key, ONCE_A_MINUTE, now)
         self._warned.add(level.key)
         return True
 
     def fell(self, level: Level) -> None:
-        """A connection was closed: the next warning may come when the number is well below, by a tenth at least."""
+        """A connection was closed. Well below the threshold, the next warning becomes possible."""
         if level.count <= max(_threshold(level) - max(2, level.maximum // 10), 0):
             self._warned.discard(level.key)
 
@@ -76,7 +76,7 @@ def _threshold(level: Level) -> float:
 def levels(
     policy: Policy, place: tuple[Vhost | None, Group | None], names: Key, now_open: OpenConnections
 ) -> Iterator[Level]:
-    """Of the maxima that a client counts to. `place`: as configured now; `names`: its vhost, user and host."""
+    """Levels of the limits to which a client counts. `place`: as configured now; `names`: its vhost, user and host."""
     vhost, group = place
     percent = policy.warn_at_percent
     yield Level(("router",), "router", "maxConnections", now_open.total, policy.max_connections, percent)

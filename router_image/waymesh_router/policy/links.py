@@ -14,16 +14,16 @@ SENDER, RECEIVER, DYNAMIC, ANONYMOUS = "senders", "receivers", "dynamic_sources"
 
 @dataclass(frozen=True, slots=True)
 class LinkRequest:
-    """A client's attach. `receiver`: the client receives, its source counts; else its target."""
+    """A client's attach. `receiver`: the client receives, and its source is checked; else its target."""
 
     receiver: bool
     addresses: tuple[str, ...] = ()
-    """The texts that all must be allowed: the address in the forms in which routers on the way read it."""
+    """The address in each form in which a router on the path reads it; all must be allowed."""
     dynamic: bool = False
     anonymous: bool = False
-    """A sender without an address: each message names its own."""
+    """A sender without a target address: each message has its own."""
     unnamed: bool = False
-    """The address becomes known later, or never: only a group that may use all addresses may use it."""
+    """The address is not known at the attach: only a group that may use all addresses may attach the link."""
     waypoint: bool = False
     fallback: bool = False
     other_management: bool = False
@@ -32,7 +32,7 @@ class LinkRequest:
 
 @dataclass(frozen=True, slots=True)
 class LinkRules:
-    """What a group allows one user. Made once for each connection and state of the settings."""
+    """The link rules of a group for one user. Built once per connection, and again when the settings change."""
 
     group: Group
     sources: AllowedAddresses
@@ -47,11 +47,11 @@ class LinkDenied:
     reason: str
     kind: str
     carried_out: bool = True
-    """No in a dry run."""
+    """False in a dry run."""
 
 
 def link_rules(policy: Policy, group: Group, user: str) -> LinkRules:
-    """The rules of a group with the user's name in them."""
+    """The rules of a group for a user."""
     return LinkRules(group, sources_of(policy, group, user), targets_of(policy, group, user))
 
 

@@ -1,15 +1,15 @@
-"""Which management requests a client may send: the right that its listener and its user group give together."""
+"""The management right of a client, from the attributes `management` of its listener and its user group."""
 
 from __future__ import annotations
 
 RIGHTS = ("none", "read", "write")
-"""Values of the attribute `management`, each with the rights of those before it."""
+"""Values of the attribute `management`; each includes those before it."""
 
 
 def management_right(listener: str | None, default: str, group: str | None) -> str:
-    """The right of a client. `listener`, `group`: what they say, None: nothing; `default`: where neither says anything.
+    """The right of a client. `listener`, `group`: their settings, None if not set; `default`: if neither is set.
 
-    A group takes the place of the default. What the listener says is the most that a group can give.
+    The group's setting replaces the default, but does not exceed that of the listener.
     """
     if group is None:
         return default if listener is None else listener

@@ -1,4 +1,4 @@
-"""Addresses that a user may use: lists and patterns with the user's name. Dispatch book 3.6.4."""
+"""Addresses that a user may use: lists and patterns, which may contain the user's name. Dispatch book 3.6.4."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _USER = re.compile(r"\$\{user\}|\{user\}")
 
 
 class Patterns(Protocol):
-    """What this room needs of the router's pattern tree."""
+    """The part of the router's pattern tree that policy uses."""
 
     def add(self, pattern: str, value: str) -> None: ...
     def remove(self, pattern: str) -> None: ...
@@ -21,7 +21,7 @@ NewPatterns = Callable[[], Patterns]
 
 
 class AllowedAddresses:
-    """The rules of a group for one direction, with one user's name in them. No rule: no address."""
+    """The rules of a group for one direction and one user. Without rules, no address is allowed."""
 
     __slots__ = ("_exact", "_patterns", "_prefixes", "every")
 
@@ -30,10 +30,10 @@ class AllowedAddresses:
         """Whether all addresses are allowed."""
         self._exact: set[str] = set()
         prefixes: list[str] = []
-        # Whether `*` is a wildcard is decided before the name is put in: a user named `*` gains nothing.
+        # Wildcards are recognized before the name is inserted, so that a user named `*` gains nothing.
         for rule in rules:
             if not user and _USER.search(rule):
-                continue  # without a name, `${user}*` would allow everything
+                continue  # with an empty name, `${user}*` would allow everything
             if rule.endswith("*"):
                 prefixes.append(with_user(rule[:-1], user))
             else:
@@ -61,5 +61,5 @@ def with_user(rule: str, user: str) -> str:
 
 
 def _safe(pattern: str, user: str) -> bool:
-    """A name with a wildcard or an empty word must not become part of a pattern: it would match more than the name."""
+    """Whether the name can be inserted: with a wildcard or an empty word, the pattern would match other names too."""
     return not _USER.search(pattern) or ("*" not in user and "#" not in user and all(re.split(r"[./]", user)))

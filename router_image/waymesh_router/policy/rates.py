@@ -1,4 +1,4 @@
-"""How many new connections there were lately, by listener, vhost, user and host."""
+"""Rates of new connections, by listener, vhost, user and host."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Generic, TypeVar
 from waymesh_schema.rates import Rate
 
 MOST_KEYS = 16384
-"""Of one table; half of them are forgotten when there are more."""
+"""Maximum number of keys in one table; before it grows beyond, half of them are dropped."""
 _ROUNDING = 1e-6
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Arrivals(Generic[Key]):
-    """New connections by key. Of each one time is kept: when all that its rate allows at once will be allowed again.
+    """New connections by key. Stores one time per key: when its full burst will be allowed again.
 
-    This is the generic cell rate algorithm: `connections` at once, then one each `seconds / connections`. A key without
-    a connection for `seconds` need not be kept. Another rate of a key starts afresh.
+    This is the generic cell rate algorithm: `connections` at once, then one each `seconds / connections`. Keys whose
+    time has passed need not be stored. If the rate of a key changes, counting starts again.
     """
 
     __slots__ = ("_full", "_most")
@@ -37,7 +37,7 @@ class Arrivals(Generic[Key]):
         if rate is None:
             return True
         counting = (self._full_at(key, rate, now) - now) * rate.connections / rate.seconds
-        # Without the allowance for rounding, a connection that comes exactly in time is refused.
+        # Without this tolerance, rounding could refuse a connection that comes exactly in time.
         return counting <= rate.connections - 1 + _ROUNDING
 
     def add(self, key: Key, rate: Rate | None, now: float) -> None:
@@ -53,7 +53,7 @@ class Arrivals(Generic[Key]):
         return now if known is None or known[1] != rate else max(known[0], now)
 
     def _forget(self, now: float) -> None:
-        """Drop keys that need not be kept; if more than half remain, also those that are needed for the least time."""
+        """Drop keys whose time has passed; if more than half of the maximum remain, also those that end first."""
         kept = {key: full for key, full in self._full.items() if full[0] > now}
         if len(kept) > self._most // 2:
             kept = {key: kept[key] for key in nlargest(self._most // 2, kept, key=lambda key: kept[key][0])}
@@ -62,7 +62,7 @@ class Arrivals(Generic[Key]):
 
 @dataclass(slots=True)
 class RecentConnections:
-    """New client connections that were allowed: by listener, by vhost, by (vhost, user) and by (vhost, host)."""
+    """Allowed new client connections by listener, by vhost, by (vhost, user) and by (vhost, host)."""
 
     listeners: Arrivals[str] = field(default_factory=Arrivals)
     vhosts: Arrivals[str] = field(default_factory=Arrivals)

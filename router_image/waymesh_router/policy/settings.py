@@ -1,6 +1,6 @@
 """Parsed settings of the entities `policy` and `vhost`. Dispatch book 3.6.3 "Policy Schema".
 
-Defaults are those of the schema: what is called checked has been returned by `waymesh_schema.validate`.
+Checked attributes are those that `waymesh_schema.validate` returned, with the defaults of the schema.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Policy:
     vhosts: Mapping[str, Vhost] = field(default_factory=dict)
     """By hostname and alias."""
     patterns: Patterns | None = None
-    """Of host names, with the matching pattern as value, if names are patterns."""
+    """Pattern tree of host names if they are patterns; the values are the patterns."""
 
 
 def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:

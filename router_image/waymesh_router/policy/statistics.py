@@ -18,7 +18,7 @@ class Denials:
     dynamic_sources: int = 0
     anonymous_senders: int = 0
     links: int = 0
-    """Links of every kind, the ones above included."""
+    """Links of every kind, including those above."""
     message_sizes: int = 0
     """Messages larger than maxMessageSize."""
     messages: int = 0
@@ -28,7 +28,7 @@ class Denials:
 
 @dataclass(slots=True)
 class DryRunCounts:
-    """What a dry run allowed. `denials`: all of it, with sessions, messages and management requests."""
+    """Denials that a dry run prevented. `denials`: all, including sessions, messages and management requests."""
 
     connections: int = 0
     links: int = 0
@@ -43,7 +43,7 @@ class DryRunCounts:
 
 @dataclass(slots=True)
 class VhostCounts:
-    """Of one vhost: connections, and what its groups were denied."""
+    """Counts of one vhost: connections, and denials by group."""
 
     connections_approved: int = 0
     connections_denied: int = 0
@@ -54,7 +54,7 @@ class VhostCounts:
 
 @dataclass(slots=True)
 class PolicyCounts:
-    """Of the router. Client connections only; `vhosts`: by the vhost's name (never an alias)."""
+    """Counts of the router, of client connections only. `vhosts`: by the vhost's name (never an alias)."""
 
     connections_processed: int = 0
     connections_denied: int = 0
@@ -71,9 +71,9 @@ class PolicyCounts:
 
 @dataclass(slots=True)
 class OpenConnections:
-    """Numbers of client connections that are open: all, by vhost, by (vhost, user) and by (vhost, host).
+    """Numbers of open client connections: all, by vhost, by (vhost, user) and by (vhost, host).
 
-    `recent`: those that were opened lately.
+    `recent`: recently opened connections, for the rates.
     """
 
     total: int = 0

@@ -1,4 +1,4 @@
-"""The vhosts of a router by their names. Each change costs what the changed vhost has of names."""
+"""The vhosts of a router by name. The time for a change depends only on the names of the changed vhost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waymesh_schema.validate import validate_create
 
 
 class VhostTable:
-    """Vhosts by host name and alias, and by pattern if names are patterns. Changes act in every `Policy` made of it."""
+    """Vhosts by host name and alias, and by pattern if names are patterns. A `Policy` made from it sees its changes."""
 
     def __init__(self, tree: NewPatterns, patterns: bool, vhosts: Iterable[Vhost] = ()) -> None:
         """Raises SettingsError."""
@@ -38,7 +38,7 @@ class VhostTable:
         )
 
     def add(self, vhost: Vhost) -> None:
-        """Raises SettingsError if a name is another vhost's; nothing has changed then."""
+        """Raises SettingsError, without any change, if another vhost has one of the names."""
         taken: list[str] = []
         try:
             for name in vhost.names:
@@ -49,7 +49,7 @@ class VhostTable:
             raise
 
     def replace(self, old: Vhost, new: Vhost) -> None:
-        """Raises SettingsError; nothing has changed then."""
+        """Raises SettingsError, without any change, as `add` does."""
         self.remove(old)
         try:
             self.add(new)
@@ -58,7 +58,7 @@ class VhostTable:
             raise
 
     def remove(self, vhost: Vhost) -> None:
-        """Remove a vhost that is there."""
+        """Remove a vhost of the table."""
         self._give_back(vhost.names)
 
     def _take(self, vhost: Vhost, name: str) -> None:

@@ -1,9 +1,9 @@
-"""Two routers with one id: which of them has it, and who is refused.
+"""Two routers with one id: decides which of them keeps it and refuses the other.
 
 A HELLO with a known id and another instance comes from a router that has started again, or from another router with the
-same id. If the known instance is reachable, the newcomer waits: its instance is taken when nothing is heard of the
-known one for helloInterval, or when that one is not reachable any more. A sign of life of the known one refuses the
-newcomer. Source: docs/protocol/inter-router.md, "Routers with the same id".
+same id. If the known instance is reachable, the newcomer waits: it is accepted if the known one sends nothing for
+helloInterval, or becomes unreachable. If the known one sends something, the newcomer is refused.
+Source: docs/protocol/inter-router.md, "Routers with the same id".
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from waymesh_router.routing.requests import Kind, Requests
 from waymesh_router.routing.sequences import OVERTAKEN_S
 from waymesh_router.routing.settings import RoutingSettings
 
-# What a router sent before it was killed still arrives in this part of helloInterval: no sign of life. Then it is
-# asked.
+# In this part of helloInterval, messages that a router sent before it was killed still arrive: they do not show that it
+# is alive. After it, the router is asked.
 LEFT_OVER = 0.25
 # Pairs of instances that are remembered as logged; further ones are not logged.
 MAX_PAIRS = 1000
@@ -87,7 +87,7 @@ class Claims:
         return instance is not None and instance != message.instance
 
     def settle(self, now: float, out: list[Effect]) -> list[tuple[int, Hello]]:
-        """Returns the HELLOs, with their links, that are to be used now: nothing is heard of the known instances."""
+        """Returns the HELLOs, with their links, that are accepted now, because the known instances are silent."""
         late = now - self.wake
         admitted = []
         for link_id, claim in list(self._claims.items()):

@@ -79,9 +79,9 @@ class Node:
         self.origins: Set[str] = frozenset()
 
     def sighted(self, instance: int, now: float) -> bool:
-        """Take the instance of a message; returns whether the former one is back, so that two routers have this id.
+        """Record the instance of a message. Returns whether a former instance is back: two routers have this id.
 
-        Other messages of a former instance were overtaken.
+        Other messages of a former instance only arrived late.
         """
         if instance == self.sighting:
             return False

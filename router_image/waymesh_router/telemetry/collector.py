@@ -29,7 +29,7 @@ BUDGET = 500
 AS_ONE = 50
 """Waiting deliveries that take as long to count as a record."""
 SAMPLES = 100
-"""Samples are recorded in batches: one by one, each would find its code in none of the processor's caches."""
+"""Number of samples recorded in one batch: one by one, the code would not be in the processor's caches."""
 FLUSH_S = 5.0
 HOURLY_S = 3600.0
 FORMER = 10_000
@@ -93,7 +93,7 @@ class Collector(TelemetryHooks):
         self._ended: list[tuple[Sample, str, int]] = []
         self._settled: Histogram = Histogram() if before is None else before.settled
         self.ending = False
-        """The router closes its connections itself: losing neighbours is no event then."""
+        """The router closes its connections itself: losing neighbours is not an event then."""
         self._links: dict[int, Row] = {}
         self._addresses: dict[str, Row] = {}
         self._former: OrderedDict[str, Row] = OrderedDict() if before is None else before._former
@@ -169,16 +169,16 @@ class Collector(TelemetryHooks):
     # ---- events
     def connection_opened(self, connection: RouterConnection) -> None:
         self._put("connection", rows.connection_row("open", connection, self._now, None))
-        self._dear("connection.up", connection, None)
+        self._record_peer("connection.up", connection, None)
 
     def connection_closed(self, connection: RouterConnection, error: ErrorInfo | None) -> None:
         text = None if error is None else f"{error.condition}: {error.description or ''}"
         if connection.remote is not None:
             self._put("connection", rows.connection_row("close", connection, self._now, text))
-            self._dear("connection.down", connection, text)
+            self._record_peer("connection.down", connection, text)
 
-    def _dear(self, name: str, connection: RouterConnection, error: str | None) -> None:
-        """Record the change of a connection to another router or a route-container: the mesh depends on it."""
+    def _record_peer(self, name: str, connection: RouterConnection, error: str | None) -> None:
+        """Record that a connection to another router or a route-container has opened or closed."""
         if connection.role == NORMAL or connection.remote is None or self.ending:
             return
         detail = {"role": connection.role, "host": connection.peer.host, "connection": str(connection.id)}

@@ -37,7 +37,7 @@ def test_when_it_knows_the_mesh_and_from_then_on() -> None:
         return reasons[-1] == ""
 
     network.until(ready, 5.0)
-    assert reasons == ["no neighbour is connected yet", "the tables of other routers are still on their way", ""]
+    assert reasons == ["no neighbour is connected yet", "tables of other routers are missing", ""]
     assert len(late.core.nodes) == len(names) - 1
     network.cables[-1].cut()
     network.until(lambda: not late.core.nodes, 5.0)

@@ -154,7 +154,7 @@ def test_the_configuration_file_sets_a_log_module_once(router: StubRouter, manag
     assert manager.agent.configure("log", {"module": "SERVER", "enable": "trace+"}) == "log/SERVER"
     assert router.done[0][1]["enable"] == "trace+"
     assert [row["enable"] for row in manager.rows("log", "module", "enable") if row["module"] == "SERVER"] == ["trace+"]
-    with pytest.raises(ManagementError, match="log/SERVER is there already"):
+    with pytest.raises(ManagementError, match="log/SERVER is already configured"):
         manager.agent.configure("log", {"module": "SERVER", "enable": "none"})
     with pytest.raises(SchemaError):
         manager.agent.configure("log", {"module": "NONSENSE"})
@@ -209,7 +209,7 @@ def test_the_configuration_file_describes_the_router_once(manager: Manager) -> N
     assert manager.agent.configure("router", {"mode": "standalone", "name": "mine"}) == "router/A"
     row = manager.ask("READ", name="mine")[2]
     assert (row["identity"], row["id"]) == ("router/A", "A")
-    with pytest.raises(ManagementError, match="router/A is there already"):
+    with pytest.raises(ManagementError, match="router/A is already configured"):
         manager.agent.configure("router", {"mode": "standalone"})
 
 

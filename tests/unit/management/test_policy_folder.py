@@ -140,7 +140,7 @@ def test_a_host_name_of_a_vhost_from_elsewhere_is_refused(
 ) -> None:
     assert manager.ask("CREATE", {"hostname": "other", "aliases": "a", "groups": ANN}, type="vhost")[0] == 201
     ((level, text),) = folder.apply(of_files({"hostname": "a", "groups": BOB}))
-    assert (level, text.endswith("; it is left out")) == ("error", True)
+    assert (level, text.endswith("; it is not created")) == ("error", True)
     assert (allowed(router, "ann", "a"), allowed(router, "bob", "a")) == (True, False)
 
 

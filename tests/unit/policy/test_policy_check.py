@@ -101,7 +101,7 @@ def words(file: Path, user: str, host: str, hostname: str, attach: str, directio
         (
             ("carl", "::1", "a.example.org", "x", "in"),
             1,
-            ["its pattern '*.example.org' matches", "management: as the listener", "link denied: sources have no rule"],
+            ["its pattern '*.example.org' matches", "management: set by the", "link denied: sources have no rule"],
         ),
         (("dora", "::1", "a.example.org", "x", "in"), 1, ["user 'dora' is in no group"]),
     ],
@@ -168,7 +168,7 @@ def test_a_dry_run_says_what_would_be_denied(file: Path, capsys: pytest.CaptureF
     file.write_text(text, encoding="utf-8")
     assert main(words(file, "alice", "10.0.0.1", "example.com", "x", "in")) == 0
     out = capsys.readouterr().out
-    assert "vhost example.com: dryRun is yes: what is denied is counted and logged, and allowed" in out
+    assert "vhost example.com: dryRun is yes: denials are counted and logged, but not enforced" in out
     assert "would deny connection: vhost example.com, group admin: host 10.0.0.1 is not allowed" in out
     assert main(words(file, "carl", "10.0.0.1", "example.com", "x", "in")) == 0
     assert "would deny link: sources have no rule for 'x'" in capsys.readouterr().out

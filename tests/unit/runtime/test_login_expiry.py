@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
-from waymesh_router.certificate_expiry import DAY_S, ExpiryNews, PeerCertificate, Validity, next_time
+from waymesh_router.certificate_expiry import DAY_S, ExpiryWarnings, PeerCertificate, Validity, next_time
 from waymesh_router.connector_state import ConnectorState
 from waymesh_router.events import Event
 from waymesh_router.login_expiry import LoginExpiry
@@ -148,15 +148,15 @@ def test_the_end_is_told_a_week_and_a_day_before_once_for_each_certificate() -> 
 
 
 def test_what_is_seen_late_is_told_once_and_a_certificate_that_lives_shortly_in_its_last_fifth() -> None:
-    news = ExpiryNews()
-    assert news.due("late", YEAR, YEAR.end - 60)
-    assert not news.due("late", YEAR, YEAR.end - 50)
+    warnings = ExpiryWarnings()
+    assert warnings.due("late", YEAR, YEAR.end - 60)
+    assert not warnings.due("late", YEAR, YEAR.end - 50)
     daily = Validity(0.0, DAY_S)
-    assert daily.told_at() == [DAY_S * 0.8]
-    assert not news.due("daily", daily, DAY_S * 0.7)
-    assert news.due("daily", daily, DAY_S * 0.9)
-    assert news.due("daily", Validity(1.0, DAY_S + 1), DAY_S * 0.9), "another certificate in the same file"
-    assert not news.due("gone", daily, DAY_S)
+    assert daily.warning_times() == [DAY_S * 0.8]
+    assert not warnings.due("daily", daily, DAY_S * 0.7)
+    assert warnings.due("daily", daily, DAY_S * 0.9)
+    assert warnings.due("daily", Validity(1.0, DAY_S + 1), DAY_S * 0.9), "another certificate in the same file"
+    assert not warnings.due("gone", daily, DAY_S)
     assert next_time(daily, 0.0) == DAY_S * 0.8
     assert next_time(daily, DAY_S * 0.8) == DAY_S
     assert next_time(daily, DAY_S) == math.inf

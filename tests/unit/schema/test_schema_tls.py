@@ -50,7 +50,7 @@ def test_host_names_of_profiles(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["", "*", "*.", "a.*.example", "a*.example", "a..example", "a.example.", "a b", "ä.x"])
 def test_other_names_of_hosts_are_refused(host: str) -> None:
-    with pytest.raises(SchemaError, match="neither a host name nor one behind"):
+    with pytest.raises(SchemaError, match="neither a host name nor"):
         validate_create(LISTENER, {"sslProfile": "p", "sslProfilesByHost": {host: "q"}})
 
 

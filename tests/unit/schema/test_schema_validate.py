@@ -175,7 +175,7 @@ def test_a_password_does_not_show_in_the_error() -> None:
 )
 def test_urls_have_no_password(entity: str, attributes: dict[str, Any]) -> None:
     text = refused(entity, {"port": "1", "role": "normal", **attributes})
-    assert "has no user or password: they are saslUsername and saslPassword" in text
+    assert "must not contain user or password; use saslUsername and saslPassword" in text
     assert "4711" not in text
 
 

@@ -101,7 +101,7 @@ def test_the_attributes_that_are_refused() -> None:
 
 def test_a_policy_for_other_routers_is_refused() -> None:
     listener = ENTITY_TYPES["listener"]
-    with pytest.raises(SchemaError, match="policyVhost: cannot be set for role inter-router: policies are for clients"):
+    with pytest.raises(SchemaError, match="policyVhost: cannot be set for role inter-router: policies"):
         validate_create(listener, {"role": "inter-router", "policyVhost": "v"})
     for role in ("normal", "edge", "route-container"):
         assert validate_create(listener, {"role": role, "policyVhost": "v"})["policyVhost"] == "v"
