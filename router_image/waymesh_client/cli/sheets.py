@@ -9,7 +9,10 @@ from typing import Any
 from waymesh_client.cli.cells import duration, plain, size
 from waymesh_client.cli.views import OBJECTS, Row, Table, View
 
-GENERAL: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+Lines = tuple[tuple[str, str, Callable[[Any], str]], ...]
+"""Title, attribute and text of the value, for each line."""
+
+GENERAL: Lines = (
     ("Version", "version", plain),
     ("Mode", "mode", plain),
     ("Router Id", "id", plain),
@@ -42,7 +45,7 @@ GENERAL: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 """Rows of the general view: label, attribute of the router entity, format."""
 
-POLICY: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+POLICY: Lines = (
     ("Maximum Connections", "maxConnections", plain),
     ("Maximum Message Size", "maxMessageSize", plain),
     ("Enable Vhost Policy", "enableVhostPolicy", plain),
@@ -56,7 +59,7 @@ POLICY: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 """Rows of the policy view."""
 
-MEMORY: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+MEMORY: Lines = (
     ("Memory Usage", "memoryUsage", size),
     ("Memory Limit", "memoryLimit", lambda value: size(value) if value else "none"),
     ("Memory State", "memoryState", plain),
@@ -74,7 +77,7 @@ class Sheet:
 
     title: str
     entity_type: str
-    lines: tuple[tuple[str, str, Callable[[Any], str]], ...]
+    lines: Lines
     below: View | None = None
 
     def table(self, entity: Row) -> Table:
