@@ -47,6 +47,10 @@ class Producer:
     waiting: dict[int, Delivery] = field(default_factory=dict)
     alive: bool = True
 
+    def may_begin(self) -> bool:
+        """Whether it may begin a delivery."""
+        return self.open is None and self.credit > 0 and self.client.may_send > 0
+
 
 @dataclass(eq=False)
 class Consumer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ class CoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.hub = core_hub()
-        self.core: Any = self.hub.handler
+        self.core = cast(Any, self.hub.handler)
         for name in ADDRESSES:
             self.core.address_table.add_pattern(pattern(name))
         self.clients: list[Client] = []
@@ -108,7 +108,7 @@ class CoreMachine(RuleBasedStateMachine):
     )
     def send(self, which: int, settled: bool, size: int, cuts: list[int], whole: bool, to: str) -> None:
         link = self.producers()[which % len(self.producers())]
-        if link.open is not None or link.credit <= 0 or link.client.may_send <= 0:
+        if not link.may_begin():
             return
         text = f"{link.name}/{link.client.next_id}".encode().ljust(size, b".")
         body = frames.message(text) if link.address is not None else to_message(to, text)

@@ -47,7 +47,8 @@ def test_mesh_gets_a_turn_within_two_seconds_of_the_creation(kind: Any) -> None:
 
 def test_only_meshes_that_wait_for_it_in_its_namespace_are_woken() -> None:
     async def story() -> None:
-        kube, woken = FakeKube(), []
+        kube = FakeKube()
+        woken: list[Ref] = []
         awaited, inventory = MissingReferences(), Inventory(changed=woken.append)
         for mesh in (MESH, Ref(NAMESPACE, "other"), Ref("elsewhere", "mesh")):
             awaited.note(mesh, [(SECRET, "y" if mesh.name == "other" else "x")])
@@ -72,7 +73,8 @@ def test_many_missing_names_share_a_bounded_number_of_requests() -> None:
 
 def test_an_api_server_that_fails_ends_nothing() -> None:
     async def story() -> None:
-        kube, woken = FakeKube(), []
+        kube = FakeKube()
+        woken: list[Ref] = []
         awaited, inventory = MissingReferences(), Inventory(changed=woken.append)
         awaited.note(MESH, [(SECRET, "x")])
         kube.put(thing("Secret", "x"))

@@ -10,8 +10,9 @@ from typing import Any
 
 import kopf
 import pytest
-from kopf._cogs.structs.references import Resource
-from kopf._core.reactor import orchestration
+from kopf._cogs.aiokits import aiotoggles
+from kopf._cogs.structs.references import NamespaceName, Resource
+from kopf._core.reactor import orchestration, queueing
 from packaging.requirements import Requirement
 
 from waymesh_operator.errors import WaymeshError
@@ -44,16 +45,16 @@ def test_the_installed_kopf_names_its_watching_tasks_as_we_count_them(monkeypatc
         await asyncio.Event().wait()
 
     async def names_of_tasks() -> list[str]:
-        toggles = orchestration.aiotoggles.ToggleSet(any)
+        toggles = aiotoggles.ToggleSet(any)
         ensemble = orchestration.Ensemble(toggles, toggles, await toggles.make_toggle())
         await orchestration.spawn_missing_watchers(
-            processor=watch,  # type: ignore[arg-type]
+            processor=watch,
             settings=kopf.OperatorSettings(),
             indexed_resources=[],
             watched_resources=[
                 Resource("waymesh.io", "v1alpha1", plural, namespaced=True) for plural in ("routers", "addresses")
             ],
-            watched_namespaces=["one", "two"],
+            watched_namespaces=[NamespaceName("one"), NamespaceName("two")],
             ensemble=ensemble,
         )
         names = [task.get_name() for task in asyncio.all_tasks()]
@@ -62,7 +63,7 @@ def test_the_installed_kopf_names_its_watching_tasks_as_we_count_them(monkeypatc
         await asyncio.gather(*ensemble.watcher_tasks.values(), return_exceptions=True)
         return names
 
-    monkeypatch.setattr(orchestration.queueing, "watcher", watch)
+    monkeypatch.setattr(queueing, "watcher", watch)
     assert sum(name.startswith(WATCH_TASK) for name in asyncio.run(names_of_tasks())) == 4
 
 

@@ -64,12 +64,13 @@ def test_handlers_pass_each_event_on() -> None:
     registry, seen = registered()
     handler = next(iter(registry._watching.get_all_handlers()))
     event = {"type": "ADDED", "object": body("Router", "mesh", 1)}
-    asyncio.run(handler.fn(event=event, body={}, unused=1))  # type: ignore[arg-type, call-arg, misc]
+    asyncio.run(handler.fn(event=event, body={}, unused=1))  # type: ignore[arg-type, call-arg]
     assert seen == [("ADDED", "mesh")]
 
 
 def test_inventory_ignores_what_is_older_than_what_it_knows() -> None:
-    inventory, changed = Inventory(), []
+    inventory = Inventory()
+    changed: list[Ref] = []
     inventory.changed = changed.append
     assert inventory.see("ADDED", body("Router", "mesh", 5))
     assert not inventory.see("MODIFIED", body("Router", "mesh", 4))
@@ -82,7 +83,8 @@ def test_inventory_ignores_what_is_older_than_what_it_knows() -> None:
 
 
 def test_inventory_tells_both_meshes_of_a_resource_that_moves() -> None:
-    inventory, changed = Inventory(), []
+    inventory = Inventory()
+    changed: list[Ref] = []
     moved = body("Address", "orders", 2)
     moved["spec"]["routerRef"] = {"name": "other"}
     inventory.see("ADDED", body("Address", "orders", 1))

@@ -152,7 +152,7 @@ def test_interrupted_never_loses_an_authority_that_signs() -> None:
     async def story(lab: Lab) -> None:
         await small(lab)
         lab.router(2, tls={"issuer": "Internal", "authority": 2})
-        phases = []
+        phases: list[str] = []
         for _ in range(20):
             lab.control()
             await lab.turn()

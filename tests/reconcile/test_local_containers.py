@@ -43,7 +43,7 @@ spec: {routerRef: {name: mesh}, brokerRef: {name: store}, address: orders, direc
 """
 
 
-class Broker(MessagingHandler):  # type: ignore[misc]
+class Broker(MessagingHandler):
     """It connects to a router, and sends one message over the link that the router attaches."""
 
     def __init__(self, url: str) -> None:

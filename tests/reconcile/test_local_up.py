@@ -23,7 +23,7 @@ from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.routers.management import AddressView
 
-from .local_fakes import FakeNetwork, Stage
+from .local_fakes import FakeNetwork, FakeRouter, Stage
 
 pytestmark = pytest.mark.engine_independent
 
@@ -115,7 +115,7 @@ def test_not_ready_in_time_is_a_failure(stage: Stage) -> None:
     assert "not ready within 0.2 s" in output.getvalue()
 
 
-def _silent(network: FakeNetwork, config: Path) -> object:
+def _silent(network: FakeNetwork, config: Path) -> FakeRouter:
     router = FakeNetwork.start(network, config, config.with_suffix(".log"))
     router.hangs = True
     return router

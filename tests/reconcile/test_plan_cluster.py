@@ -223,7 +223,11 @@ def test_another_authority_of_a_broker_is_a_profile_beside_the_old_one() -> None
     model = running(mesh(brokers=(secured,), autolinks=(LINK,)))
     model.secrets = {"ca": {"ca.crt": b"pem"}}
     wanted = mesh(brokers=(replace(BROKER, tls=BrokerTls("ca")),), autolinks=(LINK,))
-    steps = [(type(a), a.entity.type) for a in model.reconcile(wanted) if getattr(a, "router_id", "") == "mesh-0"]
+    steps = [
+        (type(action), action.entity.type)
+        for action in model.reconcile(wanted)
+        if isinstance(action, (CreateEntity, UpdateEntity, DeleteEntity)) and action.router_id == "mesh-0"
+    ]
     assert steps == [
         (DeleteEntity, CONNECTOR), (CreateEntity, SSL_PROFILE), (CreateEntity, CONNECTOR), (DeleteEntity, SSL_PROFILE),
     ]  # fmt: skip

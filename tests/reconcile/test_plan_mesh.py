@@ -226,7 +226,7 @@ ADDRESSES = st.dictionaries(
     st.sampled_from("abc"),
     st.tuples(MATCHES, st.sampled_from(["balanced", "closest", "multicast"]), st.booleans()),
     max_size=3,
-).map(lambda d: [address(n, **m, distribution=dist, waypoint=way) for n, (m, dist, way) in d.items()])  # type: ignore[arg-type]
+).map(lambda d: [address(n, **m, distribution=dist, waypoint=way) for n, (m, dist, way) in d.items()])
 ROUTERS = st.builds(
     Router,
     ref=st.just(MESH),

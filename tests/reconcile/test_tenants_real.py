@@ -84,7 +84,7 @@ def denied(pods: Pods, user: str, vhost: str | None, ordinal: int = 0) -> bool:
         client.close()
 
 
-class Capability(LinkOption):  # type: ignore[misc]
+class Capability(LinkOption):
     """Attach with a capability of the terminus at the router."""
 
     def __init__(self, name: str) -> None:
@@ -153,9 +153,9 @@ def test_a_tenant_has_none_of_the_rights_that_the_example_withholds(pods: Pods, 
         assert UNAUTHORIZED in str(client.receiver(None, wait=False, dynamic=True).wait_detached())
         assert UNAUTHORIZED in str(client.sender(None, wait=False).wait_detached())
         for capability in ("qd.waypoint_1", "qd.fallback"):
-            options = {"options": [Capability(capability)]}
-            assert UNAUTHORIZED in str(client.receiver(own, wait=False, **options).wait_detached()), capability
-            assert UNAUTHORIZED in str(client.sender(own, wait=False, **options).wait_detached()), capability
+            options = [Capability(capability)]
+            assert UNAUTHORIZED in str(client.receiver(own, wait=False, options=options).wait_detached()), capability
+            assert UNAUTHORIZED in str(client.sender(own, wait=False, options=options).wait_detached()), capability
         client.sender(own)
         client.receiver(own)
 
