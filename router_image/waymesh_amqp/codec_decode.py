@@ -70,7 +70,7 @@ _WIDTHS = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16, 0xC: 2, 0xD: 8}
 
 
 def has_more_values(buf: Buffer, pos: int, end: int, limit: int) -> bool:
-    """Whether `buf[pos:end]` has more than `limit` values: elements, keys, map values and descriptors count as one each.
+    """Whether `buf[pos:end]` has more than `limit` values: each element, key, map value and descriptor counts.
 
     For input that is decoded in one step. False for invalid bytes: `decode` reports the error.
     """

@@ -53,8 +53,8 @@ class AmqpError(Exception):
     """A protocol error or a refusal, with the error to send to the peer.
 
     `condition` is one of the names above, `description` a text for people. `ends` is a session in which a frame could
-    not be written: it ends alone if it belongs to another connection than the one that is read. Otherwise the connection
-    that is read ends. Errors of only a link or a delivery are not raised: the link is detached, the delivery refused.
+    not be written: it ends alone if it belongs to another connection than the one that is read. Otherwise that
+    connection ends. Errors of only a link or a delivery are not raised: the link is detached, the delivery refused.
     """
 
     def __init__(self, condition: str, description: str = "", ends: Session | None = None) -> None:

@@ -173,7 +173,7 @@ def decode_message(buf: Buffer) -> Message:
 
 
 def _check_order(last: int, code: int, pos: int) -> None:
-    """Check the order of the codes, that only data and sequence repeat, and that there is one kind of body. Spec: 3.2"""
+    """Check the order of sections, that only data and sequence repeat, and that the body is of one kind. Spec: 3.2"""
     if last in _BODY and code == last:
         return
     if code <= last:

@@ -13,7 +13,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 
 
 class Exchanges:
-    """Exchanges by name. An exchange never leads to another one of the same router, so copies cannot go in circles."""
+    """Exchanges by name. An exchange cannot lead to another one of the same router, which prevents loops."""
 
     def __init__(self, context: Context, addresses: AddressTable, messages: OwnMessages) -> None:
         self._context = context
@@ -43,7 +43,7 @@ class Exchanges:
         self._addresses.subscribe(key, exchange.take)
 
     def remove(self, name: str) -> None:
-        """Delete an exchange and its bindings; messages under way are released when they are complete."""
+        """Delete an exchange and its bindings; incomplete messages are released when they are complete."""
         exchange = self.by_name.pop(name)
         key = exchange.own.key
         address = self._addresses.by_key[key]
