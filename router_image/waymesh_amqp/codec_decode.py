@@ -173,7 +173,7 @@ def _char(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
         raise _short("char", pos)
     (point,) = _U32.unpack_from(buf, pos)
     if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-        raise DecodeError(f"char 0x{point:x} is no Unicode character", pos)
+        raise DecodeError(f"char 0x{point:x} is not a Unicode character", pos)
     return Char(chr(point)), after
 
 
@@ -231,7 +231,7 @@ def compound_header(buf: Buffer, pos: int, end: int, wide: bool) -> tuple[int, i
     half = layout.size >> 1
     after: int = pos + half + size  # the size does not include its own field. Spec: 1.6.22
     if after > end or size < half:
-        raise DecodeError(f"size {size} does not fit", pos)
+        raise DecodeError(f"size {size} exceeds the available bytes", pos)
     return count, start, after
 
 
@@ -239,7 +239,7 @@ def _items(buf: Buffer, pos: int, end: int, depth: int, wide: bool) -> tuple[lis
     """Read the elements of a list or map; they must fill its size exactly."""
     count, start, after = compound_header(buf, pos, end, wide)
     if count > after - start:  # each element has a constructor of at least one byte
-        raise DecodeError(f"count {count} is more than fits into the size", pos)
+        raise DecodeError(f"count {count} is too large for the size", pos)
     if depth >= MAX_DEPTH:
         raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
     deeper = depth + 1
@@ -281,7 +281,7 @@ def _map(wide: bool) -> Decoder:
         except TypeError:
             raise DecodeError("map key is a list, map or array", pos) from None
         if len(result) * 2 != len(items):
-            raise DecodeError("map has a key twice", pos)
+            raise DecodeError("map has a duplicate key", pos)
         return result, after
 
     return read
@@ -298,7 +298,7 @@ def _array(wide: bool) -> Decoder:
         code = buf[start]
         start += 1
         if count > MAX_EMPTY_ELEMENTS and 0x40 <= code < 0x50:
-            raise DecodeError(f"array of {count} elements without bytes", pos)
+            raise DecodeError(f"array of {count} elements of zero bytes", pos)
         decoder = DECODERS[code]
         if decoder is _invalid:
             raise DecodeError(f"invalid constructor 0x{code:02x}", start - 1)

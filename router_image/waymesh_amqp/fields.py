@@ -140,7 +140,7 @@ def read_fields(buf: Buffer, pos: int, end: int, composite: Composite, depth: in
         raise DecodeError(f"{composite.name}: not a list", pos)
     count, start, after = compound_header(buf, pos + 1, end, code == 0xD0)
     if count > len(composite.fields):
-        raise DecodeError(f"{composite.name}: {count} fields, there are only {len(composite.fields)}", pos)
+        raise DecodeError(f"{composite.name}: {count} fields, expected at most {len(composite.fields)}", pos)
     if depth >= MAX_DEPTH:
         raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
     values: list[Any] = []
@@ -157,7 +157,7 @@ def read_fields(buf: Buffer, pos: int, end: int, composite: Composite, depth: in
 def to_plain(composite: Composite, values: Sequence[Any]) -> dict[str, Any]:
     """Check the values of a composite; returns them by name, without absent ones. Raises DecodeError with the field."""
     if len(values) > len(composite.fields):
-        raise DecodeError(f"{composite.name}: {len(values)} fields, there are only {len(composite.fields)}")
+        raise DecodeError(f"{composite.name}: {len(values)} fields, expected at most {len(composite.fields)}")
     result: dict[str, Any] = {}
     for field, value in zip(composite.fields, values, strict=False):
         if value is not None:

@@ -57,7 +57,7 @@ def take_attach(session: Session, attach: Attach) -> None:
     if attach.handle > HANDLE_MAX:
         raise AmqpError(FRAMING_ERROR, f"handle {attach.handle} is over handle-max {HANDLE_MAX}")
     if attach.handle in session.remote_links:
-        session.end(HANDLE_IN_USE, f"handle {attach.handle} is attached already")
+        session.end(HANDLE_IN_USE, f"handle {attach.handle} is already attached")
         return
     is_sender: bool = bool(attach.role)
     link: Link | None = session.connection.names.get((attach.name, is_sender))

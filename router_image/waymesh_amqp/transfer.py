@@ -257,7 +257,7 @@ class IncomingTransfer:
         if b[p] == 0xB0:
             self.tag_bytes = after - p - 5
         elif b[p] != 0x40:
-            raise DecodeError("a delivery-tag that is no binary")
+            raise DecodeError("the delivery-tag is not a binary")
         return after
 
 

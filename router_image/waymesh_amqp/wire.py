@@ -146,7 +146,7 @@ def read_uint(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython
         if end - p < 3:
             raise truncated("integer")
         return b[p + 1] << 8 | b[p + 2]
-    raise DecodeError(f"constructor 0x{k:02x} where an unsigned integer or boolean is due")
+    raise DecodeError(f"constructor 0x{k:02x} instead of an unsigned integer or boolean")
 
 
 def list_count(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -166,7 +166,7 @@ def list_count(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cytho
             raise truncated("list")
         n = read_u32(b, p + 5)
     else:
-        raise DecodeError(f"constructor 0x{k:02x} where a list is due")
+        raise DecodeError(f"constructor 0x{k:02x} instead of a list")
     if n > end - p:
         raise DecodeError(f"a list of {n} elements in {end - p} octets")
     return n

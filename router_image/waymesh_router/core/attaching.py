@@ -138,7 +138,7 @@ class Place:
         if not self.waypoint:
             return usual
         if config is None or not (config["waypoint"] or config["ingressPhase"] or config["egressPhase"]):
-            raise Refusal(PRECONDITION_FAILED, f"{address} is no waypoint: it needs an address with waypoint")
+            raise Refusal(PRECONDITION_FAILED, f"{address} is not a waypoint: it needs an address with waypoint")
         return str(self.waypoint - self.receiver)
 
 

@@ -33,7 +33,7 @@ class Exchanges:
             raise KeyError(f"exchange {owned[key].name} has this address")
         for other in (*self.by_name.values(), exchange):
             if key in other.leads_to():
-                raise ValueError(f"exchange {other.name} sends to this address: an exchange cannot lead to another one")
+                raise ValueError(f"exchange {other.name} sends to this address: an exchange cannot send to another")
         self._check_hop(exchange.alternate)
         self.by_name[exchange.name] = exchange
         address = self._addresses.get(key)
@@ -83,7 +83,7 @@ class Exchanges:
     def _check_hop(self, hop: NextHop | None) -> None:
         owner = self._owned().get(hop.key) if hop is not None else None
         if owner is not None:
-            raise ValueError(f"{owner.own.to} is the address of exchange {owner.name}: one cannot lead to another")
+            raise ValueError(f"{owner.own.to} is the address of exchange {owner.name}: exchanges cannot be next hops")
 
 
 def _check_address(attribute: str, text: str) -> None:
