@@ -1,4 +1,4 @@
-"""Sans-IO AMQP 1.0 engine: bytes in, events out, bytes out. No socket, no clock, no thread."""
+"""Sans-IO AMQP 1.0 engine: bytes in, events and bytes out. It has no socket, clock or thread."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _choice = _engine.install()
 
 
 def engine() -> str:
-    """The engine of this process: "compiled" or "interpreted"."""
+    """The engine that this process runs: "compiled" or "interpreted"."""
     return _choice

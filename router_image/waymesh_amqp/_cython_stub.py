@@ -1,10 +1,10 @@
-"""Stands in for the module `cython` where Cython is not installed.
+"""Replacement for the module `cython` where Cython is not installed.
 
 Hot modules are written in Cython's pure-Python mode: they import `cython` for decorators, type names and casts.
-Interpreted, all of these mean nothing: decorators give back what they decorate, a cast gives back its value, types
-exist to be named. Values are not wrapped to the width of a C type, so code that relies on overflow must mask by
-itself, as it must under the real module. What is not listed here is an AttributeError on purpose: add it when a hot
-module needs it.
+In interpreted code, these have no effect: decorators return the decorated object, casts return their argument, and
+types are only names. Values are not wrapped to the width of a C type, so code that relies on overflow must mask
+explicitly, as with the real module. Names that are missing here raise AttributeError on purpose: add them when a hot
+module needs them.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def _same(subject: T) -> T:
 
 
 def _maker(*args: Any, **kwargs: Any) -> Callable[[T], T]:
-    """A decorator that takes arguments and does nothing."""
+    """A decorator factory without effect."""
     return _same
 
 
 def _switch(subject: Any = None, /, *args: Any, **kwargs: Any) -> Any:
-    """A decorator used bare (`@nogil`) or with arguments (`@nogil(True)`)."""
+    """A decorator that is used with arguments (`@nogil(True)`) or without (`@nogil`)."""
     return subject if callable(subject) else _same
 
 
@@ -77,27 +77,27 @@ globals()["locals"] = _maker
 
 
 def declare(type_: Any = None, value: Any = None, **names: Any) -> Any:
-    """The initial value; the type is only for the compiler."""
+    """Returns the initial value; only the compiler uses the type."""
     return value
 
 
 def cast(type_: Any, value: Any, *, typecheck: bool = False) -> Any:
-    """The value, unchanged."""
+    """Returns the value unchanged."""
     return value
 
 
 def address(value: T) -> T:
-    """The value: interpreted code never takes an address, it only names the call on the compiled branch."""
+    """Returns the value. Only compiled branches take addresses; interpreted code only refers to the name."""
     return value
 
 
 def sizeof(type_: Any) -> int:
-    """Bytes of a C type; interpreted code has no use for the number."""
+    """Size of a C type in bytes; interpreted code does not use it."""
     return 1
 
 
 def typedef(type_: T, *args: Any) -> T:
-    """The type, under another name."""
+    """Returns the type itself."""
     return type_
 
 
@@ -113,13 +113,13 @@ def cmod(a: int, b: int) -> int:
 
 
 def cdiv(a: int, b: int) -> int:
-    """C's quotient: it is cut towards zero."""
+    """C's quotient: truncated towards zero."""
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def likely(condition: T) -> T:
-    """A hint for the compiler."""
+    """Returns the condition; only the compiler uses the hint."""
     return condition
 
 

@@ -1,13 +1,14 @@
-"""Which engine runs: the hot modules compiled by Cython, or the same files interpreted.
+"""Selects the engine: the hot modules compiled by Cython, or the same files interpreted.
 
-`WAYMESH_ENGINE` chooses:
+The environment variable `WAYMESH_ENGINE` selects it:
 
-- unset: compiled when every hot module has a compiled twin that is not older than its source, else interpreted;
-- `interpreted`: the `.py` files, even where a compiled twin lies beside them;
-- `compiled`: as it says, and an ImportError that names the module where the twin is missing or stale.
+- unset: compiled if every hot module has a compiled file that is not older than its source, else interpreted;
+- `interpreted`: the `.py` files, even if compiled files exist;
+- `compiled`: the compiled files; raises ImportError with the name of a module whose compiled file is missing or stale.
 
-The choice holds for all hot modules together: compiled classes know each other's memory layout, so one interpreted
-module among compiled ones would not load. This file is also read by `tools/build_engine.py` and stands on its own.
+The choice applies to all hot modules together: compiled classes depend on each other's memory layout, so an interpreted
+module among compiled ones would not load. `tools/build_engine.py` also reads this file, so it imports nothing from the
+packages.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ HOT: Final[tuple[str, ...]] = (
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-"""The folder that holds the packages: `router_image/` of a checkout, or site-packages."""
+"""The folder of the packages: `router_image/` in a checkout, or site-packages."""
 
 VARIABLE: Final = "WAYMESH_ENGINE"
 COMPILED: Final = "compiled"
@@ -77,12 +78,12 @@ INTERPRETED: Final = "interpreted"
 
 
 def source_of(name: str, root: Path = ROOT) -> Path:
-    """The `.py` file of a hot module, whether it exists or not."""
+    """The path of a hot module's `.py` file, which may not exist."""
     return root.joinpath(*name.split(".")).with_suffix(".py")
 
 
 def twin_of(name: str, root: Path = ROOT) -> Path | None:
-    """The compiled file of a hot module for this interpreter, None where there is none."""
+    """The compiled file of a hot module for this interpreter, None if it does not exist."""
     stem = root.joinpath(*name.split("."))
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
         candidate = stem.with_name(stem.name + suffix)
@@ -92,14 +93,14 @@ def twin_of(name: str, root: Path = ROOT) -> Path | None:
 
 
 def fault_of(name: str, root: Path = ROOT) -> str | None:
-    """Why the module cannot run compiled, None when it can (or does not exist at all)."""
+    """The reason why the module cannot run compiled; None if it can, or if it has no source file."""
     source = source_of(name, root)
     if not source.exists():
         return None
     twin = twin_of(name, root)
     if twin is None:
         return f"{name} has no compiled twin beside {source.name}: run `make engine`"
-    # In a checkout the builder touches what it finds up to date, so age tells; an installed wheel keeps no file times.
+    # In a checkout, the builder touches files that are up to date, so their age is valid; wheels keep no file times.
     if (root.parent / "setup.py").exists():
         newest = max(f.stat().st_mtime for f in (source, source.with_suffix(".pxd")) if f.exists())
         if twin.stat().st_mtime < newest:
@@ -108,9 +109,9 @@ def fault_of(name: str, root: Path = ROOT) -> str | None:
 
 
 def choose(environ: Mapping[str, str], hot: Sequence[str] = HOT, root: Path = ROOT) -> str:
-    """COMPILED or INTERPRETED, from the environment and from what lies on disk.
+    """COMPILED or INTERPRETED, depending on the environment and on the compiled files.
 
-    Raises ImportError for an unknown value and for a compiled engine that is asked for and not there.
+    Raises ImportError for an unknown value, and if the compiled engine is requested but incomplete.
     """
     wish = environ.get(VARIABLE, "")
     if wish == INTERPRETED:
@@ -125,7 +126,7 @@ def choose(environ: Mapping[str, str], hot: Sequence[str] = HOT, root: Path = RO
 
 
 class SourceFinder:
-    """Meta-path finder that loads hot modules from their `.py` files, past the compiled files beside them."""
+    """Meta-path finder that loads hot modules from their `.py` files and ignores compiled files."""
 
     def __init__(self, hot: Sequence[str]) -> None:
         self._hot = frozenset(hot)
@@ -144,7 +145,7 @@ class SourceFinder:
 
 
 def install(environ: Mapping[str, str] = os.environ) -> str:
-    """Makes the choice and puts it into force for this process; must run before a hot module is imported."""
+    """Selects the engine for this process; must run before the first import of a hot module."""
     choice = choose(environ)
     if choice == INTERPRETED:
         sys.meta_path.insert(0, SourceFinder(HOT))
@@ -153,7 +154,7 @@ def install(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _provide_cython() -> None:
-    """Hot modules import `cython` for its decorators and type names; Cython itself is only needed to compile."""
+    """Install the stub for `cython`: hot modules import its decorators and types; only compilation needs Cython."""
     if importlib.util.find_spec("cython") is None:
         from waymesh_amqp import _cython_stub
 

@@ -1,4 +1,4 @@
-"""SASL by bearer token, server side: OAUTHBEARER (RFC 7628) and XOAUTH2. Who a token is for, a `TokenChecker` says."""
+"""SASL with bearer tokens, server side: OAUTHBEARER (RFC 7628) and XOAUTH2. A `TokenChecker` validates the tokens."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Protocol
 
 BEARER_MECHANISMS = ("OAUTHBEARER", "XOAUTH2")
 MAX_TOKEN = 16384
-"""Octets of a token; longer ones are refused."""
+"""Maximum size of a token in octets."""
 MAX_FRAME = MAX_TOKEN + 1024
-"""Size of a SASL frame with such a token. Spec 5.3.1 has 512, which no signed token fits into."""
+"""Maximum size of a SASL frame with a token. The 512 octets of Spec 5.3.1 are too few for a signed token."""
 FAILURE = b'{"status":"invalid_token"}'
-"""The challenge that tells a client of OAUTHBEARER that it is refused. RFC 7628, 3.2.2"""
+"""The challenge that reports a failed OAUTHBEARER authentication. RFC 7628, 3.2.2"""
 
 _SEPARATOR = "\x01"
 _SCHEME = "bearer "
 
 
 class BearerError(Exception):
-    """What the client sent is not what its mechanism asks for, or its token is not accepted."""
+    """The initial response is malformed, or its token is not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a token is for. `expires_at`: the connection ends then, in seconds since 1970; inf for never."""
+    """The identity that a token proves. `expires_at`: end of the connection, in seconds since 1970; inf for never."""
 
     user: str
     groups: tuple[str, ...]
@@ -34,11 +34,11 @@ class TokenChecker(Protocol):
     """Checks tokens."""
 
     def check(self, token: str) -> Identity | None:
-        """The identity of a token; None if it is not accepted. May take long; called in a thread."""
+        """The identity of a token; None if it is not accepted. May block: it is called in a thread."""
 
 
 def identify(mechanism: str, data: bytes, tokens: TokenChecker) -> Identity:
-    """The identity of the token in an initial response. Raises BearerError. Nobody may act as somebody else."""
+    """The identity of the token in an initial response. Raises BearerError, also for a different authzid."""
     if len(data) > MAX_FRAME:
         raise BearerError("too long")
     try:
@@ -53,10 +53,10 @@ def identify(mechanism: str, data: bytes, tokens: TokenChecker) -> Identity:
 
 
 def _oauthbearer(text: str) -> tuple[str, dict[str, str]]:
-    """The identity to act as and the pairs of a client-resp. RFC 7628, 3.1"""
+    """The authzid and the key/value pairs of a client-resp. RFC 7628, 3.1"""
     header, separator, rest = text.partition(_SEPARATOR)
     binding, comma, authzid = header.partition(",")
-    # "p=…" would bind the exchange to the TLS channel, which is not supported
+    # "p=…" requests channel binding, which is not supported
     if not (separator and comma and binding in ("n", "y") and authzid.endswith(",")):
         raise BearerError("no GS2 header")
     authzid = authzid[:-1]
@@ -66,7 +66,7 @@ def _oauthbearer(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _xoauth2(text: str) -> tuple[str, dict[str, str]]:
-    """The `user`, which may be missing, and the pairs."""
+    """The `user`, which is optional, and the key/value pairs."""
     pairs = _pairs(text)
     if not set(pairs) <= {"user", "auth"}:
         raise BearerError("unknown key")
@@ -74,7 +74,7 @@ def _xoauth2(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _saslname(text: str) -> str:
-    """A name as in RFC 5801, 4: `=2C` and `=3D` stand for comma and equals sign."""
+    """Decode a saslname of RFC 5801, 4: `=2C` is a comma, `=3D` an equals sign."""
     plain = text.replace("=2C", "").replace("=3D", "")
     if "=" in plain or "," in plain:
         raise BearerError("wrong name")
@@ -82,7 +82,7 @@ def _saslname(text: str) -> str:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`key=value` pairs, each with a separator behind it, and one more at the end."""
+    """Parse `key=value` pairs: each ends with a separator, the list with one more."""
     if not text.endswith(_SEPARATOR * 2):
         raise BearerError("no end")
     pairs: dict[str, str] = {}

@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""The growing output buffer of a connection: frames are written in place, the transport takes them from the front."""
+"""The growing output buffer of a connection: frames are written in place, the transport takes bytes from the front."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ else:
 IDLE_BYTES = 512
 """Size of the buffer of an idle connection."""
 KEEP_BYTES = cython.declare(cython.Py_ssize_t, 2097152)
-"""A larger drained buffer shrinks at once; smaller ones when the connection has been quiet for a while (`trim`)."""
+"""Larger buffers shrink as soon as they are empty, smaller ones when the connection is idle (`trim`)."""
 
 
 FIRST_OF_SESSION = cython.declare(cython.int, 0x11)
 LAST_OF_SESSION = cython.declare(cython.int, 0x17)
-"""Descriptor codes of begin … end. Open, close and empty frames belong to no session. Spec: 2.7."""
+"""Descriptor codes from begin to end. Open, close and empty frames do not belong to a session. Spec: 2.7."""
 HEADER_SIZE = cython.declare(cython.Py_ssize_t, 8)
 HEADER_START = cython.declare(cython.uint, 0x414D5150)
 """A protocol header ("AMQP") read as the size of a frame. Spec: 2.2."""
 
 
 class OutputBuffer:
-    """Bytes [off:end] of `mem` wait to be sent."""
+    """`mem[off:end]` are the bytes to send."""
 
     def __init__(self) -> None:
         self.off = 0
         self.end = 0
-        self.express = -1  # the channel of ours whose frames `hasten` puts before all others, -1 for none
-        self.edge = 0  # where a frame begins, not behind the first unsent frame; -1: unknown until the buffer is empty
-        self.fixed = 0  # bytes before this position stay in place: the transport may have taken them already
+        self.express = -1  # our channel whose frames `hasten` moves to the front; -1: none
+        self.edge = 0  # start of a frame, at or before the first unsent frame; -1: unknown until the buffer is empty
+        self.fixed = 0  # do not move bytes before this position: the transport may have taken them already
         self.mem = memoryview(b"")
         self.allocate(IDLE_BYTES)
 
     def allocate(self, cap: cython.Py_ssize_t) -> None:
-        """Move what waits into a new buffer of cap bytes."""
+        """Move the bytes to send into a new buffer of `cap` bytes."""
         live: cython.Py_ssize_t = self.end - self.off
         raw = bytearray(cap)
         if live:
@@ -57,7 +57,7 @@ class OutputBuffer:
         self.end = live
 
     def reserve(self, n: cython.Py_ssize_t) -> None:
-        """Make room for n more bytes behind `end`."""
+        """Make room for n more bytes after `end`."""
         if self.cap - self.end < n:
             cap: cython.Py_ssize_t = self.cap
             while cap < self.end - self.off + n:
@@ -72,7 +72,7 @@ class OutputBuffer:
         self.end += n
 
     def pending(self) -> memoryview:
-        """The bytes to write now; valid until the next call of any method."""
+        """The bytes to write; valid until the next call of any method."""
         return self.mem[self.off : self.end]
 
     def consume(self, n: cython.Py_ssize_t) -> None:
@@ -87,19 +87,19 @@ class OutputBuffer:
                 self.allocate(IDLE_BYTES)
 
     def trim(self) -> None:
-        """Give memory back; for connections that have been quiet for a while."""
+        """Free unused memory; for idle connections."""
         if self.off == self.end and self.cap > IDLE_BYTES:
             self.off = 0
             self.end = 0
             self.allocate(IDLE_BYTES)
 
-    # ---- frames that go first
+    # ---- express frames
     def offered(self, n: cython.Py_ssize_t) -> None:
-        """The transport was given the next n bytes and took none yet; it wants to be given the same ones again."""
+        """The transport has seen the next n bytes but taken none; it requires the same bytes on the next write."""
         self.fixed = self.off + n
 
     def border(self) -> cython.Py_ssize_t:
-        """Where the first frame begins of which nothing was sent; -1 where that is not known."""
+        """Start of the first frame of which nothing was sent; -1 if unknown."""
         size: cython.uint
         start: cython.Py_ssize_t = self.fixed if self.fixed > self.off else self.off
         while 0 <= self.edge < start:
@@ -108,7 +108,7 @@ class OutputBuffer:
         return self.edge
 
     def hasten(self) -> None:
-        """Put the unsent frames of the `express` channel before those of all others, in their order."""
+        """Move the unsent frames of the `express` channel before those of all others; their order stays."""
         p: cython.Py_ssize_t = self.border()
         size: cython.Py_ssize_t
         start: cython.Py_ssize_t = p
@@ -130,7 +130,7 @@ class OutputBuffer:
                 start = p + size
             p += size
         if not rest:
-            return  # they are the first already
+            return  # they are already first
         rest.append(bytes(self.mem[start : self.end]))
         ordered = b"".join(first + rest)
         self.mem[self.edge : self.end] = ordered

@@ -1,12 +1,12 @@
 """Decoding of AMQP values: one function for each constructor byte. Spec: 1.6
 
-Every function takes (buf, pos, end, depth), where `pos` is behind the constructor byte and nothing at or after `end` is
-ever read, and returns (value, next position). Whatever the bytes are, the only exception is DecodeError.
-What the standard leaves open:
-- Nesting deeper than MAX_DEPTH is refused.
-- A map with two equal keys is invalid (Spec: 1.6.23); equal means equal in Python, so uint 1 and boolean true collide.
-- A list, map or array (bare or described) as map key is refused.
-- An array of more than MAX_EMPTY_ELEMENTS elements that take no bytes is refused: it would cost memory, not bytes.
+Every function takes (buf, pos, end, depth), where `pos` is the position after the constructor byte, never reads at or
+after `end`, and returns (value, next position). Invalid bytes always raise DecodeError, and nothing else.
+Rules in addition to the specification:
+- Nesting deeper than MAX_DEPTH is invalid.
+- A map with two equal keys is invalid (Spec: 1.6.23); keys are compared in Python, so uint 1 equals boolean true.
+- A list, map or array (described or not) is invalid as a map key.
+- An array of more than MAX_EMPTY_ELEMENTS elements of zero bytes is invalid: few bytes would take much memory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PAIR32 = Struct(">II")
 
 
 def decode(buf: Buffer, pos: int = 0, end: int | None = None) -> tuple[Any, int]:
-    """Decode the value whose constructor is at `pos`, reading nothing at or after `end`; return it and what is next.
+    """Decode the value whose constructor is at `pos`, without reading at or after `end`; return (value, next position).
 
     Raises DecodeError.
     """
@@ -59,20 +59,20 @@ def decode(buf: Buffer, pos: int = 0, end: int | None = None) -> tuple[Any, int]
 
 
 def decode_value(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
-    """Decode the value whose constructor is at `pos`; for callers that know `end` to be inside `buf`."""
+    """Decode the value whose constructor is at `pos`; for callers that have checked that `end` is inside `buf`."""
     if pos >= end:
         raise _short("a constructor", pos)
     return DECODERS[buf[pos]](buf, pos + 1, end, depth)
 
 
 _WIDTHS = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16, 0xC: 2, 0xD: 8}
-"""Octets behind a constructor by its first digit; those of lists and maps are their size and count. Spec: 1.2"""
+"""Octets after a constructor, by its first digit; for lists and maps: size and count. Spec: 1.2"""
 
 
 def has_more_values(buf: Buffer, pos: int, end: int, limit: int) -> bool:
-    """Whether there are more than `limit` values in `buf[pos:end]`: each element, key, value and descriptor is one.
+    """Whether `buf[pos:end]` has more than `limit` values: each element, key, map value and descriptor counts.
 
-    For input that is decoded in one go. False where the bytes are not valid: `decode` says what is wrong.
+    For input that is decoded in one step. False for invalid bytes: `decode` reports the error.
     """
     found = 0
     while pos < end:
@@ -83,7 +83,7 @@ def has_more_values(buf: Buffer, pos: int, end: int, limit: int) -> bool:
         found += 1
         if kind in _WIDTHS:
             pos += _WIDTHS[kind]
-        else:  # of variable width, or an array
+        else:  # variable width, or an array
             wide = bool(kind & 1)
             header = pos + (4 if wide else 1)
             if header >= end:
@@ -113,7 +113,7 @@ def _constant(value: Any) -> Decoder:
 
 
 def _number(layout: str, name: str) -> Decoder:
-    """Reader of a fixed-width number that is a plain int or float."""
+    """Reader of a fixed-width number that becomes an int or float."""
     packed = Struct(layout)
     width, unpack = packed.size, packed.unpack_from
 
@@ -127,7 +127,7 @@ def _number(layout: str, name: str) -> Decoder:
 
 
 def _fixed(layout: str, convert: Callable[[Any], Any], name: str) -> Decoder:
-    """Reader of a fixed-width number that has a class of its own."""
+    """Reader of a fixed-width number that becomes one of the classes in codec_values.py."""
     packed = Struct(layout)
     width, unpack = packed.size, packed.unpack_from
 
@@ -157,7 +157,7 @@ def _uuid(octets: bytes) -> UUID:
 
 
 def _boolean(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
-    """Boolean with its value in a byte, 0x56. Spec: 1.6.2"""
+    """boolean with a value octet, 0x56. Spec: 1.6.2"""
     if pos >= end:
         raise _short("boolean", pos)
     octet = buf[pos]
@@ -173,12 +173,12 @@ def _char(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
         raise _short("char", pos)
     (point,) = _U32.unpack_from(buf, pos)
     if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-        raise DecodeError(f"char 0x{point:x} is no Unicode character", pos)
+        raise DecodeError(f"char 0x{point:x} is not a Unicode character", pos)
     return Char(chr(point)), after
 
 
 def _variable8(convert: Callable[[Any], Any], name: str) -> Decoder:
-    """Reader of up to 255 bytes behind a length of one byte."""
+    """Reader of up to 255 bytes after a length of one byte."""
 
     def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
         if pos >= end:
@@ -196,7 +196,7 @@ def _variable8(convert: Callable[[Any], Any], name: str) -> Decoder:
 
 
 def _variable32(convert: Callable[[Any], Any], name: str) -> Decoder:
-    """Reader of bytes behind a length of four bytes."""
+    """Reader of bytes after a length of four bytes."""
 
     def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
         start = pos + 4
@@ -222,24 +222,24 @@ def _symbol(octets: Buffer) -> Symbol:
 
 
 def compound_header(buf: Buffer, pos: int, end: int, wide: bool) -> tuple[int, int, int]:
-    """Read size and count of a list, map or array behind its constructor: (count, first byte of content, its end)."""
+    """Read size and count after the constructor of a list, map or array: (count, start of content, end of content)."""
     layout = _PAIR32 if wide else _PAIR8
     start = pos + layout.size
     if start > end:
         raise _short("size and count", pos)
     size, count = layout.unpack_from(buf, pos)
     half = layout.size >> 1
-    after: int = pos + half + size  # the size counts from behind itself. Spec: 1.6.22
+    after: int = pos + half + size  # the size does not include its own field. Spec: 1.6.22
     if after > end or size < half:
-        raise DecodeError(f"size {size} does not fit", pos)
+        raise DecodeError(f"size {size} exceeds the available bytes", pos)
     return count, start, after
 
 
 def _items(buf: Buffer, pos: int, end: int, depth: int, wide: bool) -> tuple[list[Any], int]:
-    """Read the elements of a list or map, which must fill its size exactly."""
+    """Read the elements of a list or map; they must fill its size exactly."""
     count, start, after = compound_header(buf, pos, end, wide)
     if count > after - start:  # each element has a constructor of at least one byte
-        raise DecodeError(f"count {count} is more than fits into the size", pos)
+        raise DecodeError(f"count {count} is too large for the size", pos)
     if depth >= MAX_DEPTH:
         raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
     deeper = depth + 1
@@ -281,7 +281,7 @@ def _map(wide: bool) -> Decoder:
         except TypeError:
             raise DecodeError("map key is a list, map or array", pos) from None
         if len(result) * 2 != len(items):
-            raise DecodeError("map has a key twice", pos)
+            raise DecodeError("map has a duplicate key", pos)
         return result, after
 
     return read
@@ -298,7 +298,7 @@ def _array(wide: bool) -> Decoder:
         code = buf[start]
         start += 1
         if count > MAX_EMPTY_ELEMENTS and 0x40 <= code < 0x50:
-            raise DecodeError(f"array of {count} elements without bytes", pos)
+            raise DecodeError(f"array of {count} elements of zero bytes", pos)
         decoder = DECODERS[code]
         if decoder is _invalid:
             raise DecodeError(f"invalid constructor 0x{code:02x}", start - 1)

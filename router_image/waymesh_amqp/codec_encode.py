@@ -1,7 +1,7 @@
 """Encoding of AMQP values, always in the smallest encoding. Spec: 1.6
 
-Raises ValueError for a value out of its type's range and TypeError for a Python type that stands for no AMQP type:
-both are mistakes of the caller, not of the peer.
+Raises ValueError for a value outside the range of its type, and TypeError for a Python type without an AMQP type:
+both are errors of the caller, not of the peer.
 """
 
 from __future__ import annotations

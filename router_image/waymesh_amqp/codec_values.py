@@ -1,8 +1,8 @@
-"""Python classes for the AMQP types that have no Python type of their own. Spec: 1.6
+"""Classes for the AMQP types without an equivalent Python type. Spec: 1.6
 
-Plain Python values stand for: None null, bool boolean, int long, float double, str string, bytes binary, uuid.UUID
-uuid, list list, dict map. Everything else is a subclass that behaves like its base, so `UInt(5) == 5`.
-Ranges are checked when a value is encoded.
+Python types map to AMQP types as follows: None null, bool boolean, int long, float double, str string, bytes binary,
+uuid.UUID uuid, list list, dict map. All other AMQP types have subclasses that behave like their base, so
+`UInt(5) == 5`. Ranges are checked when a value is encoded.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ class Decimal128(bytes):
 
 
 class Raw(bytes):
-    """A value that is encoded already, constructor included; `encode` passes it through. `decode` never gives it."""
+    """An encoded value with its constructor; `encode` copies it unchanged. `decode` never returns it."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A value with a descriptor, which is a Symbol or ULong in practice and may be any value. Spec: 1.2"""
+    """A value with a descriptor: any value, in practice a Symbol or ULong. Spec: 1.2"""
 
     descriptor: Any
     value: Any
@@ -114,8 +114,8 @@ class Described:
 class Array:
     """Values of one type. Spec: 1.6.24
 
-    `code` is the constructor byte that every element is encoded with (0xA3 for short symbols); `descriptors` those in
-    front of it, outermost first, for arrays of described types, whose `values` are then the bare values.
+    `code` is the constructor byte of all elements (0xA3 for short symbols). In an array of a described type,
+    `descriptors` has the descriptors, outermost first, and `values` the values without them.
     """
 
     code: int
@@ -124,6 +124,6 @@ class Array:
 
 
 def symbol_array(names: Iterable[str]) -> Array:
-    """The array of symbols of these names, in the smallest encoding."""
+    """An array of symbols, in the smallest encoding."""
     symbols = [Symbol(name) for name in names]
     return Array(0xB3 if any(len(s) > 255 for s in symbols) else 0xA3, symbols)

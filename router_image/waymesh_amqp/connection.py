@@ -54,40 +54,40 @@ if TYPE_CHECKING:
     from waymesh_amqp.settings import ConnectionSettings, Exchange
 
 HIGH_WATER = cython.declare(cython.Py_ssize_t, 1048576)
-"""Bytes of unsent output from which links of the connection take no new deliveries."""
+"""High-water mark of unsent output, in bytes: above it, links of the connection begin no deliveries."""
 LOW_WATER = cython.declare(cython.Py_ssize_t, 262144)
 NO_BUDGET = cython.declare(cython.longlong, 1 << 62)
 EMPTY_FRAME = bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
 class Connection(OutputBuffer):
-    """One AMQP connection over a transport that its owner reads and writes.
+    """One AMQP connection. Its owner reads and writes the transport.
 
-    The owner gives input to `receive`, writes `pending()` and reports it by `sent`, and calls `tick` when it is due.
-    When `done`, nothing more is read: the owner writes what is pending, then closes the transport.
+    The owner passes input to `receive`, writes `pending()`, reports written bytes with `sent`, and calls `tick` when it
+    is due. When `done` is set, the owner stops reading, writes `pending()` and closes the transport.
     """
 
     def __init__(self, settings: ConnectionSettings, handler: Handler, now: cython.double) -> None:
         OutputBuffer.__init__(self)
         self.settings = settings
         self.handler = handler
-        self.phase = HEADER  # what is read next, see preamble.py
+        self.phase = HEADER  # what to read next, see preamble.py
         self.state = START
         self.transfer = IncomingTransfer()
-        self.frame_end = 0  # of the frame that is being handled
-        # Work until `receive` stops behind a frame. The owner sets it before each call; events take what they cost.
+        self.frame_end = 0  # of the current frame
+        # Work after which `receive` stops at the end of a frame. The owner sets it before each call, events reduce it.
         self.budget = NO_BUDGET
         self.octets_in = 0  # of whole frames
-        self.unfinished = 0  # octets of an incomplete frame behind them
+        self.unfinished = 0  # octets of the incomplete frame after them
         self.octets_out = 0
         self.done = False
-        self.channels_exceeded = False  # the peer began a session over channel-max, which ended the connection
-        self.over = False  # the handler was told, or will be by `end_links`
-        self.error: ErrorInfo | None = None  # why it ended, if not orderly
+        self.channels_exceeded = False  # the connection ended because the peer began a session over channel-max
+        self.over = False  # the handler was notified, or `end_links` will notify it
+        self.error: ErrorInfo | None = None  # the reason, unless it was closed orderly
         self.remote: Open | None = None  # the peer's open
         self.user: str | None = None  # the authenticated identity, None if anonymous
-        self.groups: tuple[str, ...] = ()  # of that identity, by the token that it showed
-        self.expires_at = math.inf  # of that token, in seconds since 1970; the owner closes the connection then
+        self.groups: tuple[str, ...] = ()  # groups in the user's token
+        self.expires_at = math.inf  # expiry of the token, in seconds since 1970; the owner closes the connection then
         self.mechanism: str | None = None
         self.sasl: Exchange | None = None
         self.peer_max = MIN_MAX_FRAME
@@ -96,18 +96,18 @@ class Connection(OutputBuffer):
         self.sessions: dict[int, Session] = {}  # by our channel
         self.remote_sessions: dict[int, Session] = {}  # by the peer's channel
         self.channels = FreeNumbers()
-        self.links = 0  # handles of ours that are in use
-        self.lost_links: list[Link] = []  # of what is over: those that `end_links` has to end, last first
-        self.losing: list[Session] = []  # ended sessions of which some are
+        self.links = 0  # number of our handles in use
+        self.lost_links: list[Link] = []  # links of ended sessions that `end_links` must end, last one first
+        self.losing: list[Session] = []  # ended sessions with links in `lost_links`
         self.last_channel = -1
-        self.last_session: Session | None = None  # the one at `last_channel`
+        self.last_session: Session | None = None  # the session of `last_channel`
         self.names: dict[tuple[str, bool], Link] = {}
         self.flush_sessions: list[Session] = []
-        self.dirty = False  # it is in `handler.dirty`
-        self.congested = False  # `backed_up` said so; `on_writable` is still to be called
-        self.held: list[Link] = []  # links that hold another session because of unsent output here
-        self.owing = 0  # links whose end is not answered yet
-        self.hurry = False  # the `express` session has something new
+        self.dirty = False  # is in `handler.dirty`
+        self.congested = False  # `backed_up` returned True; `on_writable` is due
+        self.held: list[Link] = []  # links that hold other sessions because of unsent output here
+        self.owing = 0  # links whose detach, end or close must still be answered
+        self.hurry = False  # the `express` session has new frames
         self.times = TimeOuts(now, now + settings.handshake_timeout_s)
         if settings.client:
             start_client(self)
@@ -118,9 +118,9 @@ class Connection(OutputBuffer):
         b: cython.const[cython.uchar][::1],  # type: ignore[valid-type] # a memory view, which only Cython can name
         n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Take whole frames from b[:n] within the budget; the count of bytes used.
+        """Handle the whole frames in b[:n] within the budget; returns the number of bytes used.
 
-        The rest is to be presented again, with more behind unless the budget is used up.
+        The caller presents the rest again, with more input after it unless the budget is used up.
         """
         pos: cython.Py_ssize_t = 0
         used: cython.Py_ssize_t
@@ -147,7 +147,7 @@ class Connection(OutputBuffer):
                 if e.ends is None or e.ends.connection is self:
                     self.fail(e.condition, e.description)
                     return n
-                e.ends.end(e.condition, e.description)  # what this peer sent was right: go on behind its frame
+                e.ends.end(e.condition, e.description)  # this peer's frame was valid: continue after it
                 pos = self.frame_end
                 self.budget -= 1
                 if self.budget <= 0:
@@ -172,7 +172,7 @@ class Connection(OutputBuffer):
                 self.handler.on_writable(self)
 
     def flush(self) -> None:
-        """Turn the outcomes and credit that were collected into frames."""
+        """Write frames for the collected outcomes and credit."""
         self.dirty = False
         s: Session
         while self.flush_sessions:
@@ -188,20 +188,20 @@ class Connection(OutputBuffer):
             self.hasten()
 
     def flush_outcomes(self) -> None:
-        """Write collected outcomes now, so that a frame that follows does not overtake them."""
+        """Write the collected outcomes now, so that later frames do not overtake them."""
         s: Session
         for e in self.flush_sessions:
             s = e
             s.put_outcomes()
 
     def eof(self, reason: str) -> None:
-        """The transport is gone."""
+        """The transport is closed."""
         if self.error is None and self.state not in (END, START, CLOSE_RCVD):
             self.error = ErrorInfo(CONNECTION_FORCED, reason)
         self.finish()
 
     def tick(self, now: cython.double) -> cython.double:
-        """Heartbeats, idle time-out, handshake and close time-outs; when to come again (math.inf: never)."""
+        """Heartbeats, and time-outs for idle, handshake and close; returns the time of the next call, or math.inf."""
         if self.done:
             return math.inf
         times: TimeOuts = self.times
@@ -227,20 +227,20 @@ class Connection(OutputBuffer):
 
     # ---- state
     def mark_dirty(self) -> None:
-        """Have `flush` called and the output written at the end of the turn."""
+        """Request a call of `flush` and a write of the output at the end of the turn."""
         if not self.dirty:
             self.dirty = True
             self.handler.dirty.append(self)
 
     def backed_up(self) -> cython.bint:
-        """Whether the transport is so far behind that no new delivery should be written. `on_writable` follows."""
+        """Whether unsent output is above the high-water mark. If so, begin no delivery before `on_writable`."""
         if self.end - self.off > HIGH_WATER:
             self.congested = True
             return True
         return False
 
     def release_held(self) -> None:
-        """Release the sessions that links of this connection hold, where the reason is gone."""
+        """Release the sessions that links of this connection hold, if the reason has ended."""
         if self.end - self.off >= LOW_WATER and not self.over:
             return
         held = self.held
@@ -258,7 +258,7 @@ class Connection(OutputBuffer):
         self.state = advance(CONNECTION, self.state, event)
 
     def send_open(self) -> None:
-        """Our open. Spec: 2.7.1."""
+        """Send our open. Spec: 2.7.1."""
         self.step(Event.OPEN_OUT)
         self.put(encode_frame(0, self.settings.open_performative()))
         self.mark_dirty()
@@ -268,7 +268,7 @@ class Connection(OutputBuffer):
         self.close_with(ErrorInfo(condition, description) if condition else None)
 
     def close_with(self, error: ErrorInfo | None) -> None:
-        """Orderly close, with the whole of an error. Spec: 2.7.9."""
+        """Orderly close, with a complete error. Spec: 2.7.9."""
         if self.error is None:
             self.error = error
         if self.state in (HDR_EXCH, OPEN_RCVD):
@@ -292,7 +292,7 @@ class Connection(OutputBuffer):
         self.finish()
 
     def fail(self, condition: str, description: str) -> None:
-        """A protocol error: tell the peer why, ignore what it still sends but its close. Spec: 2.4.6, 2.8.15."""
+        """A protocol error: close with the error, and ignore all further frames but the close. Spec: 2.4.6, 2.8.15."""
         if self.phase != FRAMES:
             self.error = ErrorInfo(condition, description)
             self.finish()
@@ -302,14 +302,14 @@ class Connection(OutputBuffer):
         self.done = True
 
     def finish(self) -> None:
-        """Nothing more is read; what is pending may still be written."""
+        """Read nothing more; pending output may still be written."""
         self.phase = DEAD
         self.done = True
         self.mark_dirty()
         self.over_now()
 
     def over_now(self) -> None:
-        """Tell the handler, once, that links, sessions and connection are gone. Many links end later, in portions."""
+        """Notify the handler, once, that links, sessions and connection ended. Many links end later, in portions."""
         if self.over:
             return
         self.over = True
@@ -319,7 +319,7 @@ class Connection(OutputBuffer):
         many: cython.bint = self.links > at_once or len(ending) > at_once * SESSIONS_A_LINK or bool(self.lost_links)
         for e in ending:
             session = e
-            session.remote_window = 0  # a message that a link gives back as it ends must not go out on the next one
+            session.remote_window = 0  # a message that an ending link returns must not be sent on the next link
             if many:
                 session.state = ENDED
                 session.error = self.error if session.error is None else session.error
@@ -333,11 +333,11 @@ class Connection(OutputBuffer):
         self.gone()
 
     def end_links(self, count: cython.int) -> cython.bint:
-        """Tell the handler of up to `count` links in `lost_links`; True when all of it is told, see lost_links.py."""
+        """Notify the handler of up to `count` links in `lost_links`; True when done, see lost_links.py."""
         return end_some(self, count)
 
     def gone(self) -> None:
-        """All links are ended."""
+        """All links have ended."""
         self.sessions.clear()
         self.remote_sessions.clear()
         self.last_session = None
@@ -348,8 +348,8 @@ class Connection(OutputBuffer):
 
     # ---- SASL
     def resume(self, answer: bytes) -> None:
-        """The answer that `settings.offload` was asked for; present the input that was not used again afterwards."""
-        if self.phase == WAITING:  # else the connection ended meanwhile
+        """Take the result of `settings.offload`; then the owner presents the unused input again."""
+        if self.phase == WAITING:  # else the connection has ended
             self.phase = SASL
             end_sasl_step(self, answer)
 
@@ -374,23 +374,23 @@ class Connection(OutputBuffer):
         return session
 
     def check_links(self) -> None:
-        """Raises AmqpError where the peer attaches one link too many: even refused links cost memory."""
+        """Raises AmqpError if the peer attaches more than `max_links` links: even refused links take memory."""
         if self.links >= self.settings.max_links:
             raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"more than {self.settings.max_links} links on a connection")
 
     def free_remote_channel(self, channel: cython.int) -> None:
-        """The peer does not use the channel for a session any more."""
+        """The peer no longer uses the channel."""
         self.remote_sessions.pop(channel, None)
         self.last_channel = -1
         self.last_session = None
 
     def free_channel(self, session: Session) -> None:
-        """The session is ended on both sides."""
+        """The session has ended on both sides."""
         if self.sessions.pop(session.channel, None) is not None:
             self.channels.give(session.channel)
 
     def open_session(self) -> Session:
-        """Begin a session of ours. Raises AmqpError where channel-max does not allow one more."""
+        """Begin a session. Raises AmqpError if channel-max does not allow another one."""
         session = self.new_session()
         session.begin()
         return session

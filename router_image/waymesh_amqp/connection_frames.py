@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 MAX_FRAME = cython.declare(cython.Py_ssize_t, 1048576)
-"""Larger frames than this are never sent, whatever the peer would take, so that buffers stay small."""
+"""Maximum size of frames that are sent, even if the peer accepts larger ones, so that buffers stay small."""
 
 
 def take_open(connection: Connection, performative: Open) -> None:
-    """The peer's open, first or answering ours."""
+    """The peer's open, first or in answer to ours."""
     connection.step(Event.OPEN_IN)
     if connection.state == CLOSE_SENT:
         return
@@ -45,7 +45,7 @@ def take_open(connection: Connection, performative: Open) -> None:
 
 
 def take_close(connection: Connection, performative: Close) -> None:
-    """The peer's close, first or answering ours."""
+    """The peer's close, first or in answer to ours."""
     if connection.error is None and performative.error is not None:
         connection.error = performative.error
     if connection.state != OPENED:
@@ -54,7 +54,7 @@ def take_close(connection: Connection, performative: Close) -> None:
         return
     connection.flush()
     connection.step(Event.CLOSE_IN)
-    connection.times.deadline = math.inf  # who delays the answer also gives it
+    connection.times.deadline = math.inf  # whoever delays the answer also sends it
     connection.over_now()
     if connection.owing == 0 and not connection.sessions:
         connection.answer_close()

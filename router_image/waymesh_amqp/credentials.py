@@ -1,4 +1,4 @@
-"""What an authenticator knows about users, and how it answers without revealing which users exist."""
+"""Users' credentials, and checks of them that do not reveal which users exist."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 SCRAM_MECHANISMS: Mapping[str, int] = {"SCRAM-SHA-512": 64, "SCRAM-SHA-256": 32, "SCRAM-SHA-1": 20}
-"""Strongest first, with the size of their keys in bytes."""
+"""Mechanisms, strongest first, with the size of their keys in bytes."""
 
-DEFAULT_ITERATIONS = 4096  # RFC 5802, 5.1 and RFC 7677, 4 ask for at least this
+DEFAULT_ITERATIONS = 4096  # the minimum of RFC 5802, 5.1 and RFC 7677, 4
 DEFAULT_SALT_SIZE = 16
 MAX_ITERATIONS = 1_000_000
-"""More than this is refused, in stored keys and when a server asks for it: each costs about 0.5 s of a processor."""
+"""Maximum in stored keys and in servers' challenges: one computation takes about 0.5 s of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What a server stores for one SCRAM mechanism. RFC 5802, 3"""
+    """The keys that a server stores for one SCRAM mechanism. RFC 5802, 3"""
 
     iterations: int
     salt: bytes
@@ -37,49 +37,49 @@ class Credential:
 
 
 def prepared(text: str) -> str:
-    """Names and passwords that look the same become the same (the normalisation of SASLprep)."""
+    """Normalise a name or password as SASLprep does, so that texts that look the same are equal."""
     return unicodedata.normalize("NFKC", text)
 
 
 class Authenticator(ABC):
     """Looks up users and checks their credentials.
 
-    Unknown users are answered like wrong passwords: same messages, a stable salt of the same shape, the same work.
-    `secret` keys their salts and keys; give it a stable value if several processes answer for the same users.
+    Unknown users get the same answers as wrong passwords: same messages, a stable salt of the same size, the same work.
+    Their salts and keys are derived from `secret`; use the same value in all processes that serve the same users.
     """
 
     problems: Sequence[Exception] = ()
-    """Stored credentials that cannot be used: their users count as unknown."""
+    """Errors in stored credentials; their users count as unknown."""
 
     def __init__(self, secret: bytes | None = None) -> None:
         self.secret = os.urandom(32) if secret is None else secret
 
     @abstractmethod
     def lookup(self, user: str) -> Credential | None:
-        """Return what is known about the user, None if unknown."""
+        """The user's credential, None for an unknown user."""
 
     def serves(self, mechanism: str) -> bool:
-        """Whether any user can succeed with this SCRAM mechanism: if not, clients would choose it and fail."""
+        """Whether any user can log in with this SCRAM mechanism. If not, it is not offered: clients would select it."""
         return True
 
     def shape(self, mechanism: str) -> tuple[int, int]:
-        """Iterations and salt size that users without stored keys are shown; that of most users with stored keys."""
+        """Iterations and salt size to send for users without stored keys: those of most users with stored keys."""
         return DEFAULT_ITERATIONS, DEFAULT_SALT_SIZE
 
     def stores(self) -> tuple[bool, str | None]:
-        """Whether any user has a plain password, and the mechanism of which most stored keys are (None: no keys)."""
+        """Whether any user has a plain password, and the mechanism of most stored keys (None: no keys)."""
         return True, None
 
     def hashes(self, mechanism: str) -> bool:
-        """Whether checking somebody who logs in by this mechanism takes PBKDF2: milliseconds, up to half a second."""
+        """Whether a check with this mechanism computes PBKDF2, which takes from milliseconds to half a second."""
         plain, mechanism_of_most = self.stores()
         return mechanism_of_most is not None if mechanism == "PLAIN" else mechanism in SCRAM_MECHANISMS and plain
 
     def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
-        """Compute in advance the keys that can be. Call it in a thread: PBKDF2 is slow."""
+        """Compute keys in advance, where possible. Call it in a thread: PBKDF2 is slow."""
 
     def verify_plain(self, user: str, password: str) -> bool:
-        """Check a password against the user's plain password, or else against the user's strongest stored keys."""
+        """Check a password against the user's plain password; without one, against the strongest stored keys."""
         credential = self.lookup(user)
         known, keys = self._stored(credential, user)
         if credential is not None and credential.password is not None:
@@ -91,11 +91,11 @@ class Authenticator(ABC):
         return same_text if credential.password is not None else same_keys
 
     def derived(self, user: str, mechanism: str) -> ScramKeys | None:
-        """The keys of the user's plain password, if those of all users were derived before."""
+        """The keys of the user's plain password, if `prepare` has derived them."""
         return None
 
     def scram_keys(self, user: str, mechanism: str) -> ScramKeys:
-        """Return the keys to check the user's proof against; for an unknown user keys that no proof fits."""
+        """The keys to check the user's proof against; for an unknown user, keys that no proof matches."""
         credential = self.lookup(user)
         password = None if credential is None else credential.password
         made = self.derived(user, mechanism) or self._made(user, mechanism, password, derived=self.hashes(mechanism))
@@ -103,7 +103,7 @@ class Authenticator(ABC):
         return made if stored is None else stored
 
     def _stored(self, credential: Credential | None, user: str) -> tuple[str, tuple[str, ScramKeys] | None]:
-        """Keys to check a password against, whether the user has any or not."""
+        """Keys to check a password against, also for users without keys."""
         noise = self._noise(f"password {user}", 32).hex()
         if credential is not None:
             for mechanism in SCRAM_MECHANISMS:
@@ -125,7 +125,7 @@ class Authenticator(ABC):
         return hmac.compare_digest(derived.stored_key, stored.stored_key)
 
     def _made(self, user: str, mechanism: str, password: str | None, derived: bool) -> ScramKeys:
-        """Keys for a user who has none stored: of the password, or of noise. `derived`: at the cost of hashing."""
+        """Keys for a user without stored keys: of the password, or pseudorandom. `derived`: by PBKDF2, at its cost."""
         iterations, salt_size = self.shape(mechanism)
         salt = self._noise(f"{mechanism} salt {prepared(user)}", salt_size)
         size = SCRAM_MECHANISMS[mechanism]
@@ -136,13 +136,13 @@ class Authenticator(ABC):
             try:
                 keys = derive(mechanism, noise.hex() if password is None else password, iterations, salt)
             except ScramError:
-                password = None  # SASLprep prohibits it: nobody can present it
+                password = None  # SASLprep prohibits it, so no client can send it
             if password is not None:
                 return keys
         return ScramKeys(iterations, salt, noise[:size], noise[size:])
 
     def _noise(self, label: str, size: int) -> bytes:
-        """Bytes that only the holder of the secret can predict."""
+        """Pseudorandom bytes, keyed with the secret."""
         parts = b"".join(
             hmac.digest(self.secret, f"{index} {label}".encode(), "sha512") for index in range(-(-size // 64))
         )

@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""Unsettled deliveries that were forwarded, and the rings that find them by delivery-id. Spec: 2.6.12."""
+"""Forwarded unsettled deliveries, and ring buffers that map delivery-ids to them. Spec: 2.6.12."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import cython
 INITIAL_SLOTS = cython.declare(cython.int, 8)
 
 
-@cython.freelist(4096)  # without effect in the .pxd
+@cython.freelist(4096)  # has no effect in the .pxd
 @cython.cclass
 class Delivery:
-    """One unsettled delivery on its way through this router: where it came in and where it went out."""
+    """One unsettled delivery in this router, with its incoming and outgoing link."""
 
     def __init__(self) -> None:
         # Any: None or an object of the handler, with its own class of links
-        self.link: Any = None  # the incoming link; None: sent by the router itself, or the sender is gone
-        self.out: Any = None  # the outgoing link
-        self.group: Any = None  # of the router: joins the branches of a multicast
-        self.target: Any = None  # of the router: the remote router whose outstanding deliveries it counts among
-        self.sample: Any = None  # of the router: what is recorded of it
-        self.state = b""  # the last one that was reported and did not settle
+        self.link: Any = None  # incoming link; None: sent by the router itself, or the sender is gone
+        self.out: Any = None  # outgoing link
+        self.group: Any = None  # used by the router: joins the branches of a multicast
+        self.target: Any = None  # used by the router: the remote router for which it counts as outstanding
+        self.sample: Any = None  # used by the router: its telemetry sample
+        self.state = b""  # the last reported state that did not settle it
         self.did = 0  # incoming delivery-id
         self.oid = 0  # outgoing delivery-id
-        self.sent = True  # its last frame has gone out
+        self.sent = True  # its last frame was sent
 
 
 def new_delivery() -> Delivery:
-    """A fresh delivery; compiled, it comes from a free list without a call of `__init__`."""
+    """A new delivery; compiled code takes it from a free list without a call of `__init__`."""
     if cython.compiled:
         d: Delivery = Delivery.__new__(Delivery)
         d.sent = True
@@ -39,12 +39,12 @@ def new_delivery() -> Delivery:
 
 
 class DeliveryRing:
-    """Deliveries by id at slot `id & mask`; ids are serial numbers, so live ones are close together.
+    """Deliveries by id, in slot `id & mask`. Ids are serial numbers, so those in use are close together.
 
-    On collision the ring doubles while it is well filled; else the older delivery (one that its receiver never settles)
-    moves to a dict, so that one forgotten delivery does not stretch the ring without bound.
+    On a collision, a well-filled ring doubles its size. Otherwise the older delivery moves to a dict, so that the ring
+    does not grow without limit because of a delivery that its receiver never settles.
 
-    `by_link`: the deliveries of each link, worked out when links end, and valid until another delivery comes.
+    `by_link`: the deliveries of each link, computed when links end, valid until the next delivery.
     """
 
     def __init__(self, outgoing: cython.bint) -> None:
@@ -56,7 +56,7 @@ class DeliveryRing:
         self.by_link: dict[object, list[Delivery]] | None = None
 
     def put(self, d: Delivery) -> cython.bint:
-        """Remember d under its id. False where a live delivery has the same id."""
+        """Store d under its id. False if the id is in use."""
         i: cython.uint = d.oid if self.outgoing else d.did
         while self.slots[i & self.mask] is not None:
             if self.find(i) is not None:
@@ -79,7 +79,7 @@ class DeliveryRing:
         self.slots[slot] = None
 
     def grow(self) -> None:
-        """Twice as many slots."""
+        """Double the number of slots."""
         old: list[Delivery | None] = self.slots
         n: cython.Py_ssize_t = len(old) * 2
         new: list[Delivery | None] = [None] * n
@@ -103,7 +103,7 @@ class DeliveryRing:
         return None
 
     def take(self, i: cython.uint) -> Delivery | None:
-        """The delivery with id i, which is forgotten."""
+        """Remove and return the delivery with id i."""
         e = self.slots[i & self.mask]
         if e is not None:
             d: Delivery = e
@@ -119,7 +119,7 @@ class DeliveryRing:
         return found
 
     def drop(self, d: Delivery) -> None:
-        """Forget d, if it is here."""
+        """Remove d, if it is stored."""
         i: cython.uint = d.oid if self.outgoing else d.did
         if self.slots[i & self.mask] is d:
             self.slots[i & self.mask] = None
@@ -138,8 +138,9 @@ class DeliveryRing:
         return found
 
     def of(self, link: object) -> list[Delivery]:
-        """The deliveries of a link that ends, and maybe some that it has no more: all links of a session that end
-        together cost one look at each delivery.
+        """The deliveries of a link that ends, and perhaps some that have left it already.
+
+        If all links of a session end together, each delivery is examined once only.
         """
         if self.by_link is None:
             self.by_link = {}

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 TRANSACTIONAL_STATE = (0x34, "amqp:transactional-state:list")
 """Spec: 4.5.8."""
 PLAIN_STATE = cython.declare(cython.Py_ssize_t, 4)
-"""Octets of an outcome without contents."""
+"""Octets of an outcome without fields."""
 
 
 def read_disposition(
@@ -113,14 +113,14 @@ def read_disposition(
                 break
             did = serial_add(did, 1)
         return
-    for e in ring.live():  # a range wider than what is unsettled: look at what there is
+    for e in ring.live():  # the range is larger than the number of unsettled deliveries: examine these
         d = e
         if 0 <= serial_gap(d.oid if from_receiver else d.did, first) <= count:
             apply_outcome(session, d, from_receiver, settled, state, ring)
 
 
 def check_state(session: Session, state: bytes) -> None:
-    """A state with contents passes untouched, so it must not break its next reader. Raises DecodeError."""
+    """Check a state with fields: it is forwarded unchanged and must be valid for the next peer. Raises DecodeError."""
     if state != session.checked_state:
         described = decode(state)[0]
         if not isinstance(described, Described):
@@ -132,7 +132,7 @@ def check_state(session: Session, state: bytes) -> None:
 def apply_outcome(
     session: Session, d: Delivery, from_receiver: cython.bint, settled: cython.bint, state: bytes, ring: DeliveryRing
 ) -> None:
-    """Hand on what a disposition says of one delivery."""
+    """Apply a disposition to one delivery."""
     link: Link | None = d.out if from_receiver else d.link
     if len(state) > PLAIN_STATE and link is not None and not link.passing and session.state_transactional:
         link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
@@ -148,9 +148,9 @@ def apply_outcome(
 def write_disposition(
     session: Session, receiver: cython.bint, first: cython.uint, last: cython.uint, settled: cython.bint, state: bytes
 ) -> None:
-    """A disposition frame; `receiver`: in our role as receiver of the deliveries. `state` may be empty (null)."""
+    """Write a disposition frame; `receiver`: our role. An empty `state` is null."""
     conn: Connection = session.connection
-    if len(state) > conn.peer_max - 32:  # the outcome matters more than its details
+    if len(state) > conn.peer_max - 32:  # keep the outcome, drop its fields
         view: Octets = octets(state)
         state = state[: skip(view, 1, len(state))] + b"\x45"
         if len(state) > conn.peer_max - 32:

@@ -1,4 +1,4 @@
-"""Exceptions that carry the AMQP condition to answer with, and the names of all conditions."""
+"""The names of all AMQP error conditions, and exceptions with the condition to send to the peer."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ NO_TRANSACTIONS = "transactions are only supported on link-routed addresses"
 
 
 class AmqpError(Exception):
-    """A breach of the protocol or a refusal, with what the peer is to be told.
+    """A protocol error or a refusal, with the error to send to the peer.
 
-    `condition` is one of the names above, `description` a sentence for people. `ends` says what ends: None the
-    connection that is read; a session, in which something could not be written, ends alone where it is one of another
-    connection. Errors that end a link or a message only are not raised: the link is detached, the delivery refused.
+    `condition` is one of the names above, `description` a text for people. `ends` is a session in which a frame could
+    not be written: it ends alone if it belongs to another connection than the one that is read. Otherwise that
+    connection ends. Errors of only a link or a delivery are not raised: the link is detached, the delivery refused.
     """
 
     def __init__(self, condition: str, description: str = "", ends: Session | None = None) -> None:
@@ -65,7 +65,7 @@ class AmqpError(Exception):
 
 
 class DecodeError(AmqpError):
-    """Bytes that are not what they should be; `position` is the offset in the buffer given, where one is known."""
+    """Invalid encoding; `position` is the offset in the decoded buffer, if it is known."""
 
     def __init__(self, description: str, position: int | None = None) -> None:
         where = "" if position is None else f" (at byte {position})"
@@ -74,7 +74,7 @@ class DecodeError(AmqpError):
 
 
 class FramingError(AmqpError):
-    """A frame header that cannot be right: the connection's byte stream is lost. Spec: 2.3.1"""
+    """An invalid frame header: the boundaries of further frames are unknown. Spec: 2.3.1"""
 
     def __init__(self, description: str) -> None:
         super().__init__(FRAMING_ERROR, description)

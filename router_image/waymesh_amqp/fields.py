@@ -1,6 +1,6 @@
-"""Composite types: lists with named, typed fields, described by tables. Spec: 1.4
+"""Composite types: lists with named, typed fields, defined by tables. Spec: 1.4
 
-A table says what the standard says; decoding, encoding and error messages follow from it.
+Each table has the definition of the specification; decoding, encoding and error texts use it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from waymesh_amqp.errors import DecodeError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The type of a field: the classes it may have on the wire (None: any), and conversions from and to them.
+    """The type of a field: the classes of its wire values (None: any), and conversions from and to them.
 
-    `to_plain` may raise ValueError with what was expected instead.
+    `to_plain` may raise ValueError with the expected values.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its Python name and kind. A value equal to `default` is left out when encoding."""
+    """One field: its Python name and kind. Encoding omits a value that equals `default`."""
 
     name: str
     kind: Kind
@@ -50,13 +50,13 @@ class Field:
 
     @property
     def wire_name(self) -> str:
-        """The name as the standard writes it."""
+        """The name in the specification."""
         return self.name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """A described list: its name, numeric and symbolic descriptor, and fields in order."""
+    """A described list: its name, numeric and symbolic descriptor, and its fields in order."""
 
     name: str
     code: int
@@ -64,19 +64,19 @@ class Composite:
     fields: tuple[Field, ...]
 
     def describes(self, descriptor: Any) -> bool:
-        """Whether this descriptor, numeric or symbolic, is ours."""
+        """Whether this is the numeric or symbolic descriptor of the type."""
         if type(descriptor) is Symbol:
             return descriptor == self.symbol
         return type(descriptor) is ULong and descriptor == self.code
 
 
 def mandatory(name: str, kind: Kind) -> Field:
-    """Make a field that must be there."""
+    """Make a mandatory field."""
     return Field(name, kind, mandatory=True)
 
 
 def flag(name: str) -> Field:
-    """Make a boolean field of default false."""
+    """Make a boolean field with default false."""
     return Field(name, BOOLEAN, default=False)
 
 
@@ -95,7 +95,7 @@ def limited(name: str, kind: Kind, limit: int) -> Kind:
 
 
 def _symbols(value: Symbol | Array) -> list[Symbol]:
-    """Give the list of a multiple field, which is one value or an array. Spec: 1.4"""
+    """The list of a field with multiple="true", from a single value or an array. Spec: 1.4"""
     if isinstance(value, Symbol):
         return [value]
     if value.code not in (0xA3, 0xB3) or value.descriptors:
@@ -104,7 +104,7 @@ def _symbols(value: Symbol | Array) -> list[Symbol]:
 
 
 def _one_or_array(names: Sequence[str]) -> Symbol | Array:
-    """Give the wire value of a multiple field: qdrouterd knows the capability of a mesh link only as a plain symbol."""
+    """The wire value of such a field; a single name is a symbol: qdrouterd requires that on links between routers."""
     return Symbol(names[0]) if len(names) == 1 else symbol_array(names)
 
 
@@ -130,7 +130,7 @@ DELIVERY_STATE = Kind("delivery state", (Described,))
 
 
 def read_fields(buf: Buffer, pos: int, end: int, composite: Composite, depth: int) -> tuple[list[Any], list[int]]:
-    """Decode the list of a composite from its constructor on: the values, and where each starts and the last ends."""
+    """Decode the list of a composite, from its constructor: the values, the start of each, and the end of the last."""
     if pos >= end:
         raise DecodeError(f"{composite.name}: not enough bytes", pos)
     code = buf[pos]
@@ -140,7 +140,7 @@ def read_fields(buf: Buffer, pos: int, end: int, composite: Composite, depth: in
         raise DecodeError(f"{composite.name}: not a list", pos)
     count, start, after = compound_header(buf, pos + 1, end, code == 0xD0)
     if count > len(composite.fields):
-        raise DecodeError(f"{composite.name}: {count} fields, there are only {len(composite.fields)}", pos)
+        raise DecodeError(f"{composite.name}: {count} fields, expected at most {len(composite.fields)}", pos)
     if depth >= MAX_DEPTH:
         raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
     values: list[Any] = []
@@ -155,9 +155,9 @@ def read_fields(buf: Buffer, pos: int, end: int, composite: Composite, depth: in
 
 
 def to_plain(composite: Composite, values: Sequence[Any]) -> dict[str, Any]:
-    """Check a composite's values and name them; absent ones are left out. Raises DecodeError naming the field."""
+    """Check the values of a composite; returns them by name, without absent ones. Raises DecodeError with the field."""
     if len(values) > len(composite.fields):
-        raise DecodeError(f"{composite.name}: {len(values)} fields, there are only {len(composite.fields)}")
+        raise DecodeError(f"{composite.name}: {len(values)} fields, expected at most {len(composite.fields)}")
     result: dict[str, Any] = {}
     for field, value in zip(composite.fields, values, strict=False):
         if value is not None:
@@ -182,7 +182,7 @@ def _checked(composite: Composite, field: Field, value: Any) -> Any:
 
 
 def write_composite(out: bytearray, composite: Composite, source: Any) -> None:
-    """Append a composite with the attributes of `source`; absent fields at the end are left out.
+    """Append a composite with the attributes of `source`, without absent fields at the end.
 
     Raises ValueError for a mandatory field that is None.
     """

@@ -8,13 +8,13 @@ from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
 from waymesh_amqp.performatives import Close, Detach, End, ErrorInfo, Performative, encode_frame
 
 OVERHEAD = 24
-"""Octets that a description adds at most to its own: its constructor, and longer sizes of the lists around it."""
+"""Maximum overhead of a description in octets: its constructor, and larger size fields of the lists around it."""
 
 
 def fitting_frame(channel: int, performative: Performative, limit: int) -> bytes | None:
-    """The encoded frame; None where it is longer than `limit` octets (at least 512) and nothing of it may be left out.
+    """The encoded frame; None if it is longer than `limit` octets (at least 512) and cannot be shortened.
 
-    Of an error the condition matters most: its info is left out first, then as much of its description as has to be.
+    Of an error, `info` is omitted first, then the description is cut as far as necessary; the condition stays.
     """
     frame = encode_frame(channel, performative)
     if len(frame) <= limit:

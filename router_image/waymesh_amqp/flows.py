@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 PROPERTIES_ROOM = 100
-"""Octets of a flow frame without its properties, at most."""
+"""Maximum size of a flow frame without its properties, in octets."""
 
 
 def read_flow(session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
@@ -63,7 +63,7 @@ def read_flow(session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_
     v = read_uint(b, p, end)
     if v < 0:
         raise DecodeError("flow without incoming-window")
-    # what the peer can still take is its window less what is on the way. Spec: 2.5.6
+    # the remaining window is the peer's window less the frames in flight. Spec: 2.5.6
     shut: cython.bint = session.remote_window <= 0
     session.remote_window = v - serial_gap(session.next_outgoing_id, seen)
     p = skip(b, skip(b, skip(b, p, end), end), end)
@@ -141,7 +141,7 @@ def read_link_flow(
 def asks_for_echo(
     b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether a flow without a link asks for an answer; p is at its handle field."""
+    """Whether a flow without a link sets `echo`; p is at its handle field."""
     _: cython.int
     for _ in range(5):
         p = skip(b, p, end)
@@ -149,7 +149,7 @@ def asks_for_echo(
 
 
 def credit_everywhere(session: Session) -> None:
-    """The session window moved: any outgoing link may have become ready."""
+    """The session window has opened: any outgoing link may be ready."""
     session.connection.budget -= len(session.links) >> 2
     link: Link
     for e in list(session.links):
@@ -160,9 +160,9 @@ def credit_everywhere(session: Session) -> None:
 
 
 def write_flow(session: Session, link: Link | None) -> None:
-    """A flow frame, with the link's part if one is given."""
+    """Write a flow frame, with the link state if a link is given."""
     end: cython.uint = serial_add(session.next_incoming_id, session.window)
-    if session.holds == 0 and serial_gap(end, session.window_end) > 0:  # what was granted cannot be taken back
+    if session.holds == 0 and serial_gap(end, session.window_end) > 0:  # a granted window cannot be withdrawn
         session.window_end = end
     session.window_due = False
     if link is not None and link.told is not None:
@@ -192,19 +192,19 @@ def write_flow(session: Session, link: Link | None) -> None:
         write_u32(o, p + 40, link.delivery_count)
         o[p + 44] = 0x70
         write_u32(o, p + 45, link.credit if link.credit > 0 else 0)
-        o[p + 49] = 0x40  # available: not known
+        o[p + 49] = 0x40  # available: unknown
         o[p + 50] = 0x41 if link.drain else 0x42
         o[p + 51] = 0x40
     conn.end = p + size
 
 
 def told_flow(session: Session, link: Link) -> Flow:
-    """A flow that passes on what the peer of a routed link said beyond credit, once. Spec: 2.7.4."""
+    """A flow that forwards `available`, `echo` and properties from the partner of a routed link, once. Spec: 2.7.4."""
     assert link.told is not None
     available, echo, properties = link.told
     link.told = None
     if properties is not None and len(properties) > link.connection.peer_max - PROPERTIES_ROOM:
-        properties = None  # the credit matters more
+        properties = None  # keep the credit, drop the properties
     return Flow(
         next_incoming_id=session.next_incoming_id,
         incoming_window=(session.window_end - session.next_incoming_id) & 0xFFFFFFFF,

@@ -1,7 +1,7 @@
 # cython: boundscheck=False
-"""Frames of the peer: their headers, and which module reads which performative. Spec: 2.3.
+"""Reads frame headers and dispatches the performatives to other modules. Spec: 2.3.
 
-Bounds are not checked by the compiler: the header says how long a frame is, and each frame is whole.
+Bounds checks are off: the header has the frame size, and only whole frames are read.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 COLD_FRAME = cython.declare(cython.longlong, 256)
-"""What attach, detach, begin and end cost of a budget in which a transfer, flow or disposition costs 1: about as the
-time that they take."""
+"""Cost of an attach, detach, begin or end in the budget of `receive`, where a transfer, flow or disposition costs 1;
+roughly proportional to the time that they take."""
 
 
 def take_frames(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Take the whole frames from b[pos:n] within the connection's budget; the position behind the last one."""
+    """Handle the whole frames in b[pos:n] within the connection's budget; returns the position after the last one."""
     transfer: IncomingTransfer = connection.transfer
     transfer.data = b
     size: cython.Py_ssize_t
@@ -102,7 +102,7 @@ def bad_frame_header(connection: Connection, size: cython.Py_ssize_t, doff: cyth
 
 
 def take_other(connection: Connection, frame: bytes, channel: cython.int) -> None:
-    """A performative that is not read in place."""
+    """A performative that is decoded to a dataclass."""
     performative, payload = decode_performative(frame, 0, len(frame))
     connection.budget -= COLD_FRAME
     if isinstance(performative, Open):
@@ -132,7 +132,7 @@ def take_other(connection: Connection, frame: bytes, channel: cython.int) -> Non
 def take_unusual_encoding(
     connection: Connection, performative: Transfer | Flow | Disposition, payload: bytes, channel: cython.int
 ) -> None:
-    """A transfer, flow or disposition under a symbolic or long descriptor: encode it the usual way and read that."""
+    """A transfer, flow or disposition with a symbolic or long descriptor: encode it in the usual way and read that."""
     frame = encode_frame(channel, performative, payload)
     view: Octets = octets(frame)
     session: Session = connection.session_at(channel)

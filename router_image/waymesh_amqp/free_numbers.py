@@ -1,4 +1,4 @@
-"""Numbers for channels and handles: the lowest free one, found without a search."""
+"""Allocates channel and handle numbers: always the lowest free one, without a search."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import heapq
 
 
 class FreeNumbers:
-    """Gives out 0, 1, 2 … and takes numbers back; `used`: how many are taken.
+    """Allocates the numbers 0, 1, 2 …; `used`: how many are in use.
 
-    Low numbers first: sessions keep their links in a list by handle, and peers may do the same.
+    Low numbers come first because sessions index their links by handle in a list, and peers may do the same.
     """
 
     def __init__(self) -> None:
@@ -17,11 +17,11 @@ class FreeNumbers:
         self._returned: list[int] = []
 
     def lowest(self) -> int:
-        """The number that `take` would give."""
+        """The number that `take` would return."""
         return self._returned[0] if self._returned else self._fresh
 
     def take(self) -> int:
-        """The lowest number that is free, in use from now on."""
+        """Allocate the lowest free number."""
         self.used += 1
         if self._returned:
             return heapq.heappop(self._returned)
@@ -29,10 +29,10 @@ class FreeNumbers:
         return self._fresh - 1
 
     def give(self, number: int) -> None:
-        """A number that was taken is free again. To be called once for each `take`."""
+        """Free a number. Call it once for each `take`."""
         self.used -= 1
         if self.used:
             heapq.heappush(self._returned, number)
-        else:  # nothing is out: start again, and keep no list of what was
+        else:  # no number is in use: start again, without the list of freed numbers
             self._fresh = 0
             self._returned.clear()

@@ -1,4 +1,4 @@
-"""Events of the engine. The router's core subclasses `Handler`; compiled, each call is a C virtual call."""
+"""Events of the engine. The router's core subclasses `Handler`; in compiled code each call is a C virtual call."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Handler:
     """Receives the events of many connections."""
 
     def __init__(self) -> None:
-        self.dirty: list[Connection] = []  # those with something to flush
-        # Connections that are over, or have sessions that are, with more links than their `links_at_once`: the owner
-        # calls `end_links` of each until it returns True, and only then removes it. A dict as a set with an order.
+        self.dirty: list[Connection] = []  # connections to flush
+        # Connections that ended, or with ended sessions, with more links than `links_at_once`: the owner calls
+        # `end_links` of each until it returns True, and only then removes it. The dict serves as an ordered set.
         self.ending: dict[Connection, None] = {}
 
     # -- cold events
@@ -36,24 +36,24 @@ class Handler:
             connection.send_open()
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
-        """The connection is over, orderly or not; its sessions and links are detached already. Called once."""
+        """The connection has ended, orderly or not, after its sessions and links. Called once."""
 
     def on_begin(self, session: Session) -> None:
         """A session is mapped."""
 
     def on_held_window(self, session: Session) -> cython.bint:
-        """Incoming links hold a session and its window is used up. True: let a few frames in nevertheless."""
+        """Incoming links hold a session and its window is used up. True: admit a few more frames."""
         return False
 
     def new_link(self, session: Session) -> Link:
-        """Make the object for a link that the peer attaches."""
+        """Create the object for a link that the peer attaches."""
         raise NotImplementedError
 
     def on_attach(self, link: Link, performative: Attach) -> None:
-        """The peer attached: answer with `link.accept(…)` or `link.refuse(…)`; or it answered our attach."""
+        """The peer attached a link: answer with `link.accept(…)` or `link.refuse(…)`. Or it answered our attach."""
 
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
-        """The link is gone: detached by the peer, or lost with its session or connection. Called once."""
+        """The link has ended: detached by the peer, or lost with its session or connection. Called once."""
 
     # -- hot events
     def on_transfer(self, link: Link, transfer: IncomingTransfer) -> None:
@@ -63,27 +63,27 @@ class Handler:
         """
 
     def on_abort(self, link: Link) -> None:
-        """The delivery that was arriving on the link was aborted. Spec: 2.7.5."""
+        """The peer aborted the delivery in progress on the link. Spec: 2.7.5."""
 
     def on_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
-        """The receiver of an outgoing delivery reported a state (b"" for none). Settled: it is out of the ring."""
+        """The receiver of an outgoing delivery reported a state (b"" for none). A settled one has left the ring."""
 
     def on_sender_outcome(self, delivery: Delivery, settled: cython.bint, state: bytes) -> None:
         """The sender of an incoming delivery reported a state or settled it."""
 
     def on_credit(self, link: Link) -> None:
-        """An outgoing link may have become ready: credit, session window or a finished delivery.
+        """An outgoing link may be ready: it got credit or session window, or a delivery was completed.
 
-        Send what there is, then end with `link.finish_drain()`."""
+        Send waiting deliveries, then call `link.finish_drain()`."""
         link.finish_drain()
 
     def on_sender_flow(self, link: Link) -> None:
         """The sender of a routed link sent its delivery-count: it may have used up its credit."""
 
     def on_flow_details(self, link: Link, fields: bytes, count: cython.int) -> None:
-        """The `count` encoded fields behind link-credit in a flow for a routed link. Spec: 2.7.4.
+        """The `count` encoded fields after link-credit in a flow for a routed link. Spec: 2.7.4.
 
-        Called before anything else that follows from the flow."""
+        Called before all other events of the flow."""
 
     def on_writable(self, connection: Connection) -> None:
-        """A connection's output backlog fell below the low-water mark after it had been above the high one."""
+        """A connection's unsent output fell below the low-water mark after it was above the high-water mark."""

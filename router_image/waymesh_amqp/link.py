@@ -1,4 +1,4 @@
-"""One end of a link: termini, credit, and the delivery that is passing over it. Spec: 2.6."""
+"""One endpoint of a link: termini, credit, and the delivery in progress. Spec: 2.6."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """Our end of a link. Outgoing links have `is_sender`: deliveries leave the router on them."""
+    """Our endpoint of a link. `is_sender`: an outgoing link, on which deliveries leave the router."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -57,51 +57,51 @@ class Link:
         self.remote_handle = 0  # the peer's
         self.is_sender = False
         self.attached = False  # state is ATTACHED, see `enter`
-        self.over = False  # the handler was told that the link is gone
+        self.over = False  # the handler was notified that the link has ended
         self.snd_settle_mode = 2
         self.rcv_settle_mode = 0
         self.source: Terminus | None = None
         self.target: Terminus | None = None
         self.max_message_size = 0
-        self.counts_sizes = False  # larger messages are counted in `oversized`, not refused, and no limit is told
+        self.counts_sizes = False  # count larger messages in `oversized`, do not refuse them, announce no limit
         self.oversized = 0
         self.delivery_count = 0
         self.credit = 0  # granted by the receiver and not used by the sender
-        self.paused = False  # outgoing: as if there were no credit, which is `aside`
+        self.paused = False  # outgoing: begins no delivery; the credit is set aside in `aside`
         self.aside = 0
         self.drain = False
-        self.passing = False  # a routed link: frames are passed on to another peer, which alone decides on credit
-        self.closed = False  # the peer's detach closed the link for good. Spec: 2.6.5
+        self.passing = False  # a routed link: frames are forwarded to another peer, which alone controls the credit
+        self.closed = False  # the peer's detach closed the link. Spec: 2.6.5
         self.told: tuple[int | None, bool, Raw | None] | None = None  # for the next flow: available, echo, properties
-        self.holding: Session | None = None  # whose incoming window stays closed because of this link
-        self.owing = False  # the peer waits for our detach, end or close until another link has ended:
-        self.awaited_by: Link | None = None  # on that other link, the one that waits for it
+        self.holding: Session | None = None  # session whose incoming window stays closed because of this link
+        self.owing = False  # our answer (detach, end or close) to the peer waits until another link has ended:
+        self.awaited_by: Link | None = None  # on that other link: the link that waits for it
         self.flow_due = False
         # incoming links
-        self.accepting = False  # credit is given back
+        self.accepting = False  # credit is replenished
         self.capacity = 0
-        self.excess = 0  # deliveries beyond the credit, which `capacity` limits: credit is below 0 then
-        self.outstanding = 0  # deliveries that arrived and whose credit was not given back yet
+        self.excess = 0  # deliveries beyond the credit (`credit` is negative then); at most `capacity`
+        self.outstanding = 0  # deliveries whose credit was not returned yet
         self.replenish = 0  # credit for the next flow
-        self.mid_delivery = False  # more frames of a delivery are to come
+        self.mid_delivery = False  # more frames of the current delivery follow
         self.transfer_id = 0
         self.transfer_settled = False
         self.transfer_format = 0
         self.transfer_bytes = 0
         # outgoing links
-        self.busy = False  # a delivery of several frames is under way
-        self.backlog: deque[bytes] | None = None  # payloads of it that wait for the session window or the transport
+        self.busy = False  # a delivery of several frames is in progress
+        self.backlog: deque[bytes] | None = None  # its payloads that wait for the session window or the transport
         self.backlog_more = False
-        self.abandoned = False  # the delivery ends with an abort instead of its backlog
+        self.abandoned = False  # abort the delivery instead of sending its backlog
 
     def enter(self, state: cython.int) -> None:
-        """Change the state. `attached`, which is read for each frame, is set only here."""
+        """Change the state, and `attached`, which is read for each frame."""
         self.state = state
         self.attached = state == ATTACHED
 
     # ---- attach and detach
     def accept(self, attach: Attach, source: Terminus | None, target: Terminus | None) -> None:
-        """Answer the peer's attach with the settle modes that it asked for. Spec: 2.6.3."""
+        """Answer the peer's attach with the settle modes that it requested. Spec: 2.6.3."""
         answer = Attach(name=self.name, handle=self.handle, role=not self.is_sender)
         answer.snd_settle_mode = attach.snd_settle_mode
         answer.rcv_settle_mode = attach.rcv_settle_mode
@@ -114,7 +114,7 @@ class Link:
         self.send_attach(answer)
 
     def refuse(self, condition: str, description: str) -> None:
-        """Answer the peer's attach with one that has no terminus, and a detach that says why. Spec: 2.6.3."""
+        """Answer the peer's attach with an attach without terminus, and a detach with the error. Spec: 2.6.3."""
         self.send_attach(self.bare_answer())
         self.detach(condition, description)
 
@@ -126,9 +126,9 @@ class Link:
         return answer
 
     def send_attach(self, attach: Attach) -> None:
-        """Our attach, first or answering; a sender's needs its initial delivery-count.
+        """Send our attach, first or in answer; a sender's needs its initial delivery-count.
 
-        An answer that is too long for the peer becomes a refusal. Raises AmqpError for another attach that is.
+        An answer that is too long for the peer's max-frame-size becomes a refusal; any other attach raises AmqpError.
         """
         following = advance(LINK, self.state, Event.ATTACH_OUT, self.session)
         try:
@@ -141,22 +141,23 @@ class Link:
         self.enter(following)
 
     def refuse_long(self, attach: Attach, error: AmqpError) -> None:
-        """The answer to the peer's attach is longer than its frames may be: without termini it nearly always fits."""
+        """Refuse a link because our answer is longer than the peer's max-frame-size: without termini it nearly always
+        fits."""
         bare = self.bare_answer()
-        if attach == bare:  # the name alone is too long for the peer that chose it
+        if attach == bare:  # even the name alone does not fit, although the peer chose it
             self.session.end(error.condition, error.description)
         else:
             self.send_attach(bare)
             self.detach(error.condition, error.description)
 
     def detach(self, condition: str = "", description: str = "") -> None:
-        """Close the link. Its deliveries end now; the object stays until the peer has answered."""
+        """Close the link. Its deliveries end now; the object stays until the peer answers."""
         self.detach_with(ErrorInfo(condition, description) if condition else None, True)
 
     def detach_with(self, error: ErrorInfo | None, closed: bool) -> None:
-        """Detach, for good if `closed`, else the terminus may be kept for a later attach. Spec: 2.6.4, 2.6.5."""
+        """Detach. Unless `closed`, the peer may keep the terminus for a later attach. Spec: 2.6.4, 2.6.5."""
         if not may(LINK, self.state, Event.DETACH_OUT):
-            if self.state == GONE:  # with its session; the handler may not have heard of it yet
+            if self.state == GONE:  # it ended with its session; the handler may not have been notified yet
                 self.session.link_over(self, error)
             return
         self.enter(advance(LINK, self.state, Event.DETACH_OUT, self.session))
@@ -164,7 +165,7 @@ class Link:
         self.session.link_over(self, error)
 
     def answer_after(self, other: Link) -> bool:
-        """The peer ended this link: answer once the detach of `other` is answered. False if no answer is expected."""
+        """The peer ended this link: answer after the peer of `other` answers its detach. False if none is expected."""
         asked = self.connection.state == CLOSE_RCVD or self.session.state == END_RCVD or self.state == DETACH_RCVD
         if not asked or other.connection.over or other.state not in (DETACH_SENT, DETACH_PIPE):
             return False
@@ -175,7 +176,7 @@ class Link:
         return True
 
     def answer_now(self, error: ErrorInfo | None = None, closed: bool = False) -> None:
-        """Answer now what `answer_after` put off. `error`, `closed`: from the other peer's answer."""
+        """Send the answer that `answer_after` postponed. `error`, `closed`: from the other peer's answer."""
         if not self.owing:
             return
         self.owing = False
@@ -201,7 +202,7 @@ class Link:
 
     # ---- credit of an incoming link
     def grant(self) -> None:
-        """Open the link: credit up to its capacity, and back after each delivery from now on."""
+        """Issue credit up to the link's capacity, and replenish it after each delivery from now on."""
         self.accepting = True
         want: cython.longlong = self.capacity - self.outstanding - self.credit
         if want > 0 or self.drain:
@@ -210,7 +211,7 @@ class Link:
             self.flow_soon()
 
     def withdraw(self) -> None:
-        """Take unused credit back by draining. Spec: 2.6.7."""
+        """Withdraw unused credit by draining. Spec: 2.6.7."""
         self.accepting = False
         self.replenish = 0
         if self.credit > 0 and not self.drain:
@@ -218,7 +219,7 @@ class Link:
             self.flow_soon()
 
     def give_back(self) -> None:
-        """A delivery of this link is finished: its credit may be used again."""
+        """A delivery of this link has ended: return its credit."""
         self.outstanding -= 1
         if self.accepting:
             self.replenish += 1
@@ -234,27 +235,27 @@ class Link:
 
     # ---- outgoing link
     def pause(self) -> None:
-        """Begin no delivery until `go_on`: the credit that the receiver has granted is set aside."""
+        """Begin no delivery until `go_on`; the receiver's credit is set aside."""
         self.paused = True
         self.aside = self.credit
         self.credit = 0
 
     def go_on(self) -> None:
-        """End a pause: what waits for the link is sent."""
+        """End a pause: send waiting deliveries."""
         self.paused = False
         self.credit = self.aside
         if self.attached:
             self.session.handler.on_credit(self)
 
     def finish_drain(self) -> None:
-        """Nothing waits to be sent: if the receiver drains, use up the credit and answer with a flow. Spec: 2.6.7."""
+        """No delivery waits: if the receiver drains, use up the credit and answer with a flow. Spec: 2.6.7."""
         if self.drain and self.attached and self.ready():
             self.delivery_count = (self.delivery_count + self.credit) & 0xFFFFFFFF
             self.credit = 0
             self.flow_soon()
 
     def ready(self) -> cython.bint:
-        """Whether a delivery can go out now: credit, session window, no delivery under way, no backed-up connection."""
+        """Whether a delivery can begin: credit, session window, none in progress, no backlog on the connection."""
         if self.credit <= 0 or self.busy or self.session.remote_window <= 0:
             return False
         return not self.connection.backed_up() or self.session.channel == self.connection.express

@@ -1,4 +1,4 @@
-"""Attaching links of our own; attach and detach frames of the peer. Spec: 2.6.3 to 2.6.5, 2.7.3, 2.7.7."""
+"""Attaches our own links, and handles attach and detach frames. Spec: 2.6.3 to 2.6.5, 2.7.3, 2.7.7."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def open_link(session: Session, link: Link, attach: Attach) -> None:
-    """Attach a link of ours: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3.
+    """Attach a link to the peer: `link` is new, `attach` has its name, role, modes and termini. Spec: 2.6.3.
 
-    Raises AmqpError where the peer takes no further link, or no attach of this length.
+    Raises AmqpError if the peer accepts no more links, or if the attach is too long for it.
     """
     link.name = attach.name
     link.is_sender = not attach.role
@@ -57,7 +57,7 @@ def take_attach(session: Session, attach: Attach) -> None:
     if attach.handle > HANDLE_MAX:
         raise AmqpError(FRAMING_ERROR, f"handle {attach.handle} is over handle-max {HANDLE_MAX}")
     if attach.handle in session.remote_links:
-        session.end(HANDLE_IN_USE, f"handle {attach.handle} is attached already")
+        session.end(HANDLE_IN_USE, f"handle {attach.handle} is already attached")
         return
     is_sender: bool = bool(attach.role)
     link: Link | None = session.connection.names.get((attach.name, is_sender))
@@ -79,7 +79,7 @@ def take_attach(session: Session, attach: Attach) -> None:
     link.enter(advance(LINK, link.state, Event.ATTACH_IN, session))
     session.remote_links[attach.handle] = link
     if not is_sender:
-        # it is mandatory, but senders that leave it out count from 0
+        # it is mandatory; senders that omit it count from 0
         link.delivery_count = attach.initial_delivery_count or 0
     if not ours:
         link.snd_settle_mode = 2 if attach.snd_settle_mode is None else attach.snd_settle_mode
@@ -111,7 +111,7 @@ def take_detach(session: Session, detach: Detach) -> None:
 
 
 def steal(session: Session, link: Link) -> None:
-    """The peer attaches again under the name of a link: detach the old one. Spec: 2.6.1."""
+    """The peer attaches a link with the name of an existing one: detach the old one. Spec: 2.6.1."""
     if link.state == ATTACH_RCVD:
         link.send_attach(link.bare_answer())
     link.detach(LINK_STOLEN, "attached again under the same name")

@@ -1,6 +1,6 @@
-"""Many links or sessions that end together: all stop at once, and the handler hears of them in portions.
+"""Links and sessions that end together: all stop at once, and the handler is notified of them in portions.
 
-The peer's close or end is answered behind the last one.
+The peer's close or end is answered after the last one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
 
 SESSIONS_A_LINK = 16
-"""Sessions without links that end in the time of one link."""
+"""Sessions without links that take as much time to end as one link."""
 
 
 def lose_session(session: Session) -> None:
-    """A session is over, its connection is not."""
-    session.owing += 1  # its end is not answered before `end_some` takes that back
+    """A session has ended, but not its connection."""
+    session.owing += 1  # postpones the answer to its end; `end_some` decrements it
     session.connection.losing.append(session)
     lose_links(session.connection, [session])
 
 
 def lose_links(connection: Connection, sessions: Sequence[Session]) -> None:
-    """Stop all links of these sessions at once; `end_some` tells the handler of them later."""
+    """Stop all links of these sessions at once; `end_some` notifies the handler later."""
     lost: list[Link] = []
     for session in sessions:
         lost.extend(session.stop())
@@ -37,10 +37,10 @@ def lose_links(connection: Connection, sessions: Sequence[Session]) -> None:
 
 
 def end_some(connection: Connection, count: int) -> bool:
-    """Tell the handler of the end of up to `count` links; behind the last one give up the sessions of a connection that
-    is over, SESSIONS_A_LINK for a link, and tell the handler of its end.
+    """Notify the handler of the end of up to `count` links. After the last link of a connection that has ended, remove
+    its sessions (SESSIONS_A_LINK of them count as one link), and notify the handler of its end.
 
-    True when there is nothing left to do.
+    Returns True when nothing is left to do.
     """
     while connection.lost_links and count > 0:
         count -= 1

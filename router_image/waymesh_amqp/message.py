@@ -27,13 +27,13 @@ from waymesh_amqp.fields import (
     write_composite,
 )
 
-MESSAGE_FORMAT = 0  # the only one the standard defines. Spec: 3.2.16
+MESSAGE_FORMAT = 0  # the only one that the specification defines. Spec: 3.2.16
 
 BodyKind = Literal["value", "data", "sequence"]
 
 
 def _message_id(value: Any) -> Any:
-    """Spec: 3.2.11 to 3.2.14: ulong, uuid, binary or string; a plain int is taken for a ulong."""
+    """A ulong, uuid, binary or string; an int becomes a ulong. Spec: 3.2.11 to 3.2.14"""
     return ULong(value) if type(value) is int else value
 
 
@@ -78,10 +78,10 @@ _PROPERTIES = Composite(
 
 @dataclass(slots=True)
 class Message:
-    """A message. What is None (or a flag that is false, or a delivery count of 0) is absent on the wire.
+    """A message. None, false flags and a delivery-count of 0 are absent on the wire.
 
-    `ttl` in milliseconds, times in milliseconds since 1970. `priority` None means 4. `body` is any value for body_kind
-    "value", bytes for "data" and a list for "sequence"; several data or sequence sections are joined to one.
+    `ttl` is in milliseconds, times are in milliseconds since 1970. `priority` None means 4. `body` is any value for
+    body_kind "value", bytes for "data" and a list for "sequence"; several data or sequence sections are joined.
     """
 
     durable: bool = False
@@ -136,9 +136,9 @@ _BODY: dict[int, type] = {0x75: bytes, 0x76: list}
 
 
 def encode_message(message: Message) -> bytes:
-    """Encode all sections. Plain string keys of annotations and footer become symbols, as they must. Spec: 3.2.10
+    """Encode all sections. Keys of annotations and footer that are str become symbols. Spec: 3.2.10
 
-    Raises ValueError or TypeError for values AMQP cannot carry.
+    Raises ValueError or TypeError for values without an AMQP encoding.
     """
     out = bytearray()
     _write_list(out, _HEADER, message)
@@ -152,7 +152,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(buf: Buffer) -> Message:
-    """Decode a whole message. Raises DecodeError, also for sections out of order or twice, and for a mixed body."""
+    """Decode a message. Raises DecodeError, also for sections out of order, repeated sections and a mixed body."""
     values: dict[str, Any] = {}
     bodies: list[Any] = []
     pos, end, last = 0, len(buf), 0
@@ -173,7 +173,7 @@ def decode_message(buf: Buffer) -> Message:
 
 
 def _check_order(last: int, code: int, pos: int) -> None:
-    """Sections come in order of their codes; only data and sequence repeat; there is one kind of body. Spec: 3.2"""
+    """Check the order of sections, that only data and sequence repeat, and that the body is of one kind. Spec: 3.2"""
     if last in _BODY and code == last:
         return
     if code <= last:
@@ -183,7 +183,7 @@ def _check_order(last: int, code: int, pos: int) -> None:
 
 
 def _section(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """Read the descriptor of a section: its code and where its value starts."""
+    """Read the descriptor of a section; returns its code and the start of its value."""
     if buf[pos] != 0:
         raise DecodeError("a section is not a described value", pos)
     descriptor, after = decode_value(buf, pos + 1, end, 1)
@@ -198,7 +198,7 @@ def _section(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
 
 
 def _read_section(buf: Buffer, pos: int, end: int, code: int, values: dict[str, Any]) -> int:
-    """Read the value of a section that is no body into `values`; return where the next one starts."""
+    """Read the value of a section other than the body into `values`; returns the start of the next section."""
     name = _SECTIONS[code]
     if code in (0x70, 0x73):
         composite = _HEADER if code == 0x70 else _PROPERTIES
@@ -220,7 +220,7 @@ def _read_body(buf: Buffer, pos: int, end: int, code: int) -> tuple[Any, int]:
 
 
 def _joined(bodies: list[Any], kind: BodyKind) -> Any:
-    """Make one body of all sections."""
+    """Join all body sections."""
     if kind == "data":
         return b"".join(bodies)
     if kind == "sequence":

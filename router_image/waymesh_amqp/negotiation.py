@@ -1,4 +1,4 @@
-"""Protocol headers, and the SASL layer's frames for either side. Spec: 2.2, 5.3."""
+"""Protocol headers, and SASL frames for server and client. Spec: 2.2, 5.3."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 
 
 class SaslServerExchange:
-    """The server's half: `start()` and `on_frame()` give bytes to send; `failed` or `succeeded` says how it ended."""
+    """The server side: `start()` and `on_frame()` return the bytes to send; `failed` or `succeeded` has the result."""
 
     def __init__(self, sasl: SaslServer) -> None:
         self.sasl = sasl
@@ -37,20 +37,20 @@ class SaslServerExchange:
         self.mechanism = ""
 
     def start(self) -> bytes:
-        """The frame that offers mechanisms."""
+        """The frame with the offered mechanisms."""
         return encode_frame(0, SaslMechanisms(sasl_server_mechanisms=self.sasl.offer()))
 
     def hashes(self, frame: SaslPerformative) -> bool:
-        """Whether `on_frame` may take long for this frame: PBKDF2, or the check of a token."""
+        """Whether `on_frame` may take long for this frame: it computes PBKDF2 or checks a token."""
         return self.sasl.hashes(frame.mechanism if isinstance(frame, SaslInit) else self.mechanism)
 
     def overloaded(self) -> bytes:
-        """Refuse the client because too many log in at this moment. Spec: 5.3.3.6 sys-temp."""
+        """Refuse the client because too many are logging in. Spec: 5.3.3.6 sys-temp."""
         self.failed = TOO_MANY
         return encode_frame(0, SaslOutcome(code=4))
 
     def on_frame(self, frame: SaslPerformative) -> bytes:
-        """Answer a frame of the client; an unexpected one fails the exchange."""
+        """Answer a frame of the client; the exchange fails on an unexpected one."""
         if isinstance(frame, SaslInit) and not self.mechanism:
             self.mechanism = frame.mechanism
             return self._answer(self.sasl.init(frame.mechanism, frame.initial_response, frame.hostname))
@@ -73,7 +73,7 @@ class SaslServerExchange:
 
 
 class SaslClientExchange:
-    """The client's half, with the same methods."""
+    """The client side, with the same methods."""
 
     def __init__(self, sasl: SaslClient, hostname: str | None) -> None:
         self.sasl = sasl
@@ -87,16 +87,16 @@ class SaslClientExchange:
         self.mechanism = ""
 
     def hashes(self, frame: SaslPerformative) -> bool:
-        """Whether `on_frame` may take PBKDF2 for this frame: the server says how many iterations."""
+        """Whether `on_frame` may compute PBKDF2 for this frame, with the number of iterations that the server sends."""
         return isinstance(frame, SaslChallenge) and self.mechanism in SCRAM_MECHANISMS
 
     def overloaded(self) -> bytes:
-        """Give up because too many log in at this moment."""
+        """Fail because too many peers are logging in."""
         self.failed = TOO_MANY
         return b""
 
     def on_frame(self, frame: SaslPerformative) -> bytes:
-        """Answer a frame of the server; a refusal or an unexpected frame fails the exchange."""
+        """Answer a frame of the server; the exchange fails on a refusal or an unexpected frame."""
         try:
             if isinstance(frame, SaslMechanisms) and not self.mechanism:
                 self.mechanism, response = self.sasl.select(frame.sasl_server_mechanisms)

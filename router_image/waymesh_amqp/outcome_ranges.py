@@ -1,4 +1,4 @@
-"""Delivery-ids that were settled with the same outcome, merged to the ranges of as few dispositions as possible.
+"""Merges delivery-ids with the same outcome into ranges, for as few dispositions as possible.
 
 Delivery-ids are serial numbers: 0 follows 0xFFFFFFFF. Spec: 2.8.10 (RFC 1982), 2.7.6.
 """
@@ -14,7 +14,7 @@ else:
 
 
 class OutcomeRanges:
-    """Collects ids one by one. `pending`: there are some; `first` to `last`: the range that grows."""
+    """Collects ids. `pending`: there are any; `first` to `last`: the current range."""
 
     def __init__(self) -> None:
         self.pending = False
@@ -23,7 +23,7 @@ class OutcomeRanges:
         self.earlier: list[tuple[int, int]] = []
 
     def add(self, did: cython.uint) -> None:
-        """One more id. Ids that come in order extend a range, which is what nearly all of them do."""
+        """Add an id. Nearly all ids arrive in order and extend the current range."""
         if self.pending:
             if serial_add(self.last, 1) == did:
                 self.last = did
@@ -34,13 +34,13 @@ class OutcomeRanges:
         self.last = did
 
     def single(self) -> cython.bint:
-        """Whether `first` to `last` is all that there is."""
+        """Whether the range `first` to `last` has all ids."""
         return not self.earlier
 
     def merged(self) -> list[tuple[int, int]]:
         """All ids as ranges (first, last) that neither overlap nor touch, in serial order.
 
-        The order counts from the id that came first: ids that are settled in one turn are close together.
+        The order starts at the first id that was added: ids that are settled in one turn are close together.
         """
         if not self.pending:
             return []

@@ -14,18 +14,18 @@ RELEASED_CODE = 0x26
 MODIFIED_CODE = 0x27
 
 ACCEPTED_STATE = b"\x00\x53\x24\x45"
-"""Accepted, encoded: what most deliveries end with. The engine passes this very object on, which compares cheaply."""
+"""The encoded outcome accepted. The engine passes on this object itself, so that comparing by identity is cheap."""
 ACCEPTED = Described(ULong(ACCEPTED_CODE), [])
 RELEASED = Described(ULong(RELEASED_CODE), [])
 
 
 def received(section_number: int, section_offset: int) -> Described:
-    """How much of the message has arrived. Spec: 3.4.1"""
+    """The state received: how much of the message has arrived. Spec: 3.4.1"""
     return Described(ULong(RECEIVED_CODE), [UInt(section_number), ULong(section_offset)])
 
 
 def rejected(error: ErrorInfo | None = None) -> Described:
-    """The message is invalid, for the reason given. Spec: 3.4.3"""
+    """The outcome rejected: the message is invalid, because of `error`. Spec: 3.4.3"""
     if error is None:
         return Described(ULong(REJECTED_CODE), [])
     description, info = error.description, error.info
@@ -38,5 +38,5 @@ def rejected(error: ErrorInfo | None = None) -> Described:
 def modified(
     delivery_failed: bool = False, undeliverable_here: bool = False, annotations: dict[Any, Any] | None = None
 ) -> Described:
-    """The message goes back changed. Spec: 3.4.5"""
+    """The outcome modified: the message returns to the sender with changes. Spec: 3.4.5"""
     return Described(ULong(MODIFIED_CODE), [delivery_failed, undeliverable_here, annotations or {}])

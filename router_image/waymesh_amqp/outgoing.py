@@ -1,7 +1,7 @@
 # cython: boundscheck=False
-"""Transfer frames out: headers written in place, payload copied once, split where the peer's limits say. Spec: 2.7.5.
+"""Writes transfer frames: headers in place, the payload copied once and split by the peer's limits. Spec: 2.7.5.
 
-The payload of a first frame comes in two pieces around a rewritten message-annotations section:
+The payload of a first frame consists of two pieces around a rewritten message-annotations section:
 b[s0:e0] (header, delivery-annotations), `annotations`, b[s1:e1] (the rest).
 """
 
@@ -50,7 +50,7 @@ def send_first(
     e1: cython.Py_ssize_t,
     form: cython.uint,
 ) -> cython.uint:
-    """Begin a delivery on a link that is `ready()`; its delivery-id, which also serves as its tag."""
+    """Begin a delivery on a link that is `ready()`; returns its delivery-id, which is also its delivery-tag."""
     session: Session = link.session
     conn: Connection = link.connection
     oid: cython.uint = session.next_delivery_id
@@ -85,7 +85,7 @@ def send_first(
 def split(
     link: Link, more: cython.bint, b: Octets, start: cython.Py_ssize_t, end: cython.Py_ssize_t, room: cython.Py_ssize_t
 ) -> None:
-    """The payload of a delivery that takes several frames; the header of the first is written."""
+    """Write the payload of a delivery of several frames, after the header of the first one."""
     conn_put(link.connection, b, start, start + room)
     link.busy = True
     send_more(link, more, b, start + room, end)
@@ -94,7 +94,7 @@ def split(
 def write_first(
     link: Link, oid: cython.uint, settled: cython.bint, more: cython.bint, form: cython.uint, payload: cython.Py_ssize_t
 ) -> None:
-    """Header of a first transfer frame, with room reserved for its payload."""
+    """Write the header of a first transfer frame, and reserve room for its payload."""
     session: Session = link.session
     conn: Connection = link.connection
     if conn.cap - conn.end < FIRST_HEADER + payload:
@@ -126,7 +126,7 @@ def write_first_header(
     form: cython.uint,
     size: cython.Py_ssize_t,
 ) -> cython.void:
-    """The first 35 of the 37 octets of `_FIRST`, without a Python object."""
+    """Write the first 35 of the 37 octets of `_FIRST`, without a Python object."""
     write_u32(conn.out, p, size)
     write_u32(conn.out, p + 4, 0x02000000 | channel)
     write_u32(conn.out, p + 8, 0x005314C0)
@@ -144,7 +144,7 @@ def write_first_header(
 def conn_put(
     conn: Connection, b: Octets, start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> None:
-    """Append b[start:end]; room has been reserved."""
+    """Append b[start:end]; the caller has reserved room."""
     copy(conn.out, conn.end, b, start, end - start)
     conn.end += end - start
 
@@ -156,7 +156,7 @@ def send_more(
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> None:
-    """Continue the delivery under way with b[start:end]; `more`: further calls follow."""
+    """Continue the delivery in progress with b[start:end]; `more`: further calls follow."""
     session: Session = link.session
     conn: Connection = link.connection
     room: cython.Py_ssize_t = conn.peer_max - MORE_HEADER
@@ -179,7 +179,7 @@ def send_more(
         session.blocked.append(link)
     keep_back(link.backlog, b, start, end, room)
     if not more and not link.backlog:
-        link.backlog.append(b"")  # all that is left to say is that it was all
+        link.backlog.append(b"")  # only the end of the delivery remains to be sent
     link.backlog_more = more
     link.busy = True
 
@@ -191,7 +191,7 @@ def keep_back(
     end: cython.Py_ssize_t,
     room: cython.Py_ssize_t,
 ) -> None:
-    """Append b[start:end] to a backlog, in payloads of at most `room`: one buffer would have to be moved around."""
+    """Append b[start:end] to a backlog, in payloads of at most `room` octets: a single buffer would be copied often."""
     n: cython.Py_ssize_t
     while start < end:
         n = end - start
@@ -202,7 +202,7 @@ def keep_back(
 
 
 def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cython.Py_ssize_t) -> None:
-    """Header of a further transfer frame of the delivery under way; room has been reserved for it and its payload."""
+    """Write the header of a later transfer frame; the caller has reserved room for it and its payload."""
     session: Session = link.session
     conn: Connection = link.connection
     o: WritableOctets = conn.out
@@ -227,7 +227,7 @@ def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cyt
 
 
 def abort(link: Link) -> None:
-    """Abort the delivery under way; it counts as settled. Spec: 2.7.5."""
+    """Abort the delivery in progress; it counts as settled. Spec: 2.7.5."""
     if link.attached and link.session.remote_window <= 0:
         if link.backlog is None:
             link.session.blocked.append(link)
@@ -244,7 +244,7 @@ def abort(link: Link) -> None:
 
 
 def flush_backlog(link: Link) -> None:
-    """The peer's session window opened, or its transport took what was written: send what was kept back."""
+    """Send the backlog: the peer's session window has opened, or its transport has taken the output."""
     kept: deque[bytes] | None = link.backlog
     if kept is None:
         return

@@ -1,7 +1,7 @@
 """The performatives of connections, sessions, links and SASL as dataclasses. Spec: 2.7, 5.3.3
 
-None stands for an absent field. Flags of default false are plain booleans. `effective_…` properties give the default
-of the standard for an absent field.
+An absent field is None. Flags with default false are booleans. For an absent field, the `effective_…` properties
+return the default of the specification.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Open:
 
     @property
     def effective_max_frame_size(self) -> int:
-        """The largest frame the peer takes, bytes."""
+        """The largest frame that the peer accepts, in bytes."""
         return 0xFFFFFFFF if self.max_frame_size is None else self.max_frame_size
 
     @property
     def effective_channel_max(self) -> int:
-        """The highest channel number the peer takes."""
+        """The highest channel number that the peer accepts."""
         return 0xFFFF if self.channel_max is None else self.channel_max
 
 
@@ -57,7 +57,7 @@ class Begin:
 
     @property
     def effective_handle_max(self) -> int:
-        """The highest handle the peer takes."""
+        """The highest handle that the peer accepts."""
         return 0xFFFFFFFF if self.handle_max is None else self.handle_max
 
 
@@ -80,7 +80,7 @@ class Attach:
     desired_capabilities: list[str] | Raw | None = None
     properties: dict[Any, Any] | Raw | None = None
     raw: dict[str, Raw] = field(default_factory=dict, compare=False, repr=False)
-    """Fields of a received attach that hold more than one value, as bytes."""
+    """Encoded fields of a received attach, of those with compound values."""
 
     @property
     def effective_snd_settle_mode(self) -> int:
@@ -112,7 +112,7 @@ class Flow:
 
 @dataclass(slots=True)
 class Transfer:
-    """Spec: 2.7.5. `settled` None: not said in this frame."""
+    """Spec: 2.7.5. `settled` None: absent in this frame."""
 
     handle: int
     delivery_id: int | None = None

@@ -82,8 +82,8 @@ __all__ = [
 _HEADER = Struct(">IBBH")
 
 MAX_VALUES = 1000
-"""Values in a performative, those within maps and lists included. A frame is decoded in one go, for about a microsecond
-a value, and all other clients wait meanwhile. 250 unsettled deliveries of a link that is resumed fit."""
+"""Maximum number of values in a performative, including those in maps and lists. A frame is decoded in one step, which
+takes about a microsecond per value and delays all other clients. 250 unsettled deliveries of a resumed link fit."""
 
 _SND_MODE = limited("sender settle mode", UBYTE, 2)
 _RCV_MODE = limited("receiver settle mode", UBYTE, 1)
@@ -228,9 +228,9 @@ _BY_SYMBOL: dict[str, type] = {table.symbol: kind for kind, table in _TABLES.ite
 
 
 def decode_performative(buf: Buffer, pos: int, end: int) -> tuple[Performative, int]:
-    """Decode the performative of the frame body `buf[pos:end]`; return it and where the payload starts.
+    """Decode the performative of the frame body `buf[pos:end]`; returns it and the start of the payload.
 
-    Raises DecodeError naming performative and field.
+    Raises DecodeError, with the names of performative and field.
     """
     if end > len(buf):
         raise DecodeError("frame ends outside of the buffer", pos)
@@ -264,7 +264,8 @@ def _too_many_values(buf: Buffer, pos: int, end: int) -> bool:
 
 
 def _keep_bytes(attach: Attach, buf: Buffer, starts: list[int]) -> None:
-    """What is passed on as it is. `starts`: where each field that is there begins, and where the last one ends."""
+    """Keep the bytes of fields that are forwarded unchanged. `starts`: the start of each field, and the last one's
+    end."""
     if attach.source is not None:
         attach.source.raw = bytes(buf[starts[5] : starts[6]])
     if attach.target is not None:
@@ -275,7 +276,7 @@ def _keep_bytes(attach: Attach, buf: Buffer, starts: list[int]) -> None:
 
 
 def encode_performative(performative: Performative) -> bytes:
-    """Encode a performative alone. Raises ValueError for values that do not fit."""
+    """Encode a performative without a frame. Raises ValueError for values out of range."""
     out = bytearray()
     write_composite(out, _TABLES[type(performative)], performative)
     return bytes(out)

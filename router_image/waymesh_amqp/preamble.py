@@ -1,4 +1,4 @@
-"""What comes before the first AMQP frame: protocol headers and the SASL exchange. Spec: 2.2, 5.3."""
+"""Protocol headers and the SASL exchange, before the first AMQP frame. Spec: 2.2, 5.3."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ else:
     from waymesh_amqp.states import START
     from waymesh_amqp.wire import Octets, read_u32
 
-    # What a connection reads next. WAITING: the answer to a SASL frame is being worked out elsewhere; input stays with
-    # the transport meanwhile. Compiled, preamble.pxd has them.
+    # What a connection reads next. WAITING: the answer to a SASL frame is being computed elsewhere, and no input is
+    # taken. For compiled code, preamble.pxd has them.
     HEADER, SASL, FRAMES, DEAD, WAITING = range(5)
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
 MAX_WAITING = cython.declare(cython.Py_ssize_t, 65536)
-"""Octets that a peer may send ahead while it waits for an answer in the SASL exchange."""
+"""Octets that a peer may send before the answer to its last SASL frame."""
 
 
 def start_client(connection: Connection) -> None:
-    """Our protocol header, and without SASL our open behind it."""
+    """Send our protocol header; without SASL also our open."""
     s = connection.settings
     if isinstance(s.sasl, SaslClient):
         connection.sasl = SaslClientExchange(s.sasl, s.hostname)
@@ -47,14 +47,14 @@ def start_client(connection: Connection) -> None:
 
 
 def start_amqp(connection: Connection) -> None:
-    """Client: our AMQP header and open, without waiting for the peer's. Spec: 2.4.1 pipelined open."""
+    """Client: send our AMQP header and open without waiting for the peer's. Spec: 2.4.1 pipelined open."""
     connection.step(Event.HEADER_OUT)
     connection.put(AMQP_HEADER)
     connection.send_open()
 
 
 def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Protocol header or SASL frame at pos; bytes used, 0 if it is not complete. Spec: 2.2, 5.3.2."""
+    """Handle the protocol header or SASL frame at pos; returns the bytes used, 0 if incomplete. Spec: 2.2, 5.3.2."""
     size: cython.Py_ssize_t
     if connection.phase == HEADER:
         if n - pos < 8:
@@ -80,7 +80,7 @@ def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: 
 
 
 def check_header_start(connection: Connection, start: bytes) -> None:
-    """End the connection where these octets cannot begin a protocol header."""
+    """End the connection if these octets are not the start of a protocol header."""
     if not b"AMQP".startswith(start[:4]):
         turn_away(connection, "not an AMQP protocol header")
 
@@ -124,14 +124,14 @@ def take_answer(connection: Connection, header: bytes) -> None:
 
 
 def turn_away(connection: Connection, why: str) -> None:
-    """Answer with the protocol header that we support and close the transport. Spec: 2.2."""
+    """Answer with a protocol header that we support, and close the transport. Spec: 2.2."""
     connection.put(SASL_HEADER if connection.settings.require_sasl else AMQP_HEADER)
     connection.error = ErrorInfo(NOT_ALLOWED, why)
     connection.finish()
 
 
 def take_sasl(connection: Connection, frame: Any) -> None:
-    """A SASL frame: answered here, or elsewhere where the answer takes long to compute."""
+    """Answer a SASL frame, or offload the answer if it takes long to compute."""
     sasl = connection.sasl
     assert sasl is not None
     if isinstance(sasl, RelayedServerExchange):
@@ -154,7 +154,7 @@ def take_sasl(connection: Connection, frame: Any) -> None:
 
 
 def end_sasl_step(connection: Connection, answer: bytes) -> None:
-    """Write the answer to a SASL frame, and go on as the exchange ended, if it did."""
+    """Write the answer to a SASL frame, and continue according to the result if the exchange has ended."""
     connection.put(answer)
     connection.mark_dirty()
     sasl = connection.sasl

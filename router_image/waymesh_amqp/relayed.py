@@ -1,6 +1,7 @@
-"""SASL exchanges that another server decides: the end toward the client, and the end toward that server. Spec: 5.3
+"""SASL exchanges that are relayed to another server: the side toward the client, and the side toward the server.
+Spec: 5.3
 
-An exchange that passes a frame on answers later: its connection waits for `Connection.resume` then.
+A forwarded frame is answered later: until then, the connection waits for `Connection.resume`.
 """
 
 from __future__ import annotations
@@ -27,34 +28,34 @@ if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
 MAX_MECHANISMS = 32
-"""Mechanisms of a server that are offered; the rest is not."""
+"""Mechanisms of the server that may be offered to clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """The addresses that a client may send to and receive from, and no others; `*` at the end stands for any rest."""
+    """The only addresses that a client may send to and receive from; a `*` at the end matches any suffix."""
 
     targets: tuple[str, ...]
     sources: tuple[str, ...]
 
 
 class Service(Protocol):
-    """The way of one exchange to the server. It calls the exchange's methods later, never within these calls."""
+    """The connection of one exchange to the server. It calls the exchange's methods later, never within these calls."""
 
     def start(self, exchange: RelayedServerExchange, connection: Connection) -> None:
         """Connect to the server."""
 
     def send(self, frame: SaslInit | SaslResponse) -> None:
-        """Pass a frame of the client on."""
+        """Forward a frame of the client."""
 
     def drop(self) -> None:
-        """The exchange is over: disconnect. May be called again."""
+        """The exchange has ended: disconnect. May be called repeatedly."""
 
 
 class RelayedServerExchange:
-    """The server's half toward one client. Each method for an answer returns the bytes to resume the connection with.
+    """The server side toward one client. The methods for answers return the bytes to resume the connection with.
 
-    `local`: mechanisms that are answered here, and never by the service. `allowed`: None for every mechanism.
+    `local`: mechanisms that are handled here and never by the service. `allowed`: None for all mechanisms.
     """
 
     max_frame = MAX_FRAME
@@ -78,18 +79,18 @@ class RelayedServerExchange:
 
     # ---- the client
     def begin(self, connection: Connection) -> None:
-        """The client asks for SASL: get the mechanisms of the service."""
+        """The client requests SASL: get the mechanisms of the service."""
         self._service.start(self, connection)
 
     def own(self, frame: SaslPerformative) -> SaslServerExchange | None:
-        """The exchange that goes on instead of this one if the client chooses a local mechanism."""
+        """The exchange that replaces this one if the client chooses a local mechanism."""
         if self.mechanism or not isinstance(frame, SaslInit) or frame.mechanism not in self._local.offer():
             return None
         self._service.drop()
         return SaslServerExchange(self._local)
 
     def take(self, frame: SaslPerformative) -> bytes | None:
-        """A frame of the client: passed on, then None; else the answer."""
+        """Handle a frame of the client. Returns None if it was forwarded, else the answer."""
         if isinstance(frame, SaslInit) and not self.mechanism:
             self.mechanism = frame.mechanism
             if frame.mechanism not in self._offered:
@@ -102,12 +103,12 @@ class RelayedServerExchange:
         return None
 
     def drop(self) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         self._service.drop()
 
     # ---- the service
     def offer(self, names: Sequence[str]) -> bytes:
-        """The mechanisms of the service."""
+        """Offer the mechanisms of the service."""
         own = self._local.offer()
         self._offered = [name for name in names if self._allows(name) and name not in own][:MAX_MECHANISMS]
         if not (own or self._offered):
@@ -115,22 +116,22 @@ class RelayedServerExchange:
         return encode_frame(0, SaslMechanisms(sasl_server_mechanisms=[*own, *self._offered]))
 
     def challenge(self, data: bytes) -> bytes:
-        """A challenge of the service."""
+        """Forward a challenge of the service."""
         return encode_frame(0, SaslChallenge(challenge=data))
 
     def refuse(self, code: int, data: bytes | None) -> bytes:
-        """An outcome of the service other than ok."""
+        """Forward an outcome of the service other than ok."""
         return self._fail(code if OK < code <= SYS_TEMP else SYS, f"SASL {self.mechanism} authentication failed", data)
 
     def admit(self, user: str, data: bytes | None, permissions: Permissions | None) -> bytes:
-        """The outcome ok of the service."""
+        """Forward the outcome ok of the service."""
         self.succeeded = True
         self.user = user
         self.permissions = permissions
         return encode_frame(0, SaslOutcome(code=OK, additional_data=data))
 
     def lose(self, reason: str) -> bytes:
-        """The service does not answer as it should. A client that has time to choose may still log in locally."""
+        """The service has failed. A client that has not chosen a mechanism yet may still log in locally."""
         self._lost = reason
         own = self._local.offer()
         if own and not self._offered and not self.mechanism:
@@ -138,7 +139,7 @@ class RelayedServerExchange:
         return self._fail(SYS_TEMP, reason)
 
     def lose_idle(self, reason: str) -> None:
-        """The same while nothing is expected of the service: the client is told when it goes on."""
+        """The service has failed while no answer is due: the client's next frame gets the error."""
         self._lost = reason
 
     def _allows(self, name: str) -> bool:
@@ -150,7 +151,7 @@ class RelayedServerExchange:
 
 
 class RelayedClientExchange:
-    """The client's half toward the service. `told` gets each frame of it, while it is being read."""
+    """The client side toward the service. `told` is called with each frame of the service, while it is being read."""
 
     max_frame = MAX_FRAME
 
@@ -166,7 +167,7 @@ class RelayedClientExchange:
         self.mechanism = ""
 
     def take(self, frame: SaslPerformative) -> bytes | None:
-        """A frame of the service. None: the client's answer follows."""
+        """Handle a frame of the service. None: the client's answer follows."""
         if isinstance(frame, SaslOutcome) and self.mechanism:
             if frame.code == OK:
                 self.succeeded = True
@@ -183,7 +184,7 @@ class RelayedClientExchange:
         return None
 
     def answer(self, frame: SaslInit | SaslResponse) -> bytes:
-        """The frame to resume the connection with, for a frame of the client."""
+        """The bytes to resume the connection with, for a frame of the client."""
         if isinstance(frame, SaslInit):
             self.mechanism = frame.mechanism
             frame = SaslInit(

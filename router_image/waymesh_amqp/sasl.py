@@ -1,7 +1,7 @@
-"""SASL mechanisms ANONYMOUS, PLAIN, EXTERNAL and SCRAM as server and as client, bearer tokens as server. Spec: 5.3
+"""SASL mechanisms: ANONYMOUS, PLAIN, EXTERNAL and SCRAM as server and client, bearer tokens as server. Spec: 5.3
 
-No frames here: the connection turns steps into sasl-challenge and sasl-outcome, and the client's answers into
-sasl-init and sasl-response.
+This module is independent of frames: the connection converts steps to sasl-challenge and sasl-outcome, and the client's
+answers to sasl-init and sasl-response.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 MECHANISMS: tuple[str, ...] = ("EXTERNAL", *SCRAM_MECHANISMS, "PLAIN", "ANONYMOUS")
-"""The mechanisms of a client, the ones to prefer first."""
+"""The mechanisms of a client, in order of preference."""
 SERVER_MECHANISMS: tuple[str, ...] = ("EXTERNAL", *BEARER_MECHANISMS, *SCRAM_MECHANISMS, "PLAIN", "ANONYMOUS")
 """The mechanisms of a server, in the order in which they are offered."""
 
@@ -58,9 +58,9 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Send a sasl-outcome: code 0 for `user`, anything else is a refusal.
+    """Send a sasl-outcome: code 0 admits `user`, all others are refusals.
 
-    `groups` and `expires_at` are those of the `Identity` of a token.
+    `groups` and `expires_at`: from the `Identity` of a token.
     """
 
     code: int
@@ -87,10 +87,10 @@ def _known(mechanisms: Sequence[str], possible: Sequence[str]) -> tuple[str, ...
 
 
 class SaslServer:
-    """One connection's server side. Every refusal looks the same, whatever was wrong.
+    """The server side of one connection. All refusals look the same, whatever the reason.
 
-    `external_user` is the name that the transport vouches for (of the client certificate), if any.
-    `nonce` gives printable ASCII without commas, new on every call. `tokens`: None where no bearer tokens are accepted.
+    `external_user`: the name that the transport has authenticated (of the client certificate), if any.
+    `nonce`: returns printable ASCII without commas, new on each call. `tokens`: None if bearer tokens are not accepted.
     """
 
     def __init__(
@@ -109,15 +109,15 @@ class SaslServer:
         self._respond: Callable[[bytes], SaslStep] | None = None
         self._started = False
         self.claimed = ""
-        """Who the client says it is, if there is such a user. Other names may be a password in the wrong place."""
+        """The name that the client sent, if it is a known user. Other names may be passwords in the wrong field."""
 
     def offer(self) -> list[str]:
-        """The mechanisms that can work on this connection, preferred first."""
+        """The mechanisms that can succeed on this connection, in order of preference."""
         return [name for name in self._mechanisms if self._possible(name)]
 
     @property
     def max_frame(self) -> int:
-        """Maximum size of a SASL frame of the client. Spec: 5.3.1"""
+        """Maximum size of the client's SASL frames. Spec: 5.3.1"""
         return MIN_MAX_FRAME if self._tokens is None else MAX_FRAME
 
     def _possible(self, name: str) -> bool:
@@ -130,7 +130,7 @@ class SaslServer:
         return name == "PLAIN" or self._authenticator.serves(name)
 
     def hashes(self, mechanism: str) -> bool:
-        """Whether an answer in an exchange by this mechanism may take long: PBKDF2, or the check of a token."""
+        """Whether an answer with this mechanism may take long: it computes PBKDF2 or checks a token."""
         if mechanism in BEARER_MECHANISMS:
             return self._tokens is not None
         return self._authenticator is not None and self._authenticator.hashes(mechanism)
@@ -143,13 +143,13 @@ class SaslServer:
         if mechanism == "ANONYMOUS":
             return Outcome(OK, ANONYMOUS_USER)
         if mechanism == "EXTERNAL":
-            return self._external(initial_response or b"")  # no challenge for an absent one: its content is optional
+            return self._external(initial_response or b"")  # no challenge if it is absent: its content is optional
         if mechanism in BEARER_MECHANISMS:
             self._respond = self._bearer(mechanism)
         else:
             self._respond = self._plain if mechanism == "PLAIN" else self._scram(mechanism)
         if initial_response is None:
-            return Challenge(b"")  # RFC 4422, 5.1: the client is to speak first
+            return Challenge(b"")  # RFC 4422, 5.1: an empty challenge requests the initial response
         return self.response(initial_response)
 
     def response(self, data: bytes) -> SaslStep:
@@ -158,14 +158,14 @@ class SaslServer:
         return REFUSED if respond is None else respond(data)
 
     def _external(self, data: bytes) -> SaslStep:
-        """RFC 4422, appendix A: the data is the identity to act as, or empty."""
+        """RFC 4422, appendix A: the data is the authorization identity, or empty."""
         user = self._external_user
         if user is None or data not in (b"", user.encode("utf-8")):
             return REFUSED
         return Outcome(OK, user)
 
     def _plain(self, data: bytes) -> SaslStep:
-        """RFC 4616: [authzid] NUL authcid NUL passwd. Nobody may act as somebody else."""
+        """RFC 4616: [authzid] NUL authcid NUL passwd. An authzid of another user is refused."""
         try:
             parts = data.decode("utf-8").split("\0")
         except UnicodeDecodeError:
@@ -190,7 +190,7 @@ class SaslServer:
             try:
                 identity = identify(mechanism, data, tokens)
             except BearerError:
-                if mechanism == "XOAUTH2":  # in AMQP the outcome tells enough
+                if mechanism == "XOAUTH2":  # in AMQP the outcome is sufficient
                     return REFUSED
                 self._respond = lambda _: REFUSED  # RFC 7628, 3.2.3: the client answers the error, then is refused
                 return Challenge(FAILURE)
@@ -225,9 +225,9 @@ class SaslServer:
 
 
 class SaslClient:
-    """One connection's client side.
+    """The client side of one connection.
 
-    `mechanisms` are those allowed (empty: all). `external`: a client certificate or the like speaks for us.
+    `mechanisms`: the allowed ones (empty: all). `external`: the transport authenticates us, as by a client certificate.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class SaslClient:
         self._verified = False
 
     def select(self, offered: Sequence[str]) -> tuple[str, bytes | None]:
-        """Choose the best common mechanism: its name and the initial response.
+        """Choose the best common mechanism; returns its name and the initial response.
 
         Raises AmqpError (unauthorized-access) if there is none.
         """
@@ -284,7 +284,7 @@ class SaslClient:
             raise AmqpError(UNAUTHORIZED_ACCESS, f"{name}: {error}") from None
 
     def challenge(self, data: bytes) -> bytes:
-        """Answer sasl-challenge. Raises AmqpError if the mechanism has nothing to answer or the data is wrong."""
+        """Answer a sasl-challenge. Raises AmqpError if the mechanism expects none, or if the data is invalid."""
         from waymesh_amqp.scram import ScramError
 
         if self._mechanism in ("ANONYMOUS", "EXTERNAL") and not data:
@@ -301,7 +301,7 @@ class SaslClient:
             raise AmqpError(UNAUTHORIZED_ACCESS, f"{self._mechanism}: {error}") from None
 
     def outcome(self, code: int, data: bytes | None = None) -> None:
-        """Take sasl-outcome. Raises AmqpError (unauthorized-access) if we are refused or the server proves nothing."""
+        """Handle sasl-outcome. Raises AmqpError (unauthorized-access) for a refusal or a missing server signature."""
         if code != OK:
             name = _CODE_NAMES[code] if 0 <= code < len(_CODE_NAMES) else str(code)
             raise AmqpError(UNAUTHORIZED_ACCESS, f"{self._mechanism}: the peer refused us (sasl outcome {name})")

@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677) by way of scramp, whose exceptions and types end here.
+"""SCRAM (RFC 5802, RFC 7677) with scramp. Callers do not see the exceptions and types of scramp.
 
 scramp takes 0.1 s and some megabytes to import, so this module is imported when the first SCRAM exchange needs it.
 """
@@ -13,11 +13,11 @@ from waymesh_amqp.credentials import MAX_ITERATIONS, ScramKeys
 
 
 class ScramError(Exception):
-    """The exchange failed: malformed message, wrong nonce, wrong proof or wrong signature."""
+    """The exchange failed: malformed message, or wrong nonce, proof or signature."""
 
 
 def derive(mechanism: str, password: str, iterations: int, salt: bytes) -> ScramKeys:
-    """Compute the stored keys of a password. Raises ScramError for a password SASLprep prohibits or a weak setting."""
+    """Compute the stored keys of a password. Raises ScramError if SASLprep prohibits it, or for too few iterations."""
     try:
         _, stored, server, count = ScramMechanism(mechanism).make_auth_info(password, iterations, salt)
     except ScramException as error:
@@ -33,7 +33,7 @@ def _text(data: bytes) -> str:
 
 
 class ServerExchange:
-    """The server's side of one exchange. `keys_of(user)` gives the keys to check against."""
+    """The server side of one exchange. `keys_of(user)` returns the keys to check against."""
 
     def __init__(self, mechanism: str, keys_of: Callable[[str], ScramKeys], nonce: str) -> None:
         self.user = ""
@@ -46,7 +46,7 @@ class ServerExchange:
         return keys.salt, keys.stored_key, keys.server_key, keys.iterations
 
     def first(self, client_first: bytes) -> bytes:
-        """Take client-first, return server-first. Raises ScramError."""
+        """Handle client-first; returns server-first. Raises ScramError."""
         try:
             self._server.set_client_first(_text(client_first))
             return str(self._server.get_server_first()).encode("utf-8")
@@ -54,7 +54,7 @@ class ServerExchange:
             raise ScramError(str(error)) from None
 
     def final(self, client_final: bytes) -> bytes:
-        """Take client-final, return server-final with our signature. Raises ScramError if the proof is wrong."""
+        """Handle client-final; returns server-final with our signature. Raises ScramError if the proof is wrong."""
         try:
             self._server.set_client_final(_text(client_final))
             return str(self._server.get_server_final()).encode("utf-8")
@@ -63,7 +63,7 @@ class ServerExchange:
 
 
 class ClientExchange:
-    """The client's side of one exchange."""
+    """The client side of one exchange."""
 
     def __init__(self, mechanism: str, username: str, password: str, nonce: str) -> None:
         try:
@@ -76,7 +76,7 @@ class ClientExchange:
         return str(self._client.get_client_first()).encode("utf-8")
 
     def final(self, server_first: bytes) -> bytes:
-        """Take server-first, return client-final with our proof. Raises ScramError."""
+        """Handle server-first; returns client-final with our proof. Raises ScramError."""
         try:
             self._client.set_server_first(_text(server_first))
             if int(self._client.iterations) > MAX_ITERATIONS:

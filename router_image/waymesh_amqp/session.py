@@ -41,7 +41,7 @@ FEW_FRAMES = cython.declare(cython.uint, 16)
 
 
 class Session:
-    """Our end of a session: its links, windows and unsettled deliveries."""
+    """Our endpoint of a session: its links, windows and unsettled deliveries."""
 
     def __init__(self, connection: Connection, channel: cython.int, window: cython.uint) -> None:
         self.connection = connection
@@ -53,35 +53,35 @@ class Session:
         self.handles = FreeNumbers()
         self.remote_links: dict[int, Link] = {}  # by the peer's handle
         self.last_handle = -1
-        self.last_link: Link | None = None  # the Link at `last_handle`
+        self.last_link: Link | None = None  # the link of `last_handle`
         self.remote_handle_max = 0xFFFFFFFF
-        self.window = window  # the incoming window that we keep open, in frames
+        self.window = window  # our incoming window, in frames
         self.next_incoming_id = 0
-        self.window_end = 0  # the first transfer id that the peer may not use yet
+        self.window_end = 0  # the first transfer-id beyond our incoming window
         self.next_outgoing_id = 0
-        self.remote_window = 0  # frames that the peer can still take
+        self.remote_window = 0  # frames that the peer still accepts
         self.next_delivery_id = 0
         self.unsettled_in = DeliveryRing(False)
         self.unsettled_out = DeliveryRing(True)
         self.outcomes = OutcomeRanges()
         self.outcome_state = b""  # of the collected outcomes
-        # Outcomes wait for `send_outcomes`, so that a sender that goes on only when it has them comes to rest. Some may
-        # be written before, if another frame has to follow them.
+        # Hold outcomes until `send_outcomes`, so that a sender that waits for them pauses. Some are written earlier if
+        # another frame must follow them.
         self.keeps_outcomes = False
-        self.checked_state = b""  # the last delivery state that was checked, and
+        self.checked_state = b""  # the last checked delivery state, and
         self.state_transactional = False  # whether it is a transactional one
-        self.flow_links: list[Link] = []  # whose flow is written at the next flush
-        self.window_due = False  # a flow with our window is written at the next flush
-        self.listed = False  # it is in `connection.flush_sessions`
-        self.holds = 0  # links that keep our window closed
-        self.holds_out = 0  # outgoing ones of them
-        self.owing = 0  # links whose end is not answered yet; one more while `end_links` has links of it
-        self.error: ErrorInfo | None = None  # why it ended
+        self.flow_links: list[Link] = []  # links with a flow at the next flush
+        self.window_due = False  # send a flow with our window at the next flush
+        self.listed = False  # is in `connection.flush_sessions`
+        self.holds = 0  # number of links that keep our window closed
+        self.holds_out = 0  # those of them that are outgoing
+        self.owing = 0  # links whose detach must still be answered; plus one while links are in `lost_links`
+        self.error: ErrorInfo | None = None  # the reason for its end
         self.blocked: list[Link] = []  # links with a backlog
 
     # ---- begin and end
     def begin(self) -> None:
-        """Send our begin, first or answering. Spec: 2.5.1."""
+        """Send our begin, first or in answer. Spec: 2.5.1."""
         answering = self.state == BEGIN_RCVD
         self.state = advance(SESSION, self.state, Event.BEGIN_OUT, self)
         self.window_end = serial_add(self.next_incoming_id, self.window)
@@ -126,7 +126,7 @@ class Session:
         self.connection.free_channel(self)
 
     def over(self, error: ErrorInfo | None) -> None:
-        """Each link of the session is gone; many links end later, in portions."""
+        """The session has ended with its links; many links end later, in portions."""
         self.error = error
         self.remote_window = 0
         if self.connection.over:
@@ -141,7 +141,7 @@ class Session:
         self.outcomes.clear()
 
     def stop(self) -> list[Link]:
-        """The session is over: links carry nothing any more, and `lose` has still to be called for those returned."""
+        """Stop all links, as the session has ended. The caller must call `lose` for each returned link."""
         self.flow_links.clear()
         self.outcomes.clear()
         found = [link for link in self.links if link is not None and link.state != GONE]
@@ -150,15 +150,15 @@ class Session:
         return found
 
     def lose(self, link: Link, error: ErrorInfo | None) -> None:
-        """The link is gone with its session."""
+        """The link has ended with its session."""
         link.enter(GONE)
         self.link_over(link, error)
         self.forget(link)
 
     def send_frame(self, performative: Performative) -> None:
-        """Write a frame behind the outcomes collected before it. Errors are shortened to the peer's frame size.
+        """Write a frame after the outcomes collected so far. Errors are shortened to the peer's max-frame-size.
 
-        Raises AmqpError where any other frame is too long. Writes nothing once the connection is over.
+        Raises AmqpError if another frame is too long. Writes nothing after the connection has ended.
         """
         if self.connection.over:
             return
@@ -181,7 +181,7 @@ class Session:
             self.links.append(link)
 
     def free_handle(self, link: Link) -> None:
-        """Our handle of the link is free again."""
+        """Free our handle of the link."""
         if link.handle < len(self.links) and self.links[link.handle] is link:
             self.links[link.handle] = None
             self.handles.give(link.handle)
@@ -190,8 +190,8 @@ class Session:
                 self.links.clear()
 
     def link_over(self, link: Link, error: ErrorInfo | None) -> None:
-        """Tell the handler, once, that the link is gone."""
-        if link.state != DETACH_PIPE:  # then the peer's attach is still to come, and to be recognised
+        """Notify the handler, once, that the link has ended."""
+        if link.state != DETACH_PIPE:  # in DETACH_PIPE the peer's attach is still expected and must be recognised
             self.forget_name(link)
         if not link.over:
             link.over = True
@@ -201,7 +201,7 @@ class Session:
                 link.holding.release(link)
 
     def forget_name(self, link: Link) -> None:
-        """Let the name be used again."""
+        """Free the link's name."""
         key = (link.name, link.is_sender)
         if self.connection.names.get(key) is link:
             del self.connection.names[key]
@@ -217,7 +217,7 @@ class Session:
             waiting.answer_now(None if answer is None else answer.error, answer is not None and answer.closed)
 
     def remote_link(self, handle: cython.longlong) -> Link | None:
-        """The link by the peer's handle."""
+        """The link with this handle of the peer."""
         if handle == self.last_handle:
             return self.last_link
         link = self.remote_links.get(handle)
@@ -227,7 +227,7 @@ class Session:
         return link
 
     def free_remote_handle(self, link: Link) -> None:
-        """The peer's handle of the link is free again."""
+        """Free the peer's handle of the link."""
         if self.remote_links.get(link.remote_handle) is link:
             del self.remote_links[link.remote_handle]
             self.last_handle = -1
@@ -235,7 +235,7 @@ class Session:
 
     # ---- incoming frames
     def unblock(self) -> None:
-        """The peer's window opened: write the backlogs of deliveries under way."""
+        """The peer's window has opened: write the backlogs of deliveries in progress."""
         links = self.blocked
         self.blocked = []
         for link in links:
@@ -244,7 +244,7 @@ class Session:
 
     # ---- outgoing outcomes
     def settle(self, did: cython.uint, state: bytes) -> None:
-        """An incoming delivery is settled with this outcome: reported at the next flush, neighbours merged."""
+        """Settle an incoming delivery with this outcome: reported at the next flush, merged with adjacent ids."""
         outcomes: OutcomeRanges = self.outcomes
         if outcomes.pending:
             if self.outcome_state is state or self.outcome_state == state:
@@ -256,7 +256,7 @@ class Session:
         self.list_for_flush()
 
     def list_for_flush(self) -> None:
-        """Have `flush` called at the connection's next flush."""
+        """Request a call of `flush` at the connection's next flush."""
         if not self.listed:
             self.listed = True
             self.connection.flush_sessions.append(self)
@@ -275,13 +275,13 @@ class Session:
         outcomes.clear()
 
     def send_outcomes(self) -> None:
-        """Keep outcomes no longer: they are written at the next flush."""
+        """Stop holding outcomes: they are written at the next flush."""
         self.keeps_outcomes = False
         if self.outcomes.pending:
             self.list_for_flush()
 
     def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
-        """One disposition at once, behind the outcomes that were collected before it."""
+        """Write a disposition now, after the outcomes collected so far."""
         if self.connection.over:
             return
         self.put_outcomes()
@@ -296,10 +296,10 @@ class Session:
             self.list_for_flush()
 
     def hold(self, link: Link) -> None:
-        """Keep the incoming window closed while `link` cannot pass on what it was given or what it brings.
+        """Keep the incoming window closed while `link`, outgoing or incoming, cannot forward its deliveries.
 
-        Any number of links may hold a session; an outgoing link lets go when its connection has caught up. A session
-        that only incoming links hold gets a few frames at a time while the handler needs them: see `admit_few`.
+        Any number of links may hold a session; an outgoing link releases it when its connection's backlog is written. A
+        session that only incoming links hold still gets a few frames at a time if the handler needs them: `admit_few`.
         """
         before: Session | None = link.holding
         if before is self:
@@ -313,20 +313,20 @@ class Session:
             link.connection.held.append(link)
 
     def release(self, link: Link) -> None:
-        """`link` does not hold the session any more."""
+        """`link` no longer holds the session."""
         if link.holding is self:
             link.holding = None
             self.let_go(link)
 
     def let_go(self, link: Link) -> None:
-        """One link less keeps the window closed."""
+        """One link less holds the session."""
         self.holds -= 1
         self.holds_out -= link.is_sender
         if self.holds_out == 0 and self.state == MAPPED:
             self.window_soon()
 
     def flush(self) -> None:
-        """Write what was collected: outcomes first, since they free the peer's memory, then credit."""
+        """Write the collected outcomes, which free the peer's memory, then the credit."""
         self.listed = False
         if self.state != MAPPED:
             return
@@ -349,7 +349,7 @@ class Session:
             write_flow(self, self.link_of_window())
 
     def link_of_window(self) -> Link | None:
-        """The link that used the window up last: some clients take a flow without link state for one that has none."""
+        """The link of the last transfer: some clients misread a flow without link state."""
         link = self.last_link
         if link is None or link.is_sender or link.drain or not link.attached or link.told is not None:
             return None

@@ -1,4 +1,4 @@
-"""Settings of a connection: what its open says, limits and time-outs."""
+"""Settings of a connection: fields of its open, limits and time-outs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ConnectionSettings:
     hostname: str | None = None
     max_frame_size: int = 16384
     channel_max: int = 32767
-    max_links: int = 32768  # of all sessions together; a peer that attaches more loses the connection
+    max_links: int = 32768  # in all sessions together; the connection of a peer that attaches more is closed
     links_at_once: int = 0x7FFFFFFF  # a connection with more links ends them in portions, see `Handler.ending`
     idle_timeout_s: float = 16.0  # 0: none
     handshake_timeout_s: float = 15.0
@@ -37,19 +37,19 @@ class ConnectionSettings:
     """Our side of the SASL exchange, None for plain AMQP."""
     require_sasl: bool = False  # servers: refuse peers that skip SASL
     offload: Callable[[Any, Callable[[], bytes]], bool] | None = None
-    """`offload(connection, work)` runs `work` elsewhere and then calls `connection.resume` with its result.
+    """`offload(connection, work)` runs `work` in a thread and then calls `connection.resume` with its result.
 
-    It returns False where there is no room for it now. Without it, slow work is done at once.
+    It returns False if it is overloaded. Without it, slow work runs at once.
     """
 
     def open_performative(self) -> Open:
-        """The open that says all this to the peer. Spec: 2.7.1."""
+        """The open with these settings. Spec: 2.7.1."""
         return Open(
             container_id=self.container_id,
             hostname=self.hostname,
             max_frame_size=self.max_frame_size,
             channel_max=self.channel_max,
-            # half of it: peers may send heartbeats only just in time. Spec: 2.4.5
+            # half of it, because peers may send heartbeats just in time. Spec: 2.4.5
             idle_time_out=int(self.idle_timeout_s * 500) if self.idle_timeout_s > 0 else None,
             offered_capabilities=self.offered_capabilities or None,
             desired_capabilities=self.desired_capabilities or None,

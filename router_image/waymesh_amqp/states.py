@@ -1,7 +1,7 @@
-"""States of connection, session and link endpoints, and the tables that say which state follows on which event.
+"""States of connection, session and link endpoints, and the tables of their transitions.
 
-A pair that is missing in a table is a protocol error when it arrives and a bug when we send it; `advance` raises
-`ProtocolError` for both. Compiled modules take the same numbers from states.pxd.
+A missing transition is a protocol error if the peer sent the event, and a bug if this engine did; `advance` raises
+`ProtocolError` for both. Compiled modules use the same numbers from states.pxd.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LinkState(IntEnum):
     GONE = 7
 
 
-# By themselves, as in states.pxd.
+# As plain names, as in states.pxd.
 START, HDR_RCVD, HDR_SENT, HDR_EXCH, OPEN_PIPE, OC_PIPE, OPEN_RCVD, *_later = ConnectionState
 OPEN_SENT, CLOSE_PIPE, OPENED, CLOSE_RCVD, CLOSE_SENT, END = _later
 UNMAPPED, BEGIN_RCVD, BEGIN_SENT, MAPPED, END_PIPE, END_RCVD, END_SENT, ENDED = SessionState
@@ -68,7 +68,7 @@ DETACHED, ATTACH_RCVD, ATTACH_SENT, ATTACHED, DETACH_PIPE, DETACH_RCVD, DETACH_S
 
 
 class Event(StrEnum):
-    """What changes a state: a frame or protocol header that arrives (`<`) or is sent by us (`>`)."""
+    """An event that changes a state: a frame or protocol header that is received (`<`) or sent (`>`)."""
 
     HEADER_IN = "header<"
     HEADER_OUT = "header>"
@@ -150,9 +150,9 @@ def may(table: Table[State], state: int, event: Event) -> bool:
 
 
 def advance(table: Table[State], state: int, event: Event, ends: Session | None = None) -> State:
-    """The state after the event. Raises `ProtocolError` (amqp:illegal-state) where the table has no such pair.
+    """The state after the event. Raises `ProtocolError` (amqp:illegal-state) if the table has no such transition.
 
-    `ends`: for endpoints of sessions and links their session, see AmqpError.
+    `ends`: the session, for endpoints of sessions and links; see AmqpError.
     """
     kind = type(next(iter(table.values())))
     following = table.get((kind(state), event))

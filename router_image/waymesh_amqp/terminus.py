@@ -1,4 +1,4 @@
-"""Source, target and coordinator of a link, and the error that ends things."""
+"""Source, target and coordinator of a link, and the error of close, end, detach and rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from waymesh_amqp.fields import (
 )
 
 TerminusKind = Literal["source", "target", "coordinator", "other"]
-"""`other`: of a type that the standard does not define; only its bytes are known."""
+"""`other`: a type that the specification does not define; only its bytes are known."""
 
 _DURABILITY = limited("terminus durability", UINT, 2)  # Spec: 3.5.5
 
@@ -75,11 +75,11 @@ _COMPOSITES: dict[TerminusKind, Composite] = {"source": _SOURCE, "target": _TARG
 
 @dataclass(slots=True)
 class Terminus:
-    """One end of a link. Fields that its kind does not have are None.
+    """A terminus of a link. Fields that its kind does not have are None.
 
-    `raw` holds the bytes as received, and as long as no field is assigned these are what is encoded, unknown details
-    included. So assign a new dict or list rather than changing one in place. `raw` is not copied by
-    `dataclasses.replace`, as the copy has other fields.
+    `raw` has the bytes as received. As long as no field is assigned, `encode` returns them, including unknown fields.
+    Therefore assign a new dict or list instead of changing one in place. `dataclasses.replace` does not copy `raw`, as
+    the copy has other fields.
     """
 
     kind: TerminusKind
@@ -126,7 +126,7 @@ class Terminus:
 
 
 def terminus_of(value: Any) -> Terminus:
-    """Make a terminus of a decoded value. Raises DecodeError."""
+    """The terminus of a decoded value. Raises DecodeError."""
     if isinstance(value, Described):
         for kind, composite in _COMPOSITES.items():
             if composite.describes(value.descriptor):
@@ -139,7 +139,7 @@ def terminus_of(value: Any) -> Terminus:
 class ErrorInfo:
     """The error of a close, end, detach or rejected. Spec: 2.8.14
 
-    `raw` holds the bytes of one that was received, and these are what is encoded.
+    `raw` has the bytes of a received error; `encode` returns them.
     """
 
     condition: str
@@ -166,7 +166,7 @@ _ERROR = Composite(
 
 
 def error_of(value: Any) -> ErrorInfo:
-    """Make an error of a decoded value. Raises DecodeError."""
+    """The error of a decoded value. Raises DecodeError."""
     if not isinstance(value, Described) or not _ERROR.describes(value.descriptor):
         raise DecodeError("error: not described as an error")
     return ErrorInfo(**to_plain(_ERROR, _list_of(_ERROR, value)))

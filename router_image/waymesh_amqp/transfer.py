@@ -1,7 +1,7 @@
 # cython: boundscheck=False
-"""A transfer frame that arrives, read without making a list of its fields. Spec: 2.7.5.
+"""Incoming transfer frames, parsed without a list of their fields. Spec: 2.7.5.
 
-Bounds are not checked by the compiler: each index is compared with the frame's end before.
+Bounds checks are off: the code compares each index with the end of the frame.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _TRUE = cython.declare(cython.longlong, 1)
 
 
 def number(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
-    """The unsigned integer, boolean or null (-1) at p, times 16, plus the count of octets that it takes."""
+    """The unsigned integer, boolean or null (-1) at p, times 16, plus its size in octets."""
     if p >= end:
         raise truncated("transfer")
     k: cython.int = b[p]
@@ -80,20 +80,20 @@ def number(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.lo
 
 
 class IncomingTransfer:
-    """The transfer frame that is being handled. A connection has one, into which it reads each transfer.
+    """The current transfer frame. A connection has one such object and reads each transfer into it.
 
-    Numbers are -1 where the frame does not have them.
+    Numbers are -1 if the frame does not have them.
     """
 
     def __init__(self) -> None:
-        self.data = octets(b"")  # what the frame was received in; the positions below are offsets into it
+        self.data = octets(b"")  # the buffer of the frame; the positions below are offsets into it
         self.layout_bytes = 0  # of the field list in `layout`, 0 for none; see `like_last`
         if not cython.compiled:
             self.layout = octets(b"")  # compiled, an array of C bytes
         self.id_at = 0  # positions of fields in `layout`
         self.tag_at = 0
         self.rest_at = 0
-        self.memory: bytes | None = None  # keeps `data` alive where nobody else does
+        self.memory: bytes | None = None  # keeps `data` alive if no other reference does
         self.at = 0  # of the field list
         self.start = 0  # of the payload
         self.end = 0  # of the frame
@@ -110,11 +110,11 @@ class IncomingTransfer:
         self.transactional = False  # whether its state says that the delivery belongs to a transaction
 
     def payload(self) -> bytes:
-        """A copy of what the frame has of the message."""
+        """A copy of the frame's part of the message."""
         return bytes(self.data[self.start : self.end])
 
     def state(self) -> bytes:
-        """The encoded delivery state of a frame that is `stateful`."""
+        """The encoded delivery state, if `stateful`."""
         b: Octets = self.data
         end: cython.Py_ssize_t = self.start
         p: cython.Py_ssize_t = list_body(b, self.at)
@@ -124,7 +124,7 @@ class IncomingTransfer:
         return bytes(b[p : skip(b, p, end)])
 
     def hold(self, data: bytes) -> None:
-        """Have `data` be these bytes, which are not those that the connection received."""
+        """Use these bytes as `data` instead of the connection's input."""
         self.memory = data
         self.data = octets(data)
 
@@ -138,9 +138,9 @@ class IncomingTransfer:
             self.remember()
 
     def like_last(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether the field list at p equals the last one except for delivery-id and delivery-tag; then it is read.
+        """Read the field list at p if it equals the last one except for delivery-id and delivery-tag; False if not.
 
-        All other fields have the values of the last frame, because their bytes are the same and at the same place.
+        All other fields keep the values of the last frame, because their bytes and positions are the same.
         """
         n: cython.Py_ssize_t = self.layout_bytes
         if n == 0 or end - p < n:
@@ -160,7 +160,7 @@ class IncomingTransfer:
         return True
 
     def remember(self) -> cython.void:
-        """Keep the field list that was parsed for `like_last`, if it begins a delivery in the usual encoding."""
+        """Keep the parsed field list for `like_last`, if it begins a delivery and has the usual encoding."""
         b: Octets = self.data
         n: cython.Py_ssize_t = self.start - self.at
         p: cython.Py_ssize_t = self.at + 3
@@ -228,7 +228,7 @@ class IncomingTransfer:
             self.read_rare(p, stop, n)
 
     def read_rare(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t, n: cython.Py_ssize_t) -> None:
-        """What is behind `more` in a list of n fields: rcv-settle-mode, state, resume, aborted, batchable."""
+        """Read the fields after `more` in a list of n fields: rcv-settle-mode, state, resume, aborted, batchable."""
         b: Octets = self.data
         p = skip(b, p, end)
         if n > 7:
@@ -242,7 +242,7 @@ class IncomingTransfer:
             self.aborted = read_uint(b, p, end) == _TRUE
 
     def read_tag(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Length of the delivery-tag at p; the position behind it."""
+        """Read the length of the delivery-tag at p; returns the position after it."""
         b: Octets = self.data
         after: cython.Py_ssize_t
         if p >= end:
@@ -257,12 +257,12 @@ class IncomingTransfer:
         if b[p] == 0xB0:
             self.tag_bytes = after - p - 5
         elif b[p] != 0x40:
-            raise DecodeError("a delivery-tag that is no binary")
+            raise DecodeError("the delivery-tag is not a binary")
         return after
 
 
 def whole_transfer(payload: bytes, more: cython.bint) -> IncomingTransfer:
-    """The first frame of a delivery, with this payload and without anything else."""
+    """The first frame of a delivery, with this payload and no other fields."""
     transfer: IncomingTransfer = IncomingTransfer()
     transfer.hold(payload)
     transfer.end = len(payload)
@@ -271,7 +271,7 @@ def whole_transfer(payload: bytes, more: cython.bint) -> IncomingTransfer:
 
 
 def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
-    """The transfer whose field list is at p, in a frame that ends at `end`. Spec: 2.7.5."""
+    """Handle the transfer whose field list is at p, in a frame that ends at `end`. Spec: 2.7.5."""
     transfer.read(p, end)
     session.next_incoming_id = serial_add(session.next_incoming_id, 1)
     left: cython.int = serial_gap(session.window_end, session.next_incoming_id)
@@ -287,7 +287,7 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
     if not link.attached:
         if link.state != DETACH_SENT:
             session.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
-        return  # Spec: 2.6.5: what arrives after our detach is discarded
+        return  # Spec: 2.6.5: transfers after our detach are discarded
     if link.is_sender:
         link.detach(NOT_ALLOWED, "transfer from the receiver of the link")
         return
@@ -326,18 +326,18 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
             if not link.counts_sizes:
                 link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
                 return
-            if link.transfer_bytes - (end - transfer.start) <= link.max_message_size:  # in this frame of the message
+            if link.transfer_bytes - (end - transfer.start) <= link.max_message_size:  # exceeded by this frame
                 link.oversized += 1
     session.handler.on_transfer(link, transfer)
 
 
 def refuse_new_delivery(link: Link, transfer: IncomingTransfer) -> cython.bint:
-    """Detach a link that ends at this router if its peer may not begin a delivery; returns whether that was so."""
+    """Detach a link that ends at this router if its peer may not begin a delivery; returns whether it was detached."""
     if transfer.resume:
         link.detach(NOT_IMPLEMENTED, "resuming deliveries is not supported")
         return True
     if link.credit <= 0:
-        # Deployed clients send somewhat more than their credit after a flow that carries the session's state only.
+        # Some clients send slightly more than their credit after a flow with session state only.
         if link.credit <= -link.capacity:
             link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
             return True

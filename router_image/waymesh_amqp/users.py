@@ -1,15 +1,16 @@
-"""User files: one credential a line, for SASL PLAIN and SCRAM.
+"""User files: one credential per line, for SASL PLAIN and SCRAM.
 
 ```
 # comments and empty lines are skipped
 alice:{plain}the password, to the end of the line
 bob:{SCRAM-SHA-256}4096,<salt>,<stored key>,<server key>
 ```
-Salt and keys are base64. A user may have one line for each scheme. `{plain}` serves every mechanism; stored keys serve
-their own SCRAM mechanism and PLAIN, and do not give the password away. Clients take the strongest mechanism offered, so
-give users with stored keys a line for each SCRAM mechanism that the listener offers. `make_line` makes such a line.
+Salt and keys are base64. A user may have one line for each scheme. `{plain}` works with every mechanism. Stored keys
+work with their own SCRAM mechanism and PLAIN, and do not reveal the password. Clients choose the strongest offered
+mechanism, so users with stored keys need a line for each SCRAM mechanism that the listener offers. `make_line` returns
+such a line.
 
-A line that cannot be used disables its user, with all lines of that user, and nobody else.
+An invalid line disables its user, with all lines of that user, but no other users.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from waymesh_amqp.credentials import (
 PLAIN_SCHEME = "plain"
 MIN_SALT_SIZE = 12
 REMEMBERED = 4096
-"""Logins by PLAIN that are remembered, as keyed digests."""
+"""Number of successful PLAIN logins to cache, as keyed digests."""
 _ITERATIONS = f"iterations must be a number from {DEFAULT_ITERATIONS} to {MAX_ITERATIONS}"
 
 
 class UserFileError(ValueError):
-    """A line that cannot be used; `line` counts from 1, `user` is empty where the line names none.
+    """An invalid line; `line` counts from 1, `user` is empty if the line has no user.
 
-    `reason` and the text tell nothing of passwords and keys.
+    `reason` and the text contain no passwords or keys.
     """
 
     def __init__(self, line: int, reason: str, user: str = "") -> None:
@@ -53,9 +54,9 @@ class UserFileError(ValueError):
 
 
 class UserFile(Authenticator):
-    """The users of one file. Its text keys the answers to unknown users, so they are the same in every process.
+    """The users of one file. Answers to unknown users are keyed with its text, so they are the same in every process.
 
-    `problems`: the lines that cannot be used; their users are unknown here.
+    `problems`: the invalid lines; their users are unknown here.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class UserFile(Authenticator):
 
     @classmethod
     def parse(cls, text: str) -> UserFile:
-        """Read the text of a user file. Bytes that are no UTF-8 are expected as lone surrogates (`surrogateescape`)."""
+        """Parse the text of a user file. Invalid UTF-8 must be decoded to lone surrogates (`surrogateescape`)."""
         users: dict[str, Credential] = {}
         problems: list[UserFileError] = []
         for number, line in enumerate(text.splitlines(), 1):
@@ -90,7 +91,7 @@ class UserFile(Authenticator):
         return cls(users, hmac.digest(octets, b"waymesh user file", "sha256"), problems)
 
     def lookup(self, user: str) -> Credential | None:
-        """Return the user's credential, None if the file has no such user."""
+        """The user's credential, None if the file has no such user."""
         return self._users.get(prepared(user))
 
     def serves(self, mechanism: str) -> bool:
@@ -98,9 +99,9 @@ class UserFile(Authenticator):
         return self._has_plain or mechanism in self._shapes
 
     def prepare(self) -> None:
-        """Derive the keys of all plain passwords, so that no SCRAM exchange needs PBKDF2 any more.
+        """Derive the keys of all plain passwords, so that SCRAM exchanges need no PBKDF2.
 
-        It takes milliseconds for each user and mechanism, so it belongs into a thread; exchanges may go on meanwhile.
+        It takes milliseconds for each user and mechanism, so run it in a thread; exchanges may run at the same time.
         """
         self._derived = {
             (user, mechanism): self._made(user, mechanism, credential.password, derived=True)
@@ -110,17 +111,17 @@ class UserFile(Authenticator):
         }
 
     def hashes(self, mechanism: str) -> bool:
-        """Whether a check takes PBKDF2: for SCRAM not once the keys are prepared."""
+        """Whether a check computes PBKDF2: for SCRAM only until the keys are prepared."""
         return super().hashes(mechanism) and (mechanism == "PLAIN" or self._derived is None)
 
     def derived(self, user: str, mechanism: str) -> ScramKeys | None:
-        """What `prepare` derived for the user."""
+        """The keys that `prepare` derived for the user."""
         return None if self._derived is None else self._derived.get((prepared(user), mechanism))
 
     def verify_plain(self, user: str, password: str) -> bool:
         """Check a password, without PBKDF2 if the same one succeeded before.
 
-        Passwords that failed are not remembered, so nobody who has to guess meets a difference.
+        Failed passwords are not cached, so response times give no help in guessing.
         """
         mark = hmac.digest(self.secret, f"{prepared(user)}\0{prepared(password)}".encode(), "sha256")
         if mark in self._logged_in:
@@ -157,9 +158,9 @@ def make_line(
     iterations: int = DEFAULT_ITERATIONS,
     salt: bytes | None = None,
 ) -> str:
-    """Make a line of a user file, without a line end; a random salt is made if none is given.
+    """Make a line of a user file, without a line end; the default salt is random.
 
-    Raises ValueError for a name, password or scheme that a user file cannot hold.
+    Raises ValueError for a name, password or scheme that a user file cannot contain.
     """
     _check_name(user)
     if scheme == PLAIN_SCHEME:
@@ -204,7 +205,7 @@ def _split(entry: str, number: int) -> tuple[str, str, str]:
 
 
 def _merged(known: Credential, scheme: str, rest: str, number: int, user: str) -> Credential:
-    """Add one line to what earlier lines said about the user."""
+    """Merge a line into the user's credential from earlier lines."""
     try:
         rest.encode("utf-8")
     except UnicodeEncodeError:
@@ -228,7 +229,7 @@ def _merged(known: Credential, scheme: str, rest: str, number: int, user: str) -
 
 
 def _keys(scheme: str, rest: str) -> ScramKeys:
-    """The keys that a line stores. Raises ValueError."""
+    """Parse the keys in a line. Raises ValueError."""
     parts = rest.strip().split(",")
     if len(parts) != 4:
         raise ValueError("expected iterations,salt,stored key,server key")

@@ -1,8 +1,8 @@
 # cython: boundscheck=False
-"""Byte-level reading and writing for the hot path: no Python object is made for a value that is only looked at.
+"""Byte-level reading and writing for the hot path, without a Python object for each value.
 
-Positions are offsets into a buffer that holds at least one whole frame; every reader takes the frame's end and raises
-`DecodeError` rather than look past it. Spec: 1.6.
+Positions are offsets into a buffer with at least one whole frame. Each reader gets the end of the frame and raises
+`DecodeError` instead of reading past it. Spec: 1.6.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ _pack_u32 = _U32.pack_into
 
 TRANSACTIONAL_STATE = b"amqp:transactional-state:list"
 MAX_DESCRIPTOR_DEPTH = 4
-"""Described descriptors of described values: legal, never seen, and a stack overflow if unbounded."""
+"""Maximum nesting of descriptors: described descriptors are legal, though unused, and could overflow the stack."""
 
 
 def truncated(what: str) -> DecodeError:
-    """The error for bytes that end inside `what`."""
+    """The error for input that ends inside `what`."""
     return DecodeError(f"truncated {what}")
 
 
 if not cython.compiled:  # compiled, wire.pxd has these as inline functions
 
     def octets(data: bytes) -> memoryview:
-        """The bytes as the functions below take them; `data` must live as long as the result is used."""
+        """The bytes as argument of the functions below; `data` must outlive the result."""
         return memoryview(data)
 
     def read_u32(b: memoryview, p: int) -> int:
-        """The four octets at p; the caller has checked that they are there."""
+        """The four octets at p; the caller has checked the bounds."""
         value: int = _unpack_u32(b, p)[0]
         return value
 
     def write_u32(b: memoryview, p: int, v: int) -> None:
-        """Write v as four octets at p; the caller has made room."""
+        """Write v as four octets at p; the caller has reserved room."""
         _pack_u32(b, p, v)
 
     def frame_start(o: memoryview, p: int, size: int, channel: int, code: int) -> None:
-        """Frame header and descriptor of a performative, 11 octets; the caller has made room. Spec: 2.3.1."""
+        """Write frame header and descriptor of a performative, 11 octets; the caller has reserved room. Spec: 2.3.1."""
         _pack_u32(o, p, size)
         _pack_u32(o, p + 4, 0x02000000 | channel)
         o[p + 8] = 0
@@ -84,7 +84,7 @@ def same(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, what: bytes) -
 def skip(
     b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int = 0
 ) -> cython.Py_ssize_t:
-    """Position after the value at p. `depth`: how many descriptors it is inside of."""
+    """Position after the value at p. `depth`: number of enclosing descriptors."""
     if p >= end:
         raise truncated("value")
     k: cython.int = b[p]
@@ -146,7 +146,7 @@ def read_uint(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython
         if end - p < 3:
             raise truncated("integer")
         return b[p + 1] << 8 | b[p + 2]
-    raise DecodeError(f"constructor 0x{k:02x} where an unsigned integer or boolean is due")
+    raise DecodeError(f"constructor 0x{k:02x} instead of an unsigned integer or boolean")
 
 
 def list_count(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -166,7 +166,7 @@ def list_count(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cytho
             raise truncated("list")
         n = read_u32(b, p + 5)
     else:
-        raise DecodeError(f"constructor 0x{k:02x} where a list is due")
+        raise DecodeError(f"constructor 0x{k:02x} instead of a list")
     if n > end - p:
         raise DecodeError(f"a list of {n} elements in {end - p} octets")
     return n

@@ -171,7 +171,7 @@ REFUSED = {
     "one delivery of none": (resource("Router", telemetry={"sampleOneIn": 0}), "spec.telemetry.sampleOneIn"),
     "a claim that nothing uses": (
         resource("Router", telemetry={"target": "Off", "claimRef": {"name": "c"}}),
-        "claimRef goes with target: Claim",
+        "claimRef is required with target: Claim",
     ),
     "users in their former shape": (
         resource("Router", listeners=[{"name": "a", "port": 5672, "auth": "scram", "users": {"name": "u"}}]),
@@ -179,7 +179,7 @@ REFUSED = {
     ),
     "a certificate without TLS": (
         resource("Router", listeners=[{"name": "a", "port": 5672, "certificate": {"secretRef": {"name": "s"}}}]),
-        "certificate is for TLS; set tls: true",
+        "certificate requires TLS; set tls: true",
     ),
     "authorities without client certificates": (
         resource(
@@ -206,7 +206,7 @@ def test_patch_that_leaves_a_claim_beside_another_target_is_refused(namespace: N
     namespace.apply(resource("Router", telemetry={"target": "Claim", "claimRef": {"name": "files"}}))
     for target in ("Off", "EmptyDir", None):
         patch = json.dumps({"spec": {"telemetry": {"target": target}}})
-        with pytest.raises(CommandError, match="claimRef goes with target: Claim"):
+        with pytest.raises(CommandError, match="claimRef is required with target: Claim"):
             namespace.kubectl("patch", "router/x", "--type=merge", "-p", patch)
     found = namespace.get("Router", "x") or {}
     assert found["spec"]["telemetry"]["target"] == "Claim"

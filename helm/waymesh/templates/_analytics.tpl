@@ -1,4 +1,4 @@
-{{/* The Spark job that reads what routers exported. Each of these takes the root context. */}}
+{{/* The Spark job that reads exported telemetry. These templates take the root context unless stated otherwise. */}}
 {{- define "waymesh.analytics.name" -}}
 {{ printf "%s-analytics" (include "waymesh.name" . | trunc 35 | trimSuffix "-") }}
 {{- end }}
@@ -16,7 +16,7 @@ app.kubernetes.io/name: waymesh-analytics
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{/* With these labels the operator finds the jobs. */}}
+{{/* The operator finds the jobs by these labels. */}}
 {{- define "waymesh.analytics.labels" -}}
 {{ include "waymesh.analytics.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -24,7 +24,7 @@ app.kubernetes.io/part-of: waymesh
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* A place that is given as {claim, path} or {s3}. Takes the place and the folder at which its claim is mounted. */}}
+{{/* The path of a place, {claim, path} or {s3}. Takes the place, and the folder where its claim is mounted. */}}
 {{- define "waymesh.analytics.place" -}}
 {{- if .place.s3 }}{{ .place.s3 }}{{ else }}{{ printf "%s/%s" .folder .place.path | trimSuffix "/" }}{{ end }}
 {{- end }}
@@ -45,7 +45,7 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{/* Driver and executors have the same volumes: they read and write the files. */}}
+{{/* Driver and executors need the same volumes, because both read and write the files. */}}
 {{- define "waymesh.analytics.volumes" -}}
 - name: tmp
   emptyDir: {}
@@ -61,7 +61,7 @@ capabilities:
 {{- end }}
 {{- end }}
 
-{{/* The volume of the output, if any. A pod that has one claim as two volumes never starts. */}}
+{{/* The volume of the output, if any. A pod with the same claim in two volumes does not start. */}}
 {{- define "waymesh.analytics.outputVolume" -}}
 {{- $a := .Values.analytics }}
 {{- if and $a.output.claim (eq $a.output.claim $a.input.claim) }}input{{ else if $a.output.claim }}output{{ end }}
@@ -109,7 +109,7 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Settings of Spark by name, as a map. */}}
+{{/* Spark settings, as a map. */}}
 {{- define "waymesh.analytics.conf" -}}
 {{- $a := .Values.analytics }}
 spark.driver.memory: {{ $a.driverMemory }}
@@ -118,8 +118,8 @@ spark.hadoop.fs.s3a.endpoint.region: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* What the driver needs to start executors itself, in client mode. Executors call it at bindAddress: that has to be
-     the pod's own, and the ports are fixed so that a network policy can name them. */}}
+{{/* Settings for a driver that starts executors itself, in client mode. Executors connect to bindAddress, so it must be
+     the pod's address. The ports are fixed for network policies. */}}
 {{- define "waymesh.analytics.clientConf" -}}
 {{- $a := .Values.analytics }}
 spark.submit.deployMode: client
@@ -149,17 +149,17 @@ spark.authenticate: "true"
 spark.network.crypto.enabled: "true"
 {{- end }}
 
-{{/* Memory of an executor besides Java's heap: tasks, one for each core, work outside of it. */}}
+{{/* Memory of an executor in addition to the heap: each core runs a task outside of Java. */}}
 {{- define "waymesh.analytics.overhead" -}}
 {{- printf "%dm" (add 384 (mul 400 (int .Values.analytics.executor.cores))) -}}
 {{- end }}
 
-{{/* The words after `python -m waymesh_analytics`. */}}
+{{/* The arguments of `python -m waymesh_analytics`. */}}
 {{- define "waymesh.analytics.words" -}}
 {{- $a := .Values.analytics }}
 - {{ include "waymesh.analytics.place" (dict "place" $a.input "folder" "/input") | quote }}
 - {{ include "waymesh.analytics.place" (dict "place" $a.output "folder" "/output") | printf "--out=%s" | quote }}
-# The operator reads it there.
+# The operator reads this file.
 - --findings-file=/dev/termination-log
 {{- with $a.s3.endpoint }}
 - {{ printf "--endpoint=%s" . | quote }}
@@ -224,7 +224,7 @@ volumes:
 {{- end }}
 {{- end }}
 
-{{/* What Jobs have: of this chart, and of its CronJob. */}}
+{{/* The spec of Jobs: of the chart's Job and of its CronJob. */}}
 {{- define "waymesh.analytics.jobSpec" -}}
 backoffLimit: 2
 {{- with .Values.analytics.deadlineSeconds }}
@@ -236,7 +236,7 @@ template:
   spec: {{- include "waymesh.analytics.pod" . | nindent 4 }}
 {{- end }}
 
-{{/* The same as an application of Spark's operator. */}}
+{{/* The same for a SparkApplication. */}}
 {{- define "waymesh.analytics.sparkPod" -}}
 env: {{- include "waymesh.analytics.env" . | nindent 0 }}
 volumeMounts: {{- include "waymesh.analytics.mounts" . | nindent 0 }}
@@ -254,7 +254,7 @@ imagePullPolicy: {{ $a.image.pullPolicy }}
 mainApplicationFile: local:///opt/waymesh/analyze.py
 arguments:
 {{- include "waymesh.analytics.words" . | nindent 0 }}
-# The master that Spark's operator has chosen.
+# Use the master that the Spark operator sets.
 - --master=
 sparkConf:
   spark.authenticate: "true"
@@ -268,7 +268,7 @@ volumes: {{- include "waymesh.analytics.volumes" . | nindent 0 }}
 restartPolicy:
   type: Never
 {{- if $a.dynamicAllocation }}
-# With it, Spark's operator turns shuffle tracking on.
+# The Spark operator then enables shuffle tracking.
 dynamicAllocation:
   enabled: true
   minExecutors: 0

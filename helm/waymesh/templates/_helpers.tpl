@@ -7,7 +7,7 @@
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "waymesh.name" .) }}{{ else }}{{ required "serviceAccount.name is needed when serviceAccount.create is false" .Values.serviceAccount.name }}{{ end }}
 {{- end }}
 
-{{/* Labels that select the operator's pods; they can never change. */}}
+{{/* Labels that select the operator's pods; the selector of a Deployment is immutable. */}}
 {{- define "waymesh.selector" -}}
 app.kubernetes.io/name: waymesh-operator
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -25,8 +25,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .image.repository }}:{{ .image.tag | default .chart.AppVersion }}
 {{- end }}
 
-{{/* What the operator may do in a namespace that it looks after. Written by hand, verb for verb: it makes and changes
-     what a Router owns, reads pods, and neither runs commands in them nor touches roles. */}}
+{{/* Permissions of the operator in a watched namespace, the minimum for each resource: it creates and changes objects
+     that a Router owns and reads pods, but does not exec into pods or change roles. */}}
 {{- define "waymesh.rules" -}}
 - apiGroups: [waymesh.io]
   resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies, routerlinks]
@@ -89,16 +89,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* What it may do in its own namespace: its Lease. The ConfigMap that it writes to see it come back is in a namespace
-     that it looks after. */}}
+{{/* Permissions of the operator in its own namespace: its Lease. Its heartbeat ConfigMap, which it writes and watches,
+     is in a watched namespace. */}}
 {{- define "waymesh.homeRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, patch]
 {{- end }}
 
-{{/* "yes" if a definition in the cluster differs from the chart's: helm makes missing ones from crds/ when it installs,
-     and never changes one. Without a cluster (`helm template`) no definition is seen. */}}
+{{/* "yes" if a definition in the cluster differs from the chart's: at installation, helm creates missing ones from
+     crds/, but it never changes any. Without a cluster (`helm template`), lookup finds no definition. */}}
 {{- define "waymesh.definitionsDiffer" -}}
 {{- $found := dict }}
 {{- range $path, $_ := .Files.Glob "crds/*.yaml" }}
@@ -118,12 +118,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if $found.differs }}yes{{ end }}
 {{- end }}
 
-{{/* Namespace of the mesh and what belongs to it. */}}
+{{/* Namespace of the mesh and its resources. */}}
 {{- define "waymesh.mesh.namespace" -}}
 {{ .Values.mesh.namespace | default .Release.Namespace }}
 {{- end }}
 
-{{/* Labels of the mesh and what belongs to it; those of the values come first. */}}
+{{/* Labels of the mesh and its resources; those in the values take precedence. */}}
 {{- define "waymesh.mesh.labels" -}}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/part-of: waymesh

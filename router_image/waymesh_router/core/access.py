@@ -1,4 +1,4 @@
-"""What policy allows a client: calls from the core to the one who decides."""
+"""Interface by which the core asks the policy what a client may do."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
 
 
 class Access(Protocol):
-    """Of one client connection."""
+    """The policy for one client connection."""
 
     def attach(self, lk: RouterLink, attach: Attach) -> None:
         """Set the permit and the limits of a link that the client attaches. Raises Refusal."""
 
     def closed(self) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
 
     def may_update_admin_status(self) -> bool:
         """Whether the client may change adminStatus of connections and links."""
 
     def in_group(self) -> bool:
-        """Whether a user group decides what the client may do: its right to management may change at any time."""
+        """Whether a user group determines the client's rights: its right to management may change at any time."""
 
     def limits_management(self) -> bool:
-        """Whether policy gives the client a smaller right to management than its listener does."""
+        """Whether policy limits the client's right to management below that of its listener."""
 
     def may_create_link_routes(self) -> bool:
         """Whether the client may create link routes to itself."""
 
     def only_would_deny(self, what: str) -> bool:
-        """Whether a request that the client may not make is carried out nevertheless; it is counted and logged then."""
+        """Whether a request that the client may not make is only counted and logged, not refused (dry run)."""
 
 
 class ClosedAccess:
-    """Of a closed client connection: what it asked for and still waits is not allowed any more.
+    """The policy for a closed client connection: it refuses requests that are still waiting.
 
-    It takes the place of the `Access` that has a reference to the connection: no cycle is left that only the collector
-    frees.
+    It replaces the `Access` with a reference to the connection, so that no reference cycle remains for the garbage
+    collector.
     """
 
     def attach(self, lk: RouterLink, attach: Attach) -> None:
@@ -71,7 +71,7 @@ CLOSED: Final = ClosedAccess()
 
 
 class Permit(Protocol):
-    """Of one link that a client attached."""
+    """The policy for one link that a client attached."""
 
     user_ids: Set[bytes]
     """The encoded values of user-id that the link's messages may have."""
@@ -86,4 +86,4 @@ class Permit(Protocol):
         """A message was refused."""
 
     def ended(self, lk: RouterLink) -> None:
-        """The link is gone."""
+        """The link has ended."""

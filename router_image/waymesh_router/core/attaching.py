@@ -28,7 +28,7 @@ FALLBACK_CAPABILITY = "qd.fallback"
 WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint_{number}": number for number in range(1, 10)}}
 """Capabilities of the links of a waypoint, with its number among the waypoints of the address."""
 EDGE_WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint.{number}": number for number in range(1, 10)}}
-"""The same on the links of edge routers."""
+"""The same for the links of edge routers."""
 COST_PROPERTY = "qd.inter-router-cost"
 NO_MANAGEMENT = "management is not allowed on this connection"
 UNAVAILABLE_REJECTED: bytes = encode(
@@ -53,11 +53,11 @@ _MAX_COST = 0x7FFFFFFF
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15
 TEMPORARY_NODE = "temp."
-"""How the part of a temporary address behind the router's id begins."""
+"""Start of the part after the router's id in a temporary address."""
 
 
 class Refusal(AmqpError):
-    """An attach that is refused; has the reason. `logged`: a line of the log tells more already."""
+    """A refused attach, with the reason. `logged`: the log has a more detailed line already."""
 
     logged = False
 
@@ -118,14 +118,14 @@ class Place:
 
     @property
     def special(self) -> bool:
-        """Whether the client asks for another place than ordinary links have."""
+        """Whether the client requests a waypoint or a fallback destination."""
         return self.fallback or self.waypoint > 0
 
     def phase(self, address: str, config: Mapping[str, Any] | None) -> str:
-        """The phase of `address` with this configuration. Raises Refusal if it has no such place.
+        """The phase of `address` with this configuration. Raises Refusal if the address does not have the place.
 
-        Waypoint N takes messages from phase N - 1 and sends them into phase N. What comes from a fallback destination
-        is for the consumers of the address itself.
+        Waypoint N receives messages of phase N - 1 and sends messages into phase N. Messages from a fallback
+        destination go to the consumers of the address itself.
         """
         if self.edge and self.special:
             return FALLBACK if self.fallback else str(self.waypoint - self.receiver)
@@ -138,12 +138,12 @@ class Place:
         if not self.waypoint:
             return usual
         if config is None or not (config["waypoint"] or config["ingressPhase"] or config["egressPhase"]):
-            raise Refusal(PRECONDITION_FAILED, f"{address} is no waypoint: it needs an address with waypoint")
+            raise Refusal(PRECONDITION_FAILED, f"{address} is not a waypoint: it needs an address with waypoint")
         return str(self.waypoint - self.receiver)
 
 
 def place_of(terminus: Terminus, receiver: bool, edge: bool = False) -> Place:
-    """The place that a client asks for by capabilities of its source or target. Raises Refusal."""
+    """The place that a client requests with capabilities of its source or target. Raises Refusal."""
     asked = {str(capability) for capability in terminus.capabilities or ()}
     numbers = EDGE_WAYPOINT_CAPABILITIES if edge else WAYPOINT_CAPABILITIES
     waypoints = {numbers[name] for name in asked if name in numbers}
@@ -172,7 +172,7 @@ def for_management(attach: Attach) -> bool:
 
 
 def check_management(attach: Attach, right: int) -> None:
-    """Refuse links to or from management agents to peers without the right to them. Raises Refusal.
+    """Refuse links to or from management agents if the peer does not have the right. Raises Refusal.
 
     A peer with the right to read may send to them: the management service checks each request.
     """
@@ -237,5 +237,5 @@ def created_address(rng: Rng) -> str:
 
 
 def random_text(rng: Rng) -> str:
-    """An unguessable text of 15 characters, as Dispatch makes them."""
+    """An unguessable text of 15 characters, as in Dispatch."""
     return "".join(rng.choice(_TEMPORARY) for _ in range(_TEMPORARY_LENGTH))

@@ -15,7 +15,7 @@ class Context:
         self.router_id = router_id
         self.edge = edge
         self.stamp = "" if edge else router_id
-        """The id for ingress and trace of forwarded messages. An edge router writes none: its interior router does."""
+        """The id for ingress and trace of forwarded messages; empty at an edge router, which writes neither."""
         self.now = now  # seconds; set by the owner of the core before each turn
         self.started_at = now
         self.rng = rng

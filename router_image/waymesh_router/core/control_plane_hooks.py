@@ -1,4 +1,4 @@
-"""Calls from the core to the control plane."""
+"""Interface from the core to the control plane."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class ControlPlaneHooks:
-    """Receives changes that matter to the mesh. This base ignores them (standalone router)."""
+    """Receives the changes that concern the mesh. This base class ignores them (standalone router)."""
 
     def local_added(self, key: str, treatment: int) -> None:
         """A mobile address got its first local consumer, or its treatment changed."""
 
     def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
-        """Capabilities of the containers behind a link route's address; announced together with it."""
+        """Capabilities of the containers of a link route's address; announced with it."""
 
     def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
         """The capabilities that another router announced for the address."""

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.edge.messages import LookupReply
 
 FEW_SESSIONS = 8
-"""Sessions of a connection that may be begun while memory is full: a client that works needs few."""
+"""Sessions that a connection may begin while memory is full: a normal client needs few."""
 
 
 class Core(Handler):
@@ -120,7 +120,7 @@ class Core(Handler):
         self.exchanges = Exchanges(self.context, self.address_table, self.own_messages)
         later_frames = LaterFrames(sender, self.own_messages, self.credit, self.settlement)
         self.forwarder = Forwarder(message_address, choice, multicast, pending, self.own_messages, later_frames)
-        # what management, telemetry and the control plane read
+        # read by management, telemetry and the control plane
         self.router_id = router_id
         self.log = log
         self.started_at = now
@@ -132,7 +132,7 @@ class Core(Handler):
         self.denied = self.refusals.denied
 
     def new_uplink(self, pending: PendingDeliveries) -> Uplink:
-        """The part of an edge router that speaks with its interior router."""
+        """The part of an edge router that communicates with its interior router."""
         uplink = Uplink(
             self.context,
             self.address_table,
@@ -198,7 +198,7 @@ class Core(Handler):
         self.refusals.link(lk, e)
 
     def report_attached(self, lk: RouterLink) -> None:
-        """Tell telemetry of an attached link, and of its partner."""
+        """Report an attached link and its partner to telemetry."""
         for one in (lk, lk.partner):
             if one is not None and one.attached:
                 self.context.telemetry.link_attached(one)
@@ -250,7 +250,7 @@ class Core(Handler):
             self.attach_endpoint(lk, attach)
 
     def attach_endpoint(self, lk: RouterLink, attach: Attach) -> None:
-        """Join a client's link to its address. Raises Refusal."""
+        """Connect a client's link with its address. Raises Refusal."""
         if lk.is_sender:
             self.endpoint_links.attach_consumer(lk, attach)
         else:
@@ -258,14 +258,14 @@ class Core(Handler):
             self.edges.producer_attached(lk)
 
     def answer_interior(self, uplink: Uplink, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
-        """The interior router attaches a link for a large message, or a routed one, at an edge. Raises Refusal."""
+        """At an edge router: the interior router attaches a routed link, or one for a large message. Raises Refusal."""
         if not lk.is_sender and attach.target is not None and not attach.target.address:
             uplink.accept(lk, attach)
         elif not self.routed_attaches.pass_on(conn, lk, attach):
             raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
 
     def answer_looked_up(self, lk: RouterLink, attach: Attach, reply: LookupReply | None) -> None:
-        """At an edge router: answer a client's attach that was kept back. `reply`: of a link route, else None."""
+        """At an edge router: answer a client's attach that waited for a lookup. `reply`: None without a link route."""
         if lk.state != ATTACH_RCVD or lk.connection.over:
             return
         try:

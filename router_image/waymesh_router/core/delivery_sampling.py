@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
 
 NEVER = 1 << 62
-"""Value of the countdown without sampling: more deliveries than a router ever forwards."""
+"""Value of the countdown without sampling: larger than any number of deliveries."""
 ADAPT_S = 1.0
 SID_BITS = 62
 PRESETTLED, DROPPED, LOST, SETTLED = "presettled", "dropped", "lost", "settled"
@@ -101,7 +101,7 @@ class DeliverySampling:
         self.until_next = NEVER
         self._ended = None
 
-    # ---- choosing
+    # ---- selection
     def _draw(self) -> None:
         """Draw the number of deliveries until the next sample; 1: the very next delivery."""
         gap = 1
@@ -112,8 +112,8 @@ class DeliverySampling:
     def tick(self, now: float) -> None:
         """Adapt the probability to the rate of deliveries, to reach the requested pace.
 
-        Drawing the gap again is correct: the distribution has no memory. A second without deliveries predicts nothing
-        about the next ones, so the probability stays.
+        Drawing the gap again is correct, because the distribution is memoryless. After a second without deliveries the
+        probability stays, because it says nothing about the rate of the next ones.
         """
         if self._ended is None or now - self._seen_at < ADAPT_S:
             return
@@ -163,7 +163,7 @@ class DeliverySampling:
         sample.priority = address.priority if address.priority >= 0 else sections.priority(transfer)
         self.current = sample
 
-    # ---- how they end
+    # ---- outcomes
     def went_out(self, sample: Sample, out: RouterLink) -> None:
         """Record an outgoing link of the delivery."""
         sample.outs.append(out)

@@ -1,4 +1,4 @@
-"""Ends client connections when the router drains or stops."""
+"""Disconnects clients when the router drains or stops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def hang_up(conn: Connection, reason: str) -> None:
-    """End a client's transport without a close frame, so that the client comes back at once.
+    """End a client's transport without a close frame, so that the client reconnects at once.
 
     All client libraries reconnect then; python-qpid-proton does not after a close with amqp:connection:forced, nor do
     several others after a close without an error. Source: docs/clients.md. `reason` is written to the log.

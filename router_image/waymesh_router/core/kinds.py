@@ -1,4 +1,4 @@
-"""Kinds of links and treatments of addresses. Compiled modules take the same numbers from kinds.pxd."""
+"""Kinds of links and treatments of addresses. Compiled modules use the same numbers from kinds.pxd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DISTRIBUTIONS |= {treatment: name for name, treatment in TREATMENTS.items()}
 
 # Rights of a peer: attribute `management` of its listener or connector
 UNDECIDED_MANAGEMENT = -1
-"""The listener does not say: decided at the open, none until then."""
+"""Not set at the listener: determined at the open, no right until then."""
 NO_MANAGEMENT = 0
 READ_MANAGEMENT = 1
 WRITE_MANAGEMENT = 2

@@ -23,7 +23,7 @@ EVERY_S = 1.0
 BUDGET = 100
 """Links and deliveries per slice: about a tenth of a millisecond of work."""
 PAUSE_S = 0.0125
-"""Between two slices of a round: however much there is to examine, it takes a hundredth of the time."""
+"""Pause between two slices of a round: it limits the examination to a hundredth of the CPU time."""
 DELAYED_S = 1.0
 STUCK_S = 10.0
 RATE_ROUNDS = 5
@@ -120,8 +120,8 @@ class LinkHealth:
     def _look_at_all(self) -> Iterator[int]:
         """One round over all connections, in slices; yields the amount of work of each slice.
 
-        Connections, links and deliveries come and go between slices. So their numbers are gone through: a list of
-        the objects would keep those that end meanwhile, thousands perhaps, and free them all at once.
+        Connections, links and deliveries come and go between slices. So the round iterates over their ids: a list of
+        the objects would keep those that end in the meantime, perhaps thousands, and free them all at once.
         """
         for number in list(self._core.connections):
             connection = self._core.connections.get(number)

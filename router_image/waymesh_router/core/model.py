@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.annotations import Annotations
 
 MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
-"""A `PendingQueue` is compacted when more than this number, and more than half of its items, have left."""
+"""A `PendingQueue` is compacted when more than this number of items, and more than half of them, have left."""
 
 
 class RouterConnection(Connection):
@@ -33,10 +33,10 @@ class RouterConnection(Connection):
         self.role = "normal"
         self.origin = ""  # name of its listener or connector
         self.route_address = ""  # routing address for a client's attaches without an address; "" for none
-        self.management = NO_MANAGEMENT  # the management requests that the peer may send
+        self.management = NO_MANAGEMENT  # the peer's right to management
         self.multi_tenant = False  # its addresses are those of a tenant
         self.tenant = ""  # the name of the tenant, known since the open
-        self.management_files = False  # and these may name files of the router's machine
+        self.management_files = False  # its management requests may refer to files on the router's machine
         self.peer: Any = None
         self.cost = 1
         self.strip_in = True
@@ -58,7 +58,7 @@ class RouterConnection(Connection):
         self.policy_vhost = ""  # policyVhost of its listener
         self.for_managers = False  # its listener has management: write
         self.access: Any = None  # Access or None: what policy allows this client, see access.py
-        self.uplink = False  # it leads from this edge router to an interior router
+        self.uplink = False  # connects this edge router to an interior router
         self.edge_router: Any = None  # Edge or None: the peer is an edge router, see edge/edges.py
         Connection.__init__(self, settings, handler, now)
 
@@ -81,11 +81,11 @@ class RouterLink(Link):
         self.priority = DEFAULT_PRIORITY
         self.address: Address | None = None  # None for an anonymous sender
         self.anonymous = False
-        self.checks_management = False  # anonymous sender that may not send to all management agents
+        self.checks_management = False  # anonymous sender that may not send to some management agents
         self.checks_targets = False  # anonymous sender that policy allows to send to some addresses only
-        self.checks_user = False  # policy allows messages with the client's own user-id only
-        self.checks_messages = False  # policy judges each message: one of these checks, or a dry run
-        self.section_order: Any = None  # SectionOrder or None: of the message that arrives, if it is checked
+        self.checks_user = False  # policy only allows messages with the client's own user-id
+        self.checks_messages = False  # policy checks each message: one of these checks, or a dry run
+        self.section_order: Any = None  # SectionOrder or None: of the incoming message, if it is checked
         self.permit: Any = None  # Permit or None: what policy allowed a client's link, see access.py
         self.of_tenant = False  # anonymous sender in the address space of a tenant
         self.spaced: Any = None  # the annotations for the address space, see message_address.py
@@ -110,12 +110,12 @@ class RouterLink(Link):
         self.full = False  # `kept` is over its limit, see budget.py
         self.braked = False  # its session is held because of that
         self.client: Any = None  # str or None: container-id for the no-local filter, see link_routing/no_local.py
-        self.stored = False  # brings back messages from a fallback destination
+        self.stored = False  # returns messages from a fallback destination
         self.retiring = False  # takes no more messages
         self.container = False  # the peer is a route-container
-        self.edge = False  # the peer is an edge router, or at an edge router, its interior router
-        self.known_elsewhere = False  # incoming, of an edge router: it was told of consumers elsewhere
-        self.consumer_priority = 0  # of a client's receiver: others get messages while it has no credit
+        self.edge = False  # the peer is an edge router or, at an edge router, its interior router
+        self.known_elsewhere = False  # incoming, of an edge router that was told of consumers elsewhere
+        self.consumer_priority = 0  # of a client's receiver: those with less get messages if it has no credit
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -126,14 +126,14 @@ class RouterLink(Link):
         self.zero_credit_since = 0.0
 
     def drop_head(self) -> None:
-        """Forget the incomplete sections that are kept."""
+        """Drop the stored incomplete sections."""
         conn: RouterConnection = self.connection  # type: ignore[assignment]
         if self.head is not None:
             conn.heads -= len(self.head)
             self.head = None
 
     def undelivered(self) -> cython.Py_ssize_t:
-        """Deliveries that wait for credit of this link alone."""
+        """Number of deliveries that wait for this link's credit and no other's."""
         return len(self.queue) if self.queue is not None else 0
 
 
@@ -149,7 +149,7 @@ class Node:
         self.address: Address | None = None
 
     def neighbour(self) -> Node | None:
-        """The neighbour for deliveries to this router: a path over others that costs less than the direct link wins."""
+        """The neighbour for deliveries to this router: over others if such a path costs less than the direct one."""
         if self.next_hop is not None and self.next_hop.connection is not None:
             return self.next_hop
         return self if self.connection is not None else None
@@ -174,7 +174,7 @@ class Address:
         self.config: Any = None
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.producers: list[RouterLink] = []  # local incoming links
-        self.tracked: dict[RouterLink, None] | None = None  # those of edge routers: told of consumers elsewhere
+        self.tracked: dict[RouterLink, None] | None = None  # producers of edge routers that track it
         self.prioritized = False  # a local consumer has a priority other than 0
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
@@ -200,7 +200,7 @@ class Address:
         return self.subscriber is not None and not self.exchange
 
     def served_here(self) -> bool:
-        """Whether this router has a consumer or an exchange that other routers must know of."""
+        """Whether this router has a consumer or an exchange to announce to other routers."""
         return bool(self.consumers) or self.exchange
 
     def reachable(self) -> bool:
@@ -208,7 +208,7 @@ class Address:
         return self.direct() or (self.fallback is not None and self.fallback.direct())
 
     def direct(self) -> bool:
-        """Whether it can be delivered to a consumer of the address itself, without the fallback."""
+        """Whether a message can be delivered to a consumer of the address itself, without the fallback."""
         return bool(self.consumers) or self.subscriber is not None or self.directed()
 
     def directed(self) -> bool:
@@ -219,14 +219,14 @@ class Address:
         return False
 
     def unused(self) -> bool:
-        """Whether nothing refers to the address any more."""
+        """Whether nothing refers to the address."""
         kept = self.primary is not None and not self.primary.dead
         return not (kept or self.consumers or self.producers or self.targets or self.pending or self.subscriber)
 
 
 class PendingQueue:
-    """Deliveries in order of arrival. `items[at]` is the first one: compiled code reads a list without a call, which it
-    cannot do with a deque.
+    """Deliveries in order of arrival. `items[at]` is the first one. A list, because compiled code reads it without a
+    call, unlike a deque.
     """
 
     def __init__(self, deliveries: Iterable[Queued] = ()) -> None:
@@ -283,13 +283,13 @@ class Queued:
         self.own = False  # for the router itself, since its first frame
         self.copied = False  # a copy by an exchange: the sender has the outcome and the credit already
         self.credited = False  # the sender's credit was returned although it still waits
-        self.head_size = 0  # where the message-annotations section belongs in `data`
+        self.head_size = 0  # position of the message-annotations section in `data`
         self.fields = b""  # link route: encoded fields of the first transfer from rcv-settle-mode on
         self.tag = b""  # link route: delivery-tag
         self.data = b""  # bytes that arrived and are still needed, without message-annotations
         self.later: list[bytes] | None = None  # bytes of further frames
         self.size = 0
-        self.kept = 0  # its bytes that count as waiting
+        self.kept = 0  # number of its waiting bytes
         self.complete = True  # all frames have arrived
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
@@ -313,7 +313,7 @@ class Queued:
 
 
 def make_queued(link: RouterLink | None, annotations: Any) -> Queued:
-    """Like `Queued(link, annotations)`; compiled, it takes an object from a free list without a call of `__init__`."""
+    """Like `Queued(link, annotations)`; compiled code takes it from a free list without a call of `__init__`."""
     if cython.compiled:
         q: Queued = Queued.__new__(Queued)
         q.link = link

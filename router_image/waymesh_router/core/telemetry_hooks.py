@@ -1,4 +1,4 @@
-"""Calls from the core to telemetry."""
+"""Interface from the core to telemetry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TelemetryHooks:
         """The link ended; its counters are final."""
 
     def address_gone(self, address: Address) -> None:
-        """The address is no longer used; its counters are final. A later address with its name counts from 0."""
+        """The address is no longer used; its counters are final. A new address with this name counts from 0."""
 
     def autolink(self, auto: AutoLink, before: str | None, after: str | None) -> None:
         """The state of an autolink changed; None: created or removed."""

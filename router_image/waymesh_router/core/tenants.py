@@ -1,8 +1,8 @@
-"""Address spaces of tenants: clients of a listener with `multiTenant` use addresses `x`, which the mesh knows as
-`<tenant>/x`. The tenant is the vhost of the connection.
+"""Address spaces of tenants: an address `x` of a client of a listener with `multiTenant` is `<tenant>/x` in the mesh.
+The tenant is the vhost of the connection.
 
-The name of a tenant is put before the text once the text is known not to be an address of routers. What a client writes
-can therefore only choose an address within its own space.
+The tenant's name is added after the check that the text is not an address reserved for routers. So a client's text can
+only select an address within its own space.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ OUTSIDE = "is not an address of the vhost's address space"
 
 
 def in_space(tenant: str, text: str, sends: bool, manages: bool = False) -> str | None:
-    """The address that the mesh knows for what a client writes; None if the client may not use it.
+    """The address in the mesh for a client's address; None if the client may not use it.
 
-    Of the addresses of routers a tenant may only send to unguessable ones, which clients get for replies, and if it
-    `manages` to the management agent of the router that it is connected to, which shows each tenant its own.
+    Of the addresses reserved for routers, a tenant may only send to unguessable reply addresses and, if it `manages`,
+    to the management agent of its router, which shows each tenant only its own objects.
     """
     bare = bare_address(text)
     if not of_routers(bare):
@@ -34,7 +34,7 @@ def in_space(tenant: str, text: str, sends: bool, manages: bool = False) -> str 
 
 
 def reply_in_space(tenant: str, text: Any) -> str | None:
-    """The address for replies to a request of a tenant; None if the tenant could not send there itself."""
+    """The reply address of a tenant's request; None if the tenant may not send to it."""
     return in_space(tenant, text, True) if isinstance(text, str) and tenant and bare_address(text) else None
 
 
@@ -75,7 +75,7 @@ def _inside(tenant: str, text: Any, sends: bool, manages: bool) -> str | None:
 
 
 def as_written(tenant: str, terminus: Terminus | None) -> Terminus | None:
-    """The terminus as the client has to see it: addresses of the space without the tenant."""
+    """The terminus for the client: addresses of the space without the tenant's name."""
     if not tenant or terminus is None or terminus.kind not in ("source", "target"):
         return terminus
     head = tenant + "/"
@@ -90,10 +90,10 @@ def as_written(tenant: str, terminus: Terminus | None) -> Terminus | None:
 
 
 def serves(tenant: str, key: str) -> bool:
-    """Whether a link route that matches an address of the space, with this key, is for the tenant.
+    """Whether a link route with this key, which matches an address of the space, belongs to the tenant.
 
-    Patterns take `.` and `/` for the same. So `b/x` of the tenant `a` matches a link route for `a.b`, and `x` of the
-    tenant `a.b` one with the prefix `a`. Both are for another tenant.
+    Patterns treat `.` and `/` as equal. So `b/x` of the tenant `a` matches a link route for `a.b`, and `x` of the
+    tenant `a.b` matches one with the prefix `a`. Both belong to another tenant.
     """
     head = tenant + "/"
     text = key[1:]

@@ -1,4 +1,4 @@
-"""Deliveries in progress, counted on request, so that the hot path does not count them."""
+"""Counts deliveries in progress on request, so that the hot path need not count them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address
 
 MUCH = 500
-"""More than this is not counted for each request: a third of a millisecond of work."""
+"""Above this number, deliveries are not counted for each request: it is a third of a millisecond of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _of_session(session: Session) -> tuple[int, int]:
 
 
 def of_client(delivery: Delivery, incoming: bool) -> bool:
-    """Whether an unsettled delivery of a session counts as a client's.
+    """Whether an unsettled delivery in a session counts as a client's.
 
     A delivery from client to client counts in the sender's session (`incoming`), not in the receiver's.
     """
@@ -135,7 +135,7 @@ def serves_router(link: RouterLink) -> bool:
 
 
 def only_manages(connection: RouterConnection) -> bool:
-    """Whether all links of a connection are for management: requests to the router, and replies to the client."""
+    """Whether all links of a connection are for management: requests to the router and replies to the client."""
     links = _attached(connection)
     return any(serves_router(k) for k in links) and all(
         serves_router(k) or (k.is_sender and k.address is not None and not k.address.key.startswith(MOBILE))
@@ -146,7 +146,7 @@ def only_manages(connection: RouterConnection) -> bool:
 def mobile_traffic(addresses: Iterable[Address]) -> int:
     """Deliveries of mobile addresses so far: in, out and transit, without those for the router itself.
 
-    Two calls tell whether there were any in between.
+    The difference between two calls shows whether there were any in between.
     """
     return sum(
         address.ingress + address.egress + address.transit

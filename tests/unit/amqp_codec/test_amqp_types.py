@@ -87,8 +87,8 @@ WRONG = {
     "1.3-invalid-constructor": ("57", "invalid constructor 0x57"),
     "1.3-constructor-ff": ("ff", "invalid constructor 0xff"),
     "1.6.2-boolean-2": ("56 02", "boolean"),
-    "1.6.16-char-surrogate": ("73 0000d800", "no Unicode character"),
-    "1.6.16-char-too-large": ("73 00110000", "no Unicode character"),
+    "1.6.16-char-surrogate": ("73 0000d800", "not a Unicode character"),
+    "1.6.16-char-too-large": ("73 00110000", "not a Unicode character"),
     "1.6.19-length-lies": ("a0 05 00", "binary"),
     "1.6.19-length32-lies": ("b0 ffffffff 00", "binary"),
     "1.6.20-not-utf8": ("a1 02 c328", "invalid string"),
@@ -104,7 +104,7 @@ WRONG = {
     "1.6.22-list32-size-3": ("d0 00000003 00000000", "size 3"),
     "1.6.22-huge-count": ("d0 00000005 ffffffff 40", "count"),
     "1.6.23-odd-count": ("c1 02 01 40", "no value"),
-    "1.6.23-key-twice": ("c1 09 04 a10161 40 a10161 40", "twice"),
+    "1.6.23-key-twice": ("c1 09 04 a10161 40 a10161 40", "duplicate key"),
     "1.6.23-key-is-a-list": ("c1 03 02 45 40", "map key"),
     "1.6.23-key-is-a-described-map": ("c1 08 02 00 5301 c10100 40", "map key"),
     "1.6.24-no-constructor": ("e0 01 00", "array's constructor"),
@@ -113,8 +113,8 @@ WRONG = {
     "1.6.24-count-lies": ("e0 03 02 50 01", "not enough"),
     "1.6.24-bytes-left": ("e0 04 01 50 0102", "1 bytes too many"),
     "1.6.24-huge-count": ("f0 00000006 ffffffff 50 01", "not enough"),
-    "1.6.24-huge-count-of-nothing": ("f0 00000005 ffffffff 40", "without bytes"),
-    "1.6.24-huge-count-of-list0": ("f0 00000005 00010000 45", "without bytes"),
+    "1.6.24-huge-count-of-nothing": ("f0 00000005 ffffffff 40", "zero bytes"),
+    "1.6.24-huge-count-of-list0": ("f0 00000005 00010000 45", "zero bytes"),
 }
 
 

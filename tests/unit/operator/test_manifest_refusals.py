@@ -129,17 +129,17 @@ def test_one_delivery_of_none_is_refused() -> None:
 FORMER: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a claim by claimName": (
         {"telemetry": {"target": "Claim", "claimRef": {"name": "c"}, "claimName": "c"}},
-        ["spec.telemetry.claimName: name the claim as claimRef: {name: ...}"],
+        ["spec.telemetry.claimName: write the claim as claimRef: {name: ...}"],
     ),
     "users by name": (
         {"listeners": [{"name": "a", "port": 5672, "auth": "scram", "users": {"name": "u"}}]},
-        ["spec.listeners[0].users: name the Secret as users: {secretRef: {name: ...}}"],
+        ["spec.listeners[0].users: write users as {secretRef: {name: ...}}"],
     ),
     "both shapes of users": (
         {"listeners": [
             {"name": "a", "port": 5672, "auth": "scram", "users": {"name": "u", "secretRef": {"name": "u"}}}
         ]},
-        ["spec.listeners[0].users: name the Secret as users: {secretRef: {name: ...}}"],
+        ["spec.listeners[0].users: write users as {secretRef: {name: ...}}"],
     ),
 }  # fmt: skip
 
@@ -156,14 +156,14 @@ def test_listeners_take_their_users_from_one_secret() -> None:
 
     assert refused("Router", {"listeners": [listener("a", 5672, "u"), listener("b", 5673, "u")]}) == []
     assert refused("Router", {"listeners": [listener("a", 5672, "u"), listener("b", 5673, "v")]}) == [
-        "spec.listeners: all listeners take their users from the same Secret"
+        "spec.listeners: all listeners must use the same Secret for users"
     ]
 
 
 @pytest.mark.parametrize("target", ["Off", "EmptyDir"])
 def test_a_claim_beside_a_target_that_has_no_use_for_it_is_refused(target: str) -> None:
     (problem,) = refused("Router", {"telemetry": {"target": target, "claimRef": {"name": "c"}}})
-    assert problem == "spec.telemetry.claimRef: claimRef goes with target: Claim, and is needed there"
+    assert problem == "spec.telemetry.claimRef: claimRef is required with target: Claim, and only valid there"
 
 
 def references(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -204,23 +204,23 @@ SPEC_ERRORS = [
     ("listeners:\n  - name: a\n    port: 7000\n    auth: plain", 8, "spec.listeners[0].auth",
      "auth plain would send passwords in clear text; set tls: true or use auth scram"),
     ("listeners:\n  - name: a\n    port: 7000\n    auth: mtls", 8, "spec.listeners[0].auth",
-     "auth mtls reads the client's certificate; set tls: true"),
+     "auth mtls requires client certificates; set tls: true"),
     ("listeners:\n  - name: a\n    port: 7000\n    certificate: {secretRef: {name: s}}", 8,
-     "spec.listeners[0].certificate", "certificate is for TLS; set tls: true"),
+     "spec.listeners[0].certificate", "certificate requires TLS; set tls: true"),
     ("listeners:\n  - name: a\n    port: 7000\n    tls: true\n    clientAuthorities: {secretRef: {name: s}}", 9,
-     "spec.listeners[0].clientAuthorities", "clientAuthorities are for certificates of clients; set auth: mtls"),
+     "spec.listeners[0].clientAuthorities", "clientAuthorities requires client certificates; set auth: mtls"),
     ("listeners:\n  - name: a\n    port: 7000\n    management: write", 8, "spec.listeners[0].management",
      "must be one of none, read (got 'write')"),
     ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {}", 8, "spec.listeners[0].tenancy.mode", "is required"),
     ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: Fixed}", 8, "spec.listeners[0].tenancy.vhost",
-     "vhost is the tenant of all clients with mode: Fixed, and only there"),
+     "vhost is required with mode: Fixed, and only valid there"),
     ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: ByHostname, vhost: x}", 8,
-     "spec.listeners[0].tenancy.vhost", "vhost is the tenant of all clients with mode: Fixed, and only there"),
+     "spec.listeners[0].tenancy.vhost", "vhost is required with mode: Fixed, and only valid there"),
     ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: Fixed, vhost: a/b}", 8,
      "spec.listeners[0].tenancy.vhost", "must match ^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$ (got 'a/b')"),
     ("listeners:\n  - name: a\n    port: 7000\n    tenancy: {mode: ByHostname}\n    routeAddress: jobs", 9,
      "spec.listeners[0].routeAddress",
-     "routeAddress would lead clients of all tenants to the same places; a listener with tenancy has none"),
+     "routeAddress cannot be combined with tenancy: clients of all tenants would use the same broker addresses"),
     ("listeners:\n  - name: a\n    port: 7000\n    tls: true\n    certificate: {}", 9,
      "spec.listeners[0].certificate.secretRef", "is required"),
     ("drain:\n    timeoutSeconds: -5", 6, "spec.drain.timeoutSeconds", "must be between 0 and 3600 (got -5)"),
@@ -309,7 +309,7 @@ def test_a_role_cannot_change() -> None:
     before = accept(ROUTER + "spec: {role: interior}\n")
     assert accept(ROUTER + "spec: {role: interior, size: 2}\n", before).routers[0].size == 2
     assert refuse(ROUTER + "spec: {role: standalone}\n", before) == [
-        "m.yaml:4: Router/mesh spec.role: role cannot be changed once the Router exists; make a new Router"
+        "m.yaml:4: Router/mesh spec.role: role cannot be changed once the Router exists; create a new Router"
     ]
 
 

@@ -236,12 +236,12 @@ def test_what_no_router_could_use_is_refused() -> None:
     def listener(**changes: Any) -> str:
         return refused(tokenProfiles=[PODS], listeners=[{**LISTENER_OF_TOKENS, **changes}])
 
-    assert "name whose tokens are accepted" in profile(issuer=None)
-    assert "name whose tokens are accepted" in profile(audience=None)
-    assert "serviceAccounts has issuer, keys and claims" in profile(serviceAccounts={"audience": "a"})
-    assert "one of keysUrl and keysSecretRef is needed" in profile(keysSecretRef=None)
-    assert "one of keysUrl and keysSecretRef is needed" in profile(keysUrl="https://a/k")
-    assert "are for keysUrl only" in profile(caSecretRef={"name": "a"})
+    assert "set serviceAccounts, or issuer and audience" in profile(issuer=None)
+    assert "set serviceAccounts, or issuer and audience" in profile(audience=None)
+    assert "serviceAccounts uses issuer, keys and claims" in profile(serviceAccounts={"audience": "a"})
+    assert "set exactly one of keysUrl and keysSecretRef" in profile(keysSecretRef=None)
+    assert "set exactly one of keysUrl and keysSecretRef" in profile(keysUrl="https://a/k")
+    assert "are only valid with keysUrl" in profile(caSecretRef={"name": "a"})
     assert "must not be more than refreshSeconds" in profile(
         keysSecretRef=None, keysUrl="https://a/k", refreshSeconds=20
     )
@@ -253,7 +253,7 @@ def test_what_no_router_could_use_is_refused() -> None:
     assert "auth token needs a tokenProfile" in refused(listeners=[{**LISTENER_OF_TOKENS, "tokenProfile": None}])
     assert "must be the name of one of spec.tokenProfiles" in listener(tokenProfile="other")
     assert "must be the name of one of spec.tokenProfiles" in refused(listeners=[LISTENER_OF_TOKENS])
-    assert "users are for auth plain and scram only" in listener(users={"secretRef": {"name": "u"}})
+    assert "users is only valid with auth plain or scram" in listener(users={"secretRef": {"name": "u"}})
     assert "needs a unit, as in 400Mi" in refused(maxMemory=400)
     for text in ("400", "lots", "400Ki", "4.5Gi", "-1Mi"):
         assert "must match" in refused(maxMemory=text), text

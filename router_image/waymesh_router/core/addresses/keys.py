@@ -1,4 +1,4 @@
-"""Address texts of clients and messages, and the keys by which the core and the mesh know them.
+"""Converts address texts of clients and messages to the keys that the core and the mesh use.
 
 A key's first character is its class: `M` mobile (then one phase character), `L` local, `R` router, `T` topological,
 `H` edge router. `C` and `D` are prefixes of link routes (in and out), `E` and `F` are patterns. `A` is local to this
@@ -19,14 +19,14 @@ RELAYED = "A"
 LINK_ROUTES = ("C", "D", "E", "F")
 MANAGEMENT = "$management"
 ANNOUNCED = (MOBILE, EDGE)
-"""Classes of addresses with consumers that other routers are told of; link routes are announced elsewhere."""
+"""Classes of addresses whose consumers are announced to other routers; link routes are announced separately."""
 OWN_MANAGEMENT = "_local/$management"
 OWN_MANAGEMENT_KEYS = (LOCAL + MANAGEMENT, f"{MOBILE}0{MANAGEMENT}")
 """Keys of the management agent of this router."""
 BEYOND = LOCAL + "_edge"
-"""At an edge router: all that its interior router is to deliver. The key is that of Dispatch."""
+"""At an edge router: everything that its interior router must deliver. Dispatch uses the same key."""
 OF_EDGES = "_edge/"
-"""How the addresses of edge routers begin; the id of one follows."""
+"""Prefix of the addresses of edge routers; the router's id follows."""
 _MOST_LAYERS = 8
 _OF_ROUTERS = ("_local/", "_topo/", OF_EDGES)
 _PREFIX = {"in": "C", "out": "D"}
@@ -76,8 +76,8 @@ def of_routers(text: str) -> bool:
 def names_management(text: str) -> bool:
     """Whether an address text means the management agent of this router or of another one.
 
-    Each router on the way removes a scheme or a slash from the beginning of the text. Therefore the text is judged
-    without any of them. A text that begins with more than `_MOST_LAYERS` of them counts as one that means an agent.
+    Each router on the path removes a scheme or a slash from the beginning of the text. Therefore the check ignores all
+    of them. A text with more than `_MOST_LAYERS` of them counts as the address of an agent.
     """
     if MANAGEMENT not in text:
         return False
@@ -92,7 +92,7 @@ def names_management(text: str) -> bool:
 
 
 def own_management(text: str, router_id: str) -> bool:
-    """Whether an address text means the management agent of the router `router_id`, and no other one."""
+    """Whether an address text means the management agent of the router `router_id`."""
     return address_key(text, router_id) in OWN_MANAGEMENT_KEYS
 
 

@@ -1,4 +1,4 @@
-"""Finds the configured prefix or pattern that matches an address best.
+"""Finds the configured prefix or pattern that best matches an address.
 
 Routing chapter "Pattern Matching for Addresses".
 """
@@ -53,8 +53,8 @@ class PatternTree(Generic[V]):
     """Patterns of words between `.` or `/`, with `*` for exactly one word and `#` for any number of them.
 
     A prefix `a.b` is the pattern `a.b.#`. If several match, the most specific one wins, word by word from the left: a
-    literal word before `*` before `#`. The cost of a match depends on the words of the address, hardly on the number
-    of patterns. Values are not None.
+    literal word before `*` before `#`. The cost of a match depends on the number of words of the address and hardly on
+    the number of patterns. Values are not None.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Addresses of the router itself that no client may use. Management shows them as Qpid Dispatch does.
 
-Control messages between routers arrive on links of their own, so these are not in the address table: nobody can attach
-to them or send to them.
+Control messages between routers arrive on separate links, so these addresses are not in the address table: clients
+cannot attach or send to them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from waymesh_router.core.kinds import CLOSEST, FLOOD, MULTICAST
 from waymesh_router.core.model import Address
 
 _OF_EVERY_ROUTER = {"L$_management_internal": CLOSEST, "L$displayname": CLOSEST}
-"""Services of Qpid Dispatch that have no counterpart here."""
+"""Services of Qpid Dispatch that Waymesh does not have."""
 _OF_INTERIOR_ROUTERS = {
     "Lqdhello": FLOOD,
     "Lqdrouter": FLOOD,
@@ -40,11 +40,11 @@ class ReservedAddresses:
             address.to_process += 1
 
     def sent(self, to: str) -> None:
-        """Count a control message that this router has made."""
+        """Count a control message from this router."""
         address = self.by_key.get(address_key(to, self._router_id))
         if address is not None:
             address.from_process += 1
 
 
 def _arrives_on_control_links(_message: bytes, _link: object) -> None:
-    """A subscriber that is never called: with it, management shows that the router serves the address."""
+    """A subscriber that is never called: because of it, management shows that the router serves the address."""

@@ -36,11 +36,11 @@ class AddressTable:
         self.default_treatment = BALANCED
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()  # `address` entities
         self.link_routes = RouteIndex()
-        self.kept: set[str] = set()  # keys named in entities of this router: never dropped
+        self.kept: set[str] = set()  # keys in entities of this router: never removed
         self.beyond: Address | None = None
-        """At an edge router: what its interior router is to deliver, as its address is not known here."""
+        """At an edge router: the address for messages that its interior router must deliver: their own is unknown."""
         self.on_tracked: Callable[[Address], None] = _not_tracked
-        """Called with an address to which edge routers send, after its consumers have changed."""
+        """Called with an address to which edge routers send, after a change of its consumers."""
         self._context = context
         self._pending = pending
         if context.edge:
@@ -130,7 +130,7 @@ class AddressTable:
         return self.by_key.get(self.key(text, phase))
 
     def key(self, text: str, phase: str) -> str:
-        """The key of an address text at this router. At an edge router, all other routers are beyond its uplink."""
+        """The key of an address text at this router. An edge router reaches all other routers over its uplink."""
         router_id = self._context.router_id
         if self.beyond is None:
             return address_key(text, router_id, phase)
@@ -169,7 +169,7 @@ class AddressTable:
             self.refresh(address.primary)
 
     def drop_if_unused(self, address: Address) -> None:
-        """Forget the address if nothing refers to it."""
+        """Remove the address if nothing refers to it."""
         key = address.key
         if address.unused() and self.by_key.get(key) is address and key not in self.kept:
             del self.by_key[key]
@@ -182,4 +182,4 @@ class AddressTable:
 
 
 def _not_tracked(_address: Address) -> None:
-    """Without edge routers, nobody is to be told."""
+    """Default without edge routers."""

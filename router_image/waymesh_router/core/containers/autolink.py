@@ -28,7 +28,7 @@ FIRST_FORBIDDEN_S = 10.0
 LAST_FORBIDDEN_S = 300.0
 """Delay after a refusal: retrying sooner is useless until someone changes the container's configuration."""
 STABLE_S = 10.0
-"""After a link was active for this long, its loss starts again with the shortest delay."""
+"""After a link was active for this long, retries start again with the shortest delay."""
 OUTCOMES: list[str] = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
 
 SELECTOR, NO_LOCAL = Symbol("apache.org:selector-filter:string"), Symbol("apache.org:no-local-filter:list")

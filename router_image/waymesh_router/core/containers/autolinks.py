@@ -183,7 +183,7 @@ class AutoLinks:
         return self._unique
 
     def _forget(self, end: AutoLinkEnd) -> None:
-        """Expect no detach or retry for this end any more."""
+        """Cancel the expected detach and the retry of this end."""
         self._failed.pop(end, None)
         self._refused.pop(end, None)
 

@@ -1,1 +1,1 @@
-"""Edge mode: what an interior router and its edge routers say to each other."""
+"""Edge mode: the protocol between an interior router and its edge routers."""

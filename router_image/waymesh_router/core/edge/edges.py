@@ -1,8 +1,8 @@
-"""The edge routers of an interior router: what they attach besides links of addresses, and what they are told.
+"""The edge routers of an interior router: their links for other purposes than addresses, and the messages to them.
 
-An edge router has one connection here on which all of its clients' messages travel: those to addresses that both know
-on a link for each address, all others on a pair of links, of which this router sees the one to the edge router as the
-consumer of the address `_edge/<id>`. Source: protocol/edge.md.
+An edge router has one connection to this router for all messages of its clients. Messages to addresses that both
+routers know use one link per address, all others a pair of links. The link of the pair toward the edge router is the
+consumer of the address `_edge/<id>` here. Source: protocol/edge.md.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 EDGE_ROLE = "edge"
 ANNOTATIONS_PROPERTY = "qd.annotations-version"
-"""Property of an open that only routers have."""
+"""Property that only routers have in their open."""
 SERVICES = frozenset((TRACKING_ADDRESS, LOOKUP_ADDRESS, HEARTBEAT_ADDRESS))
 CREDIT = {LOOKUP_ADDRESS: 32, HEARTBEAT_ADDRESS: 2}
 MAX_UNTOLD = 20_000
-"""Tracking messages that wait for the credit of an edge router: one that takes none of them is lost."""
+"""Maximum number of tracking messages that wait for an edge router's credit; above it, the edge router is lost."""
 CHECK_S = messages.HEARTBEAT_INTERVAL_S
 
 
@@ -48,13 +48,13 @@ class Edge:
 
     def __init__(self, edge_id: str) -> None:
         self.id = edge_id
-        self.downlink: RouterLink | None = None  # all messages for it that have no link of their own
-        self.tracking: RouterLink | None = None  # tells which of its addresses have consumers elsewhere
+        self.downlink: RouterLink | None = None  # link for messages to addresses without their own link
+        self.tracking: RouterLink | None = None  # link for messages about which addresses have consumers elsewhere
         self.heard_at: float | None = None  # time of its last heartbeat, in seconds; None: it has sent none
 
 
 class Edges:
-    """Serves the links of edge routers that are not those of addresses, and tells them of consumers elsewhere."""
+    """Serves the links of edge routers other than those of addresses, and tells edge routers of consumers elsewhere."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Edges:
 
     # ---- connections
     def recognize(self, conn: RouterConnection, performative: Open) -> None:
-        """A peer's open has arrived: is it an edge router? A client at a listener of role edge is served as one."""
+        """A peer's open has arrived: detect edge routers. A client at a listener with role edge counts as a client."""
         if conn.role != EDGE_ROLE or conn.uplink:
             return
         properties = performative.properties
@@ -100,13 +100,13 @@ class Edges:
             self._containers.opened(conn)
 
     def closed(self, conn: RouterConnection) -> None:
-        """A connection is gone, or that of an edge router has a newer one in its place."""
+        """A connection is closed, or an edge router has replaced it with a newer one."""
         if self.connections.pop(conn.id, None) is not None:
             self._containers.closed(conn)
             self._link_routes.container_closed(conn)
 
     def tick(self, now: float) -> None:
-        """End the connections of edge routers that no longer send heartbeats; to be called several times a second."""
+        """Close the connections of edge routers that stopped sending heartbeats; call it several times a second."""
         if now < self._check_at:
             return
         self._check_at = now + CHECK_S
@@ -145,7 +145,7 @@ class Edges:
         lk.grant()
 
     def _take_downlink(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
-        """The edge router makes this connection the one for its messages."""
+        """The edge router attaches the link for its messages: this is its active connection."""
         edge: Edge = conn.edge_router
         if attach.source is None or attach.source.address != edge.id:
             raise Refusal(NOT_ALLOWED, f"the link to an edge router has its id as address, here {edge.id}")
@@ -163,8 +163,8 @@ class Edges:
             self._context.log("ROUTER", "info", f"[C{conn.id}] edge router {edge.id} is connected")
 
     def _replace(self, before: RouterLink, conn: RouterConnection) -> None:
-        """An edge router has a newer connection: the older one, which it has perhaps lost without a word, must not get
-        any of its messages. Only the same user may do so. Raises Refusal."""
+        """An edge router has a newer connection: stop using the older one, which may have failed without a close. The
+        user must be the same. Raises Refusal."""
         older: RouterConnection = before.connection  # type: ignore[assignment]
         if older is conn:
             raise Refusal(NOT_ALLOWED, "the edge router has a link for its messages already")
@@ -177,7 +177,7 @@ class Edges:
         hang_up(older, text)
 
     def link_lost(self, conn: RouterConnection, lk: RouterLink) -> None:
-        """A link is gone; does nothing for other links than those of edge routers."""
+        """A link has ended; does nothing for links of other peers."""
         if conn.edge_router is None:
             return
         edge: Edge = conn.edge_router
@@ -192,7 +192,7 @@ class Edges:
 
     # ---- address tracking
     def producer_attached(self, lk: RouterLink) -> None:
-        """A sender is attached: an edge router is told of the consumers of its address."""
+        """A sender is attached: if it is an edge router's, tell it whether the address has consumers."""
         address = lk.address
         if not lk.edge or address is None or not address.key.startswith(MOBILE) or address.serves_router():
             return
@@ -202,7 +202,7 @@ class Edges:
         self._tell(address, lk)
 
     def _tell_anew(self, conn: RouterConnection) -> None:
-        """An edge router has a new link for tracking messages."""
+        """An edge router has a new link for tracking messages: send the state of all its addresses."""
         for session in list(conn.sessions.values()):
             for link in list(session.links):
                 lk: RouterLink | None = link  # type: ignore[assignment]
@@ -215,7 +215,7 @@ class Edges:
             self._tell(address, lk)
 
     def _tell(self, address: Address, lk: RouterLink) -> None:
-        """Tell an edge router whether an address has consumers beyond it, unless it knows."""
+        """Tell an edge router whether an address has consumers elsewhere, unless it knows already."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         tracking = conn.edge_router.tracking
         reachable = _has_consumer_beyond(address, conn)
@@ -261,7 +261,7 @@ class Edges:
 
 
 def _has_consumer_beyond(address: Address, conn: RouterConnection) -> bool:
-    """Whether a message to the address can go elsewhere than to the edge router of a connection."""
+    """Whether a message to the address can be delivered elsewhere than at the edge router of a connection."""
     if address.exchange or address.directed():
         return True
     return any(consumer.connection is not conn for consumer in address.consumers)

@@ -1,7 +1,7 @@
 """Messages between an edge router and its interior router: address tracking, address lookup, heartbeats. Pure.
 
-All are sent pre-settled. `router_id` of a function that encodes is the id of the sender for the annotations; None
-leaves them out, for messages that get their annotations where they are sent. Source: protocol/edge.md 2, 3, 7.
+All are sent pre-settled. Encoding functions take `router_id`, the id of the sender for the annotations; None omits the
+annotations, for messages that get them when they are sent. Source: protocol/edge.md 2, 3, 7.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ STREAMING_CAPABILITY = "qd.streaming-links"
 
 VERSION = 1
 LINK_ROUTE_LOOKUP = 1
-"""The only opcode: is the address that of a link route?"""
+"""The only opcode: ask whether the address belongs to a link route."""
 OK, BAD_VERSION, BAD_OPCODE, NOT_FOUND, INVALID = range(5)
 """Values of `LookupReply.status`."""
 
 HEARTBEAT_FIRST_S = 1.0
 HEARTBEAT_INTERVAL_S = 2.0
 HEARTBEAT_MAX_AGE_S = 8.0
-"""A peer that has sent heartbeats before, and none for this long, is lost."""
+"""A peer that has sent heartbeats, but none for this time, is lost."""
 _MAX_INT = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class LookupRequest:
-    """Asks whether a link to `address` is routed. `sender`: the client sends to it."""
+    """Asks whether a link to `address` is routed. `sender`: the client is a sender."""
 
     reply_to: str
     correlation_id: str
@@ -53,12 +53,12 @@ class LookupReply:
 
 
 def encode_tracking(key: str, reachable: bool, router_id: str | None) -> bytes:
-    """Tells an edge whether the address with this key (`M0orders`) has consumers beyond the edge."""
+    """Tells an edge router whether the address with this key (`M0orders`) has consumers elsewhere."""
     return _encoded(Message(body=[key, reachable]), router_id)
 
 
 def decode_tracking(message: bytes) -> tuple[str, bool]:
-    """The key and whether it has consumers beyond the edge. Raises DecodeError."""
+    """The key, and whether it has consumers elsewhere. Raises DecodeError."""
     body = decode_message(message).body
     if not (isinstance(body, list) and len(body) == 2 and _is_text(body[0]) and isinstance(body[1], bool)):
         raise DecodeError("address tracking without a key and a boolean")
@@ -79,7 +79,7 @@ def encode_lookup(request: LookupRequest, router_id: str | None) -> bytes:
 
 
 def decode_lookup(message: bytes) -> LookupRequest:
-    """Raises DecodeError, also for another version or opcode, which have no answer."""
+    """Raises DecodeError, also for another version or opcode: those get no reply."""
     decoded = decode_message(message)
     version, opcode = _number(decoded, "version"), _number(decoded, "opcode")
     if (version, opcode) != (VERSION, LINK_ROUTE_LOOKUP):

@@ -1,7 +1,7 @@
-"""The uplink of an edge router: the active one of its connections to interior routers, and what passes over it.
+"""The uplink of an edge router: the active one of its connections to interior routers, and its traffic.
 
-Of several connections the first to open is active; the others stay open without links, and the oldest of them takes
-over when the active one is lost. Source: protocol/edge.md.
+The first of several connections to open is active; the others stay open without links. When the active one is lost, the
+oldest of the others replaces it. Source: protocol/edge.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Uplink:
-    """Chooses the active connection. The core tells it, as the control plane, which addresses are in use here.
+    """Selects the active connection. As the control plane of an edge router, it gets the addresses in use here.
 
     `active`: the connection in use, or None.
     """
@@ -48,7 +48,7 @@ class Uplink:
         pending: PendingDeliveries,
     ) -> None:
         self.answer: Answer = lambda link, attach, reply: None
-        """Called for attaches that `look_up` has kept back, see UplinkLookups."""
+        """Called for attaches that waited in `look_up`, see UplinkLookups."""
         self.advertised: Callable[[], Iterable[str]] = tuple
         """The keys of the link routes with a connected container."""
         self._aside = False
@@ -73,7 +73,7 @@ class Uplink:
             self._activate(conn)
 
     def closed(self, conn: RouterConnection) -> None:
-        """A connection is closed, and its links are gone: the oldest of the others takes over."""
+        """A connection is closed, with its links: the oldest of the others becomes active."""
         if conn in self._open:
             self._open.remove(conn)
         self._containers.closed(conn)
@@ -85,7 +85,7 @@ class Uplink:
             self._activate(self._open[0])
 
     def _activate(self, conn: RouterConnection) -> None:
-        """Attach the links of the uplink, in the order of Dispatch."""
+        """Attach the links of the uplink, in the same order as Dispatch."""
         self.active = conn
         node = Node("" if conn.remote is None else str(conn.remote.container_id))
         node.connection = conn
@@ -108,7 +108,7 @@ class Uplink:
         self._context.log("ROUTER_CORE", "info", f"[C{conn.id}] uplink to router {node.id}")
 
     def _attach_addresses(self) -> None:
-        """Attach the links of all addresses in use that have none."""
+        """Attach links for all addresses in use that do not have one."""
         if not self._aside:
             self._addresses.add_all()
         self._addresses.add_senders()
@@ -122,7 +122,7 @@ class Uplink:
         self._lookups.stop()
 
     def _give_up(self, reason: str) -> None:
-        """The active connection is of no use: close it, so that another takes over."""
+        """Close the active connection because it cannot serve as uplink, so that another one becomes active."""
         if self.active is not None and not self.active.over:
             self._context.log("ROUTER_CORE", "warning", f"[C{self.active.id}] uplink: {reason}")
             self.active.close(CONNECTION_FORCED, reason)
@@ -133,16 +133,16 @@ class Uplink:
         self._links.attached(link, answer)
 
     def ended(self, link: RouterLink) -> None:
-        """A link of an uplink is gone; called before its deliveries end."""
+        """A link of an uplink has ended; called before its deliveries end."""
         self._links.lost(link)
 
     def attached(self, link: RouterLink, _answer: Attach) -> None:
-        """One of the links without an address of its own is attached."""
+        """One of the links without an address is attached."""
         if link is self._up and self._table.beyond is not None:
             self._addresses.use(self._table.beyond, link)
 
     def lost(self, link: RouterLink) -> None:
-        """One of them is gone. Without the first two there is no uplink."""
+        """One of them has ended. The first two are required for an uplink."""
         if link is self._up and self._table.beyond is not None:
             self._addresses.leave(self._table.beyond)
         if link in (self._up, self._down):
@@ -157,7 +157,7 @@ class Uplink:
         link.grant()
 
     def look_up(self, link: RouterLink, attach: Attach) -> bool:
-        """Keep a client's attach back and ask for a link route. False if it is to be answered at once."""
+        """Delay a client's attach and look up a link route for it. False if it must be answered at once."""
         return self._lookups.look_up(link, attach)
 
     def _answer(self, link: RouterLink, attach: Attach, reply: LookupReply | None) -> None:
@@ -185,21 +185,21 @@ class Uplink:
         self._addresses.producer_removed(address)
 
     def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
-        """Interior routers are not told of the capabilities of containers."""
+        """Does nothing: the capabilities of containers are not announced to interior routers."""
 
     def offer_of(self, router_id: str, key: str) -> Mapping[str, object] | None:
-        """No other router tells of its containers."""
+        """None: other routers do not announce the capabilities of their containers to an edge router."""
         return None
 
     # ---- draining
     def stand_aside(self) -> None:
-        """Take nothing more from the interior router for consumers and containers here."""
+        """Stop receiving messages and links for the local consumers and containers."""
         self._aside = True
         self._addresses.withdraw_all()
         self._routes.remove_all()
 
     def leave(self) -> None:
-        """The drain is complete. What clients still do here stays possible."""
+        """The drain is complete: nothing to do, so that clients can still use the uplink."""
 
     def come_back(self) -> None:
         """Serve consumers and containers again."""
@@ -210,7 +210,7 @@ class Uplink:
 
     # ---- time
     def tick(self, now: float) -> None:
-        """Heartbeats and time-outs; to be called several times a second."""
+        """Heartbeats and time-outs; call it several times a second."""
         self._addresses.tick()
         if self._addresses.incomplete():
             self._attach_addresses()

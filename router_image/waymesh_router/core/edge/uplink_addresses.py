@@ -1,8 +1,8 @@
-"""Addresses on an edge router's uplink: what its consumers get from beyond, and what its producers send there.
+"""Addresses on an edge router's uplink: messages from the mesh for its consumers, and from its producers to the mesh.
 
-For each mobile address with local consumers there is a receiver on the uplink, for each one with local producers a
-sender. The interior router tells by address tracking whether anybody beyond this edge takes what the sender brings:
-then it counts as one remote router with consumers. Source: protocol/edge.md 2.
+Each mobile address with local consumers has a receiver on the uplink, each one with local producers a sender. With
+address tracking, the interior router tells whether the address has destinations elsewhere; if so, the interior router
+counts as a remote router with consumers. Source: protocol/edge.md 2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRACKING_CREDIT = 32
 
 
 class UplinkAddresses:
-    """The links of addresses on the uplink, by key. `node`: stands for all that is beyond the uplink."""
+    """The links of addresses on the uplink, by key. `node`: represents all routers beyond the uplink."""
 
     def __init__(
         self, context: Context, addresses: AddressTable, links: UplinkLinks, pending: PendingDeliveries
@@ -44,16 +44,16 @@ class UplinkAddresses:
         self._receivers: dict[str, RouterLink] = {}
         self._senders: dict[str, RouterLink] = {}
         self._key_of: dict[int, str] = {}  # by id of the link
-        self._beyond: set[str] = set()  # keys that have destinations beyond this edge
-        self._unused: set[str] = set()  # keys whose sender has no producer any more
-        self._retired: list[RouterLink] = []  # receivers without consumer, with unsettled deliveries
+        self._beyond: set[str] = set()  # keys with destinations beyond the uplink
+        self._unused: set[str] = set()  # keys whose sender has no producers left
+        self._retired: list[RouterLink] = []  # receivers without consumers, with unsettled deliveries
         self._retry_at = math.inf
         self._tracking = Address("Ledge_addr_tracking", CLOSEST)
         self._tracking.subscriber = self._tracked
 
     # ---- the uplink
     def start(self, node: Node) -> None:
-        """The uplink is active: have the interior router tell of addresses. Raises AmqpError."""
+        """The uplink is active: request address tracking from the interior router. Raises AmqpError."""
         self.node = node
         session = self._links.core_session()
         link = self._links.receiver(self, session, source(TRACKING_ADDRESS), target(), TRACKING_CREDIT)
@@ -77,14 +77,14 @@ class UplinkAddresses:
                 self.producer_added(address)
 
     def stop(self) -> None:
-        """The uplink is lost, and its links with it."""
+        """The uplink is lost, with its links."""
         self.node = None
         self._retry_at = math.inf
         for those in (self._receivers, self._senders, self._key_of, self._beyond, self._unused, self._retired):
             those.clear()
 
     def tick(self) -> None:
-        """Detach the links that nobody needs any more, once nothing is under way on them."""
+        """Detach unneeded links once they have no deliveries in progress."""
         for key in list(self._unused):
             link, address = self._senders.get(key), self._addresses.by_key.get(key)
             if link is None or (address is not None and _has_producers(address)):
@@ -97,7 +97,7 @@ class UplinkAddresses:
             link.detach()
 
     def incomplete(self) -> bool:
-        """Whether it is time to attach links anew that the interior router refused or ended; true once."""
+        """Whether it is time to attach links again that the interior router refused or ended; true once."""
         due = self._context.now >= self._retry_at
         if due:
             self._retry_at = math.inf
@@ -105,7 +105,7 @@ class UplinkAddresses:
 
     # ---- consumers
     def consumer_added(self, key: str) -> None:
-        """A mobile address has local consumers: receive what producers beyond send to it."""
+        """A mobile address has local consumers: attach a receiver for messages of producers elsewhere."""
         if not self._links.usable or key in self._receivers or key[2:] == MANAGEMENT:
             return
         capability = self._capability(key, "egressPhase")
@@ -126,7 +126,7 @@ class UplinkAddresses:
         self._key_of[link.id] = key
 
     def consumer_removed(self, key: str) -> None:
-        """A mobile address has no local consumers any more."""
+        """A mobile address has no more local consumers."""
         link = self._receivers.pop(key, None)
         if link is None:
             return
@@ -138,13 +138,13 @@ class UplinkAddresses:
 
     # ---- producers
     def producer_added(self, address: Address) -> None:
-        """A mobile address has local producers: ask the interior router whether it has consumers, by a sender."""
+        """A mobile address has local producers: attach a sender, so that the interior router tells of consumers."""
         for one in (address, address.fallback):
             if one is not None and one.subscriber is None and one.key.startswith(MOBILE):
                 self._add_sender(one)
 
     def producer_removed(self, address: Address) -> None:
-        """A mobile address has no local producers any more. Its sender stays until what waits has been sent."""
+        """A mobile address has no more local producers. Its sender stays until all waiting deliveries were sent."""
         self._unused.update(one.key for one in (address, address.fallback) if one is not None)
 
     def _add_sender(self, address: Address) -> None:
@@ -162,7 +162,7 @@ class UplinkAddresses:
         self._key_of[link.id] = key
 
     def _capability(self, key: str, attribute: str) -> str:
-        """The capability of the terminus: it stands for the phase in the key, where that is not the usual one.
+        """The capability of the terminus: it represents the phase in the key, if that is not the default.
 
         Source: protocol/edge.md "Phases".
         """
@@ -177,7 +177,7 @@ class UplinkAddresses:
 
     # ---- tracking
     def _tracked(self, message: bytes, _link: RouterLink | None) -> None:
-        """The interior router tells whether an address has destinations beyond this edge."""
+        """The interior router tells whether an address has destinations beyond the uplink."""
         try:
             key, there = decode_tracking(message)
         except DecodeError as e:
@@ -192,7 +192,7 @@ class UplinkAddresses:
         self._apply(key)
 
     def _apply(self, key: str) -> None:
-        """Use the sender for a key, or do not, as the interior router said."""
+        """Use the sender for a key or not, depending on what the interior router told."""
         address, link = self._addresses.by_key.get(key), self._senders.get(key)
         if address is None or link is None or self.node is None:
             return
@@ -203,7 +203,7 @@ class UplinkAddresses:
             self.leave(address)
 
     def use(self, address: Address, link: RouterLink) -> None:
-        """From now on, the interior router is a destination of the address, over this link."""
+        """Make the interior router a destination of the address, over this link."""
         assert self.node is not None
         there = address.targets.get(self.node.id)
         if there is not None and there.link is link:
@@ -215,18 +215,18 @@ class UplinkAddresses:
         self._addresses.refresh(address)
 
     def leave(self, address: Address) -> None:
-        """From now on, nothing for the address goes up."""
+        """The interior router is no longer a destination of the address."""
         if self.node is not None and address.targets.pop(self.node.id, None) is not None:
             self._addresses.refresh(address)
 
     # ---- links
     def attached(self, link: RouterLink, answer: Attach) -> None:
-        """The interior router accepted a link. It may have told before whether the address has destinations."""
+        """The interior router accepted a link. Its tracking message may have arrived before."""
         if link.is_sender:
             self._apply(self._key_of[link.id])
 
     def lost(self, link: RouterLink) -> None:
-        """A link is gone: its address is used no more."""
+        """A link has ended: stop using the interior router for its address."""
         key = self._key_of.pop(link.id, "")
         if self._senders.get(key) is link:
             del self._senders[key]

@@ -1,4 +1,4 @@
-"""Heartbeats of an edge router, and how it notices an interior router that hangs. Source: protocol/edge.md 7."""
+"""Heartbeats of an edge router, and detection of an interior router that hangs. Source: protocol/edge.md 7."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MAX_MISSED = 3
 
 
 class UplinkHeartbeat:
-    """The interior router gives credit for one more heartbeat with each that it takes. If it gives none, and sends
-    nothing else, it hangs. What it sends counts because credit can be behind much data on a slow line."""
+    """The interior router issues credit for the next heartbeat with each heartbeat that it handles. If it issues none
+    and sends nothing else, it hangs. Other data counts, because on a slow line credit can follow after much data."""
 
     def __init__(self, context: Context, links: UplinkLinks, messages: OwnMessages) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class UplinkHeartbeat:
         self._due_at = math.inf
         self._beats = 0
         self._missed = 0
-        self._octets = 0  # from the interior router, when last looked
+        self._octets = 0  # octets from the interior router at the last check
 
     def start(self) -> None:
         """The uplink is active. Raises AmqpError."""
@@ -54,7 +54,7 @@ class UplinkHeartbeat:
         self._due_at = self._context.now + HEARTBEAT_FIRST_S
 
     def lost(self, link: RouterLink) -> None:
-        """The interior router refused or ended the link: it is attached again when the next heartbeat is due."""
+        """The interior router refused or ended the link: attach it again when the next heartbeat is due."""
         if link is self._link:
             self._link, self._due_at = None, self._context.now + HEARTBEAT_INTERVAL_S
 

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 _EXPIRY = Symbol("link-detach")
 RETRY_S = 10.0
-"""A link that the interior router refuses or ends, as one does that drains, is attached again after this time."""
+"""Delay before a link is attached again that the interior router refused or ended, as a draining router does."""
 
 
 class LinkUser(Protocol):
-    """A part of the uplink that has links."""
+    """A part of the uplink with its own links."""
 
     def attached(self, link: RouterLink, answer: Attach) -> None:
         """The interior router has accepted the attach."""
 
     def lost(self, link: RouterLink) -> None:
-        """The link is gone, before its deliveries end."""
+        """The link has ended; called before its deliveries end."""
 
 
 def source(address: str | None = None, capability: str = "", dynamic: bool = False) -> Terminus:
@@ -46,7 +46,7 @@ def target(address: str | None = None, capability: str = "") -> Terminus:
 
 
 class UplinkLinks:
-    """Attaches links on the active uplink, and tells their users what becomes of them. `conn`: None without uplink."""
+    """Attaches links on the active uplink, and notifies their users of events. `conn`: None without an uplink."""
 
     def __init__(self, context: Context, registry: LinkRegistry, containers: Containers) -> None:
         self.conn: RouterConnection | None = None
@@ -62,18 +62,18 @@ class UplinkLinks:
         self._core = None
 
     def stop(self) -> None:
-        """There is no uplink any more; its links are lost already."""
+        """There is no active uplink; its links have already ended."""
         self.conn = self._core = None
         self._users.clear()
 
     @property
     def usable(self) -> bool:
-        """Whether links can be attached. A lost connection with many links stays the uplink until all have ended."""
+        """Whether links can be attached. A lost connection with many links remains the uplink until all have ended."""
         return self.conn is not None and not self.conn.over
 
     @property
     def capacity(self) -> int:
-        """The credit of links of addresses."""
+        """The credit for links of addresses."""
         assert self.conn is not None
         return self.conn.link_capacity
 
@@ -89,7 +89,7 @@ class UplinkLinks:
         return self.conn.octets_in
 
     def session(self, incoming: bool) -> Session:
-        """A session for a link of endpoints. Raises AmqpError if the interior router has no room."""
+        """A session for a link of clients. Raises AmqpError if the interior router has no room."""
         assert self.conn is not None
         return self._containers.session(self.conn, incoming)
 
@@ -101,7 +101,7 @@ class UplinkLinks:
         return self._core
 
     def sender(self, user: LinkUser, session: Session, from_: Terminus | None, to: Terminus) -> RouterLink:
-        """Attach a link up to the interior router. Raises AmqpError."""
+        """Attach a sender to the interior router. Raises AmqpError."""
         return self._open(user, session, self._attach(False, from_, to))
 
     def receiver(
@@ -113,7 +113,7 @@ class UplinkLinks:
         credit: int,
         annotations: Annotations | None = None,
     ) -> RouterLink:
-        """Attach a link down from the interior router. `annotations`: for its messages. Raises AmqpError."""
+        """Attach a receiver from the interior router. `annotations`: for its messages. Raises AmqpError."""
         link = self._open(user, session, self._attach(True, from_, to))
         link.capacity = credit
         link.annotations = annotations or arrived(None, "0")
@@ -137,7 +137,7 @@ class UplinkLinks:
         return link
 
     def attached(self, link: RouterLink, answer: Attach) -> None:
-        """The interior router answered. An answer without the terminus is a refusal: a detach follows."""
+        """The interior router answered. An answer without a terminus is a refusal: a detach follows."""
         user = self._users.get(link.id)
         if user is None or (answer.target if link.is_sender else answer.source) is None:
             return
@@ -146,7 +146,7 @@ class UplinkLinks:
         user.attached(link, answer)
 
     def lost(self, link: RouterLink) -> None:
-        """A link is gone."""
+        """A link has ended."""
         user = self._users.pop(link.id, None)
         if user is not None:
             user.lost(link)

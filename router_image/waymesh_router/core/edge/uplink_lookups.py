@@ -1,4 +1,4 @@
-"""Attaches of an edge router's clients that wait until the interior router has said whether a link route takes them.
+"""Attaches of an edge router's clients that wait for the interior router's answer whether a link route matches.
 
 Source: protocol/edge.md 3.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 REPLY_CREDIT = 250
 ANSWER_S = 3.0
-"""An attach whose lookup is not answered within this time is handled as if there were no link route."""
+"""After this time without an answer, an attach is handled as if no link route matched."""
 
 Answer = Callable[["RouterLink", "Attach", LookupReply | None], None]
 
@@ -37,7 +37,7 @@ Answer = Callable[["RouterLink", "Attach", LookupReply | None], None]
 class UplinkLookups:
     """The waiting attaches by correlation-id, oldest first.
 
-    `answer(link, attach, reply)` is called when a lookup has ended, with None if there is no answer.
+    `answer(link, attach, reply)` is called when a lookup has ended; `reply` is None without an answer.
     """
 
     def __init__(self, context: Context, links: UplinkLinks, messages: OwnMessages, answer: Answer) -> None:
@@ -51,12 +51,12 @@ class UplinkLookups:
         self._service.start()
 
     def stop(self) -> None:
-        """The uplink is lost: the waiting attaches are handled without it."""
+        """The uplink is lost: handle the waiting attaches without it."""
         self._service.stop()
         self._give_up(list(self._waiting))
 
     def look_up(self, link: RouterLink, attach: Attach) -> bool:
-        """Ask about the address of a client's attach. False if there is nothing to ask, or nobody."""
+        """Send a lookup for a client's attach. False if none is needed, or if there is no uplink."""
         terminus = attach.source if attach.role else attach.target
         if not self._service.ready or terminus is None or terminus.dynamic or not isinstance(terminus.address, str):
             return False
@@ -70,7 +70,7 @@ class UplinkLookups:
         return True
 
     def tick(self) -> None:
-        """Stop waiting for answers that are overdue. Raises AmqpError if the interior router has no room."""
+        """Stop waiting for overdue answers. Raises AmqpError if the interior router has no room."""
         self._service.tick()
         if self._waiting and not self._service.ready:
             self._give_up(list(self._waiting))

@@ -1,4 +1,4 @@
-"""Link routes of an edge router's containers, of which the interior router is told. Source: protocol/edge.md 4."""
+"""Link routes of an edge router's containers, registered at the interior router. Source: protocol/edge.md 4."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TYPE = "org.apache.qpid.dispatch.router.connection.linkRoute"
 REPLY_CREDIT = 100
 ANSWER_S = 10.0
-"""Time for the interior router to answer; after it the request is sent again."""
+"""Time without an answer from the interior router after which a request is sent again."""
 CREATED, NO_CONTENT, NOT_FOUND = 201, 204, 404
 
 
@@ -31,13 +31,13 @@ class _Proxy:
 
     wanted: bool = True
     identity: str = ""
-    asked: str = ""  # correlation-id of the request without an answer
+    asked: str = ""  # correlation-id of the outstanding request
     until: float = math.inf
     refused: bool = False
 
 
 class UplinkRoutes:
-    """The link routes with a connected container, by key, and what the interior router knows of them."""
+    """The link routes with a connected container, by key, and their state at the interior router."""
 
     def __init__(self, context: Context, links: UplinkLinks, messages: OwnMessages) -> None:
         self._context = context
@@ -50,7 +50,7 @@ class UplinkRoutes:
         self._service.start()
 
     def stop(self) -> None:
-        """The uplink is lost, and with it the interior router's knowledge."""
+        """The uplink is lost, with the link routes at the interior router."""
         self._service.stop()
         self._proxies = {key: _Proxy() for key, proxy in self._proxies.items() if proxy.wanted}
 
@@ -61,19 +61,19 @@ class UplinkRoutes:
         self._step(key, proxy)
 
     def remove(self, key: str) -> None:
-        """The last container of a link route is gone."""
+        """The last container of a link route has disconnected."""
         proxy = self._proxies.get(key)
         if proxy is not None:
             proxy.wanted = False
             self._step(key, proxy)
 
     def remove_all(self) -> None:
-        """The router drains: no link is to be routed here any more."""
+        """The router drains: remove all link routes from the interior router."""
         for key in list(self._proxies):
             self.remove(key)
 
     def tick(self) -> None:
-        """Repeat requests without an answer. Raises AmqpError if the interior router has no room."""
+        """Repeat unanswered requests. Raises AmqpError if the interior router has no room."""
         self._service.tick()
         for key, proxy in list(self._proxies.items()):
             if proxy.asked and proxy.until <= self._context.now:

@@ -49,7 +49,7 @@ class UplinkService:
         return self._requests is not None and self._requests.attached and bool(self.reply_to)
 
     def start(self) -> None:
-        """The uplink is active: attach those of the links that are not there. Raises AmqpError."""
+        """The uplink is active: attach the missing links. Raises AmqpError."""
         self._retry_at = math.inf
         session = self._links.core_session()
         if self._requests is None:
@@ -82,7 +82,7 @@ class UplinkService:
             self._on_ready()
 
     def lost(self, link: RouterLink) -> None:
-        """The interior router refused or ended a link: the service is not used until it is attached again."""
+        """The interior router refused or ended a link: do not use the service until it is attached again."""
         if link is self._requests:
             self._requests = None
         elif link is self._replies:

@@ -13,7 +13,7 @@ _ANY = "#"
 
 
 class _Branch(Generic[V]):
-    """A node of the tree. `any` tells that it stands for `#`, `values` are those of the keys that end here."""
+    """A node of the tree. `any`: the token is `#`; `values`: of the keys that end here."""
 
     __slots__ = ("any", "literals", "one", "rest", "values")
 
@@ -42,7 +42,7 @@ class BindingKeys(Generic[V]):
         self._root: _Branch[V] = _Branch()
 
     def check(self, key: str) -> None:
-        """Raises ValueError if the key is not one of this method."""
+        """Raises ValueError if the key is invalid for this method."""
         tokens = key.split(self._separator)
         if self._last_only and _ANY in tokens[:-1]:
             raise ValueError("# must be the last token of the key")
@@ -102,7 +102,7 @@ class BindingKeys(Generic[V]):
 
 
 def _with_rests(branches: list[_Branch[V]]) -> dict[_Branch[V], None]:
-    """The branches, each once, and those behind them by a `#` that matches no token."""
+    """The branches without duplicates, and those that follow when `#` matches no token."""
     found: dict[_Branch[V], None] = {}
     for start in branches:
         branch: _Branch[V] | None = start

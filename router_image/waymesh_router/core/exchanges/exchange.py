@@ -1,11 +1,11 @@
-"""An exchange: the next hops of its bindings, and what becomes of a message to its address.
+"""An exchange: the next hops of its bindings, and the handling of messages to its address.
 
 A message goes to the ordinary consumers of the address first, then one copy to each next hop of the bindings that match
 its subject. If nothing was sent, it goes to the alternate address. Copies are pre-settled; the message is accepted if
 any was sent, and released otherwise.
 
-Copies carry the routers whose exchanges they come from, so that they cannot go in circles of exchanges of several
-routers: an exchange takes no copy that its own router, or MAX_EXCHANGES others, have made.
+Copies have the ids of the routers whose exchanges made them, to prevent loops between exchanges of several routers: an
+exchange drops copies from its own router, and copies that passed MAX_EXCHANGES exchanges.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.model import Address, Queued, RouterLink
 
 MAX_EXCHANGES = 4
-"""Exchanges that a message passes at most. Where n exchanges lead to each other, there are n copies of each copy."""
+"""Maximum number of exchanges that a message passes. If n exchanges lead to each other, each copy is copied n times."""
 
 
 class NextHop:
@@ -37,7 +37,7 @@ class NextHop:
         self._plain = self._copied(Annotations(context.router_id))
 
     def annotations(self, before: Annotations) -> Annotations:
-        """Those of a copy of a message with the annotations `before`."""
+        """The annotations of a copy of a message with the annotations `before`."""
         if not (before.client or before.exchanges):
             return self._plain
         return self._copied(before)
@@ -79,7 +79,7 @@ class Exchange:
         return {hop.key for hop in (*hops, *([self.alternate] if self.alternate else []))}
 
     def take(self, q: Queued, lk: RouterLink) -> bool:
-        """Send copies of a complete message. False if nobody takes one."""
+        """Send copies of a complete message. False if no consumer takes one."""
         self.received += 1
         passed = q.annotations.exchanges
         if self._context.router_id in passed or len(passed) >= MAX_EXCHANGES:
@@ -110,7 +110,7 @@ class Exchange:
         return address is not None and self._messages.copy(q, lk, message, address, hop.annotations(q.annotations))
 
     def _report_circle(self, passed: tuple[str, ...]) -> None:
-        """Log it once: each message of the circle would be a line."""
+        """Log a loop once, not for each message in it."""
         if not self._circle_reported:
             self._circle_reported = True
             text = f"exchange {self.name}: dropped a message that has passed exchanges of {', '.join(passed)}"

@@ -13,7 +13,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 
 
 class Exchanges:
-    """Exchanges by name. An exchange never leads to another one of the same router, so copies cannot go in circles."""
+    """Exchanges by name. An exchange cannot lead to another one of the same router, which prevents loops."""
 
     def __init__(self, context: Context, addresses: AddressTable, messages: OwnMessages) -> None:
         self._context = context
@@ -33,7 +33,7 @@ class Exchanges:
             raise KeyError(f"exchange {owned[key].name} has this address")
         for other in (*self.by_name.values(), exchange):
             if key in other.leads_to():
-                raise ValueError(f"exchange {other.name} sends to this address: an exchange cannot lead to another one")
+                raise ValueError(f"exchange {other.name} sends to this address: an exchange cannot send to another")
         self._check_hop(exchange.alternate)
         self.by_name[exchange.name] = exchange
         address = self._addresses.get(key)
@@ -43,7 +43,7 @@ class Exchanges:
         self._addresses.subscribe(key, exchange.take)
 
     def remove(self, name: str) -> None:
-        """Delete an exchange and its bindings; messages under way are released when they are complete."""
+        """Delete an exchange and its bindings; incomplete messages are released when they are complete."""
         exchange = self.by_name.pop(name)
         key = exchange.own.key
         address = self._addresses.by_key[key]
@@ -83,7 +83,7 @@ class Exchanges:
     def _check_hop(self, hop: NextHop | None) -> None:
         owner = self._owned().get(hop.key) if hop is not None else None
         if owner is not None:
-            raise ValueError(f"{owner.own.to} is the address of exchange {owner.name}: one cannot lead to another")
+            raise ValueError(f"{owner.own.to} is the address of exchange {owner.name}: exchanges cannot be next hops")
 
 
 def _check_address(attribute: str, text: str) -> None:

@@ -6,14 +6,14 @@ from waymesh_amqp.codec_decode import decode_value
 from waymesh_amqp.errors import DecodeError
 
 MAX_SUBJECT = 4096
-"""Characters; a longer subject is taken as none, since a match would keep the router busy."""
+"""In characters. A longer subject counts as none, because matching it would take too long."""
 
 _PROPERTIES = (b"\x00\x53\x73", b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x73")
 _SUBJECT_AT = 3
 
 
 def subject_of(message: bytes, at: int) -> str | None:
-    """The subject, None if there is none or it is unreadable. `at`: where the sections behind the annotations begin."""
+    """The subject, None if it is absent or unreadable. `at`: start of the sections after the annotations."""
     for descriptor in _PROPERTIES:
         if message.startswith(descriptor, at):
             try:

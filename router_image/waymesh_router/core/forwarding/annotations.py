@@ -24,7 +24,7 @@ EXCHANGES = Symbol("x-opt-qd.exchanges")
 _SECTION = b"\x00\x53\x72"
 _HEADER_BYTES = 3
 _COUNT_AT, _PAIRS_AT = 8, 12
-"""Where `section` has the count of its map, and the first pair."""
+"""Positions of the map's count and of the first pair in a `section`."""
 _SAMPLE_KEY = encode(SAMPLE)
 _SAMPLE_VALUE = Struct(">BBBBqBd")
 """Size of a list of a long and a double, each with its format code. Spec: 1.6.22."""
@@ -32,7 +32,7 @@ _LIST, _LIST_BYTES, _LONG, _DOUBLE = 0xC0, 19, 0x81, 0x82
 MAX_TRACE = 256
 MAX_SID = 1 << 63
 BEYOND = "uplink"
-"""Stands in the trace for the interior router of an edge, where that has left out the annotations."""
+"""Represents the interior router of an edge router in the trace, if it has omitted the annotations."""
 FALLBACK = "F"
 FALLBACK_PHASE = 22
 """Distance of the phase of fallback addresses in annotations: from 0 to F."""
@@ -58,9 +58,9 @@ class Annotations:
 
 
 def arrived(to: str | None, phase: str) -> Annotations:
-    """For the messages that come down the uplink of an edge router, on a link with the address `to`, or None.
+    """For messages from the uplink of an edge router, on a link with the address `to`, or None.
 
-    They have passed a router, so that they never go out on the uplink again. Source: protocol/edge.md "No echo".
+    Their trace has a router, so that they never return over the uplink. Source: protocol/edge.md "No echo".
     """
     a = local_annotations("", to, phase)
     a.trace = (BEYOND,)
@@ -80,7 +80,7 @@ def local_annotations(
 
 
 def copied(before: Annotations, to: str, phase: str, router_id: str, stamp: str) -> Annotations:
-    """For the copy that an exchange of this router makes of a message: it enters the mesh here.
+    """For a copy from an exchange of this router: it enters the mesh here.
 
     `stamp`: see Context.
     """
@@ -152,8 +152,8 @@ def addressed(a: Annotations, to: str, router_id: str) -> Annotations:
 
 
 def entering(a: Annotations, router_id: str) -> Annotations:
-    """The annotations of a message `a` from an edge router: it enters the mesh here, whatever router made it. No
-    router but this one knows the edge router, so none could tell where a message of it may go."""
+    """The annotations of a message `a` from an edge router: its ingress is this router. Other routers do not know the
+    edge router and could not compute the paths of its messages."""
     if not (a.trace or a.ingress != router_id):
         return a
     b = _like(a)
@@ -218,7 +218,7 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
     if not me:
         count -= 2
         return section(client_pairs + ours, client_count + count) if client_count + count else b""
-    # ids that came without an area stay unchanged: a client that is not stripped may have set them
+    # ids that were received without an area stay unchanged: a client may have set them if stripping is off
     *trace, ingress = a.stamps or (*[AREA + router for router in a.trace], AREA + a.ingress)
     ours += encode(TRACE) + encode([*trace, AREA + me])
     ours += encode(INGRESS) + encode(ingress)

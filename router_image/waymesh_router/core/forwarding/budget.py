@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = cython.declare(cython.longlong, 65536)
 REPLIES_PART = cython.declare(cython.longlong, 8)
-"""This part of the router's budget may be used by messages of the router itself, beside the last one of them."""
+"""Messages of the router itself may use 1/REPLIES_PART of the router's budget; the last one may exceed it."""
 NARROW_FRAMES = cython.declare(cython.uint, 32)
 UNLIMITED = 1 << 62
 
 
 class Budget:
-    """Counts the bytes of waiting deliveries and holds the sessions of senders that exceed a limit."""
+    """Counts the bytes of waiting deliveries, and holds the sessions of senders that exceed a limit."""
 
     def __init__(self) -> None:
         self.kept = 0  # bytes that wait now
-        self.full = False  # more than `per_router` waited, and not yet down to half of it
+        self.full = False  # `kept` has exceeded `per_router` and has not fallen to half of it yet
         self.per_router = UNLIMITED  # limits in bytes
         self.per_connection = UNLIMITED
         self.per_link = UNLIMITED
@@ -39,7 +39,7 @@ class Budget:
         self.braked: dict[RouterLink, None] = {}  # links whose sessions are held
 
     def set_limits(self, router: cython.longlong, connection: cython.longlong, link: cython.longlong) -> None:
-        """In bytes. Held sessions stay held until they have room within the new limits."""
+        """Set the limits, in bytes. Held sessions stay held until they have room within the new limits."""
         self.per_router = router
         self.per_connection = connection
         self.per_link = link
@@ -73,8 +73,8 @@ class Budget:
             self.narrow(lk)
 
     def take_own(self, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
-        """Count `size` more bytes of an unfinished message to the router itself. False if its connection or the router
-        keeps too much: the message is to be refused then, as it could not end while its session is held."""
+        """Count `size` more bytes of an incomplete message to the router itself. False if a budget is exhausted: then
+        the caller must refuse the message, as it could not be completed while its session is held."""
         lk: RouterLink = q.link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         q.kept += size
@@ -86,8 +86,8 @@ class Budget:
         return conn.kept <= self.per_connection and self.kept <= self.per_router
 
     def take_reply(self, q: Queued) -> cython.bint:
-        """Count a message of the router itself that waits for the credit of its consumer. False if too many bytes of
-        such messages wait: it is to be dropped then, as nobody can be held for it."""
+        """Count a message of the router itself that waits for its consumer's credit. False if too many bytes of such
+        messages wait: then the caller must drop it, as there is no sender to hold."""
         if self.replies > self.per_router // REPLIES_PART:
             return False
         q.kept = q.size
@@ -113,7 +113,7 @@ class Budget:
         lk.session.hold(lk)
 
     def give(self, q: Queued) -> None:
-        """All of a delivery has left. Examines other links only if an exhausted budget is half free again."""
+        """All bytes of a delivery have left. Examines other links only if an exhausted budget is half free again."""
         size: cython.longlong = q.kept
         if size == 0:
             return
@@ -161,6 +161,6 @@ class Budget:
             lk.session.release(lk)
 
     def forget(self, lk: RouterLink) -> None:
-        """The link is gone. Its bytes stay counted while they wait."""
+        """The link has ended. Its bytes stay counted while they wait."""
         self.braked.pop(lk, None)
         lk.braked = False

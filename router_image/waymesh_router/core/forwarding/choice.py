@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-"""More than any count of deliveries."""
+"""Larger than any number of deliveries."""
 
 
 class ConsumerChoice:
@@ -31,7 +31,7 @@ class ConsumerChoice:
     def __init__(self) -> None:
         self.priority = DEFAULT_PRIORITY  # priority of the current delivery: it selects the data link
         self.picked: Target | None = None  # the remote router selected by the last `pick`, None for a local consumer
-        self.barred: Any = None  # Connection or None: the delivery came from this edge router, and does not go back
+        self.barred: Any = None  # Connection or None: edge router of the delivery, to which it must not return
 
     def pick(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """A ready link for the next delivery of an anycast address; sets `picked`."""
@@ -46,7 +46,7 @@ class ConsumerChoice:
         return self.pick_balanced(address, annotations)
 
     def pick_elsewhere(self, address: Address, annotations: Annotations, lk: RouterLink) -> RouterLink | None:
-        """Like `pick`, for a delivery from an edge router: it does not go back there. Source: edge.md 2 "No echo"."""
+        """Like `pick`, for a delivery from an edge router: it does not return there. Source: edge.md 2 "No echo"."""
         self.barred = lk.connection
         try:
             return self.pick(address, annotations)
@@ -54,7 +54,7 @@ class ConsumerChoice:
             self.barred = None
 
     def only_ready(self, address: Address, out: RouterLink) -> cython.bint:
-        """Whether `out` is a ready consumer and nothing else is ready, so that each `pick` selects it while it is."""
+        """Whether `out` is the only ready consumer, so that `pick` selects it as long as it is ready."""
         if address.targets or address.prioritized or not out.ready():
             return False
         links: list[Any] = address.consumers
@@ -74,7 +74,7 @@ class ConsumerChoice:
         return True
 
     def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
-        """Round-robin among the nearest: local consumers, else the remote routers of least cost."""
+        """Round-robin among the nearest: local consumers, else the remote routers with the lowest cost."""
         links: list[Any] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t = address.turn
@@ -95,7 +95,7 @@ class ConsumerChoice:
         return None if found_local else self.pick_nearest(address, annotations)
 
     def pick_nearest(self, address: Address, annotations: Annotations) -> RouterLink | None:
-        """Round-robin among the remote routers of least cost."""
+        """Round-robin among the remote routers with the lowest cost."""
         targets = self.nearest(address)
         n: cython.Py_ssize_t = len(targets)
         i: cython.Py_ssize_t = address.turn
@@ -136,10 +136,10 @@ class ConsumerChoice:
         return self.pick_remote(address, annotations, best, least) if address.targets else best
 
     def pick_prioritized(self, address: Address, annotations: Annotations) -> RouterLink | None:
-        """Among the local consumers that are ready, one of the highest priority; consumers of other routers have 0.
+        """A ready local consumer with the highest priority; consumers of other routers have priority 0.
 
-        Consumers of equal priority share as without priorities: in turn for closest, else the one with the fewest
-        unsettled deliveries.
+        Among equal priorities, the choice is as without priorities: round-robin for closest, else the consumer with the
+        fewest unsettled deliveries.
         """
         links: list[Any] = address.consumers
         n: cython.Py_ssize_t = len(links)
@@ -177,7 +177,7 @@ class ConsumerChoice:
     def pick_remote(
         self, address: Address, annotations: Annotations, best: RouterLink | None, least: cython.longlong
     ) -> RouterLink | None:
-        """The remote path of least load if that is less than `least`, else `best`."""
+        """The remote path with the lowest load if it is below `least`, else `best`."""
         load: cython.longlong
         target: Target
         for t in address.targets.values():
@@ -194,7 +194,7 @@ class ConsumerChoice:
     def remote_link(self, target: Target, annotations: Annotations) -> RouterLink | None:
         """The link toward a remote router, if it is a valid path for the ingress router of the delivery.
 
-        At an edge router, a delivery that has passed another router came down the uplink, and does not go up again.
+        At an edge router, a delivery with another router in its trace came from the uplink, and does not return to it.
         """
         if target.link is not None:
             return None if annotations.trace else target.link
@@ -223,7 +223,7 @@ class ConsumerChoice:
         return False
 
     def has_local(self, address: Address) -> cython.bint:
-        """Whether a local consumer may get the delivery."""
+        """Whether the delivery may go to a local consumer."""
         if self.barred is None:
             return len(address.consumers) > 0
         out: RouterLink
@@ -242,7 +242,7 @@ class ConsumerChoice:
             self.barred = None
 
     def nearest(self, address: Address) -> list[Any]:
-        """The targets of least cost."""
+        """The targets with the lowest cost."""
         if address.nearest is None:
             reachable = [t for t in address.targets.values() if t.node.neighbour() is not None]
             least = min((t.node.cost for t in reachable), default=0)
@@ -252,7 +252,7 @@ class ConsumerChoice:
     def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[Any]:
         """For multicast: local consumers, and one link to each neighbour that leads to remote consumers.
 
-        The neighbours are those on the tree of the ingress router, except the connection `came_by` of the message.
+        The neighbours are those on the ingress router's tree, without the connection `came_by` of the message.
         """
         target: Target
         neighbour: Node | None

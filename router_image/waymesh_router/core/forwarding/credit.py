@@ -1,4 +1,4 @@
-"""Credit, session window or buffer space for an outgoing link: sends the deliveries that wait for it."""
+"""Sends waiting deliveries when an outgoing link gets credit, session window or buffer space."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CreditEvents:
-    """Dispatches to all that can wait for a link: routed deliveries, copies of multicasts, pending deliveries."""
+    """Notifies everything that waits for a link: routed deliveries, copies of multicasts, pending deliveries."""
 
     def __init__(self, routed: RoutedLinks, multicast: Multicast, pending: PendingDeliveries) -> None:
         self.routed = routed

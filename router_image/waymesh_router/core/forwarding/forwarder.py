@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 MAX_HEAD_BYTES = 1 << 20
 """Header and annotations must end within this many bytes."""
 MAX_HEADS_BYTES = cython.declare(cython.longlong, 8 << 20)
-"""The same for all deliveries that arrive on a connection of a client or container at one time."""
+"""The same for all concurrent deliveries on a connection of a client or container."""
 
 
 class Forwarder:
@@ -96,7 +96,7 @@ class Forwarder:
             self.sampling.frame_handled(lk)
 
     def first_frame(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """A delivery begins: find its address and forward it."""
+        """Begin a delivery: find its address and forward it."""
         annotations: Annotations | None
         if not self.sections.scan(transfer):
             self.incomplete_head(lk, transfer)
@@ -148,12 +148,12 @@ class Forwarder:
         elif address.fallback is not None and not lk.stored and address.fallback.direct():
             self.pending.enqueue_at_fallback(lk, address.fallback, annotations, transfer)
         elif self.beyond is not None and lk.address is None and address is not self.beyond:
-            self.to_one(lk, self.beyond, annotations, transfer)  # the interior router knows more
+            self.to_one(lk, self.beyond, annotations, transfer)  # the interior router may know consumers
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 
     def from_edge(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
-        """Like `to_one`, for a delivery from an edge router, which serves its own consumers itself."""
+        """Like `to_one`, for a delivery from an edge router: it delivers to its own consumers itself."""
         out: RouterLink | None = None
         if address.pending is None and not transfer.stateful:
             out = self.choice.pick_elsewhere(address, annotations, lk)
@@ -167,7 +167,7 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 
     def keep(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
-        """Queue a delivery: no consumer has credit, or the transfer carries a state, which only records preserve."""
+        """Queue a delivery because no consumer has credit, or because only a record keeps the transfer's state."""
         if lk.transfer_settled and self.pending.enough_wait(address, lk):
             self.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
             return
@@ -212,7 +212,7 @@ class Forwarder:
             lk.give_back()
 
     def denies_message(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
-        """Refuse, or keep until more of it is there, a message whose sections or user-id policy does not allow."""
+        """Refuse a message whose sections or user-id policy does not allow; wait if the decision needs more frames."""
         if lk.section_order is None:  # a dry run
             lk.permit.denies(lk, transfer.payload(), transfer.more)
             return False
@@ -249,7 +249,7 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 
     def incomplete_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """The frame ends within the sections that are needed: keep it until the next one arrives."""
+        """The frame ends within the sections that are needed: keep it until the next frame arrives."""
         size: cython.Py_ssize_t = transfer.end - transfer.start
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if not transfer.more or size > MAX_HEAD_BYTES:
@@ -261,7 +261,7 @@ class Forwarder:
             self.check_heads(lk, conn, transfer)
 
     def check_heads(self, lk: RouterLink, conn: RouterConnection, transfer: IncomingTransfer) -> None:
-        """Reject a delivery with which too many bytes of incomplete heads are kept."""
+        """Reject a delivery if too many bytes of incomplete heads are kept with it."""
         if conn.heads > MAX_HEADS_BYTES and conn.role != "inter-router" and not lk.edge:
             self.settlement.refuse(lk, transfer.more, REJECTED)
 

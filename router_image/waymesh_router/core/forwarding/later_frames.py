@@ -1,4 +1,4 @@
-"""The frames of a delivery after the first one: they follow the first one."""
+"""Forwards the frames of a delivery after the first one, to the same consumers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LaterFrames:
             d.sent = True
             if lk.kind == DATA or d.link is None:
                 lk.give_back()
-            if lk.transfer_settled:  # settled on a later frame: the sender needs no outcome. Spec: 2.7.5
+            if lk.transfer_settled:  # settled by a later frame: the sender needs no outcome. Spec: 2.7.5
                 self.settlement.sender_settled(d, b"")
         if not out.busy:
             self.credit.on_credit(out)

@@ -104,7 +104,7 @@ class MessageAddress:
         return known
 
     def denies(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
-        """Whether policy does not allow the user-id of a scanned message. One that cannot be read is not allowed."""
+        """Whether policy does not allow the user-id of a scanned message. An unreadable one is not allowed."""
         at: cython.Py_ssize_t = self.sections.find_user_id(transfer)
         if at < 0:
             return at != -1
@@ -124,7 +124,7 @@ class MessageAddress:
     def forbids(self, lk: RouterLink, text: str) -> bool:
         """Whether an address is that of a management agent that the peer may not send to.
 
-        With the right to read it may send to that of this router, which checks the request, but to no other.
+        With the right to read, the peer may send only to the agent of this router, which checks the request.
         """
         if not names_management(text):
             return False
@@ -172,12 +172,12 @@ class MessageAddress:
         return found
 
     def space_address(self, lk: RouterLink, text: str) -> str:
-        """The address that the mesh knows for what a tenant writes; "" if the tenant may not use it."""
+        """The address in the mesh for a tenant's address; "" if the tenant may not use it."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         return in_space(conn.tenant, text, True, conn.management == READ_MANAGEMENT) or ""
 
     def annotations_in_space(self, lk: RouterLink, annotations: Annotations) -> Annotations:
-        """The annotations of a tenant's message whose address was found: other routers read the address in them."""
+        """The annotations of a tenant's message with a known address: other routers read the address from them."""
         if lk.spaced is not None and lk.spaced[0] is annotations and lk.spaced[1] is lk.seen_to:
             kept: Annotations = lk.spaced[2]
             return kept

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def elsewhere(links: list[Any], lk: RouterLink) -> list[Any]:
-    """The links that are not of the connection of `lk`."""
+    """The links of other connections than that of `lk`."""
     out: RouterLink
     others: list[Any] = []
     for e in links:
@@ -72,7 +72,7 @@ class Multicast:
     def with_beyond(self, outs: list[Any], address: Address, annotations: Annotations) -> list[Any]:
         """For an anonymous sender at an edge router: the interior router gets a copy, too.
 
-        Only senders with an address make it tell whether it has consumers. One copy goes up, on the link for the
+        It tells whether it has consumers only for addresses with senders. One copy is sent to it, on the link for the
         address if that is in use.
         """
         beyond: Address = self.beyond  # type: ignore[assignment]

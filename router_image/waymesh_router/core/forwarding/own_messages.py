@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 MAX_OWN_MESSAGE_BYTES = cython.declare(cython.Py_ssize_t, 1 << 24)
 """Maximum size of a message to an exchange, or of the control plane."""
 MAX_REQUEST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
-"""Maximum size of a management request, which has to be decoded in one go: that can take 0.4 s a MiB."""
+"""Maximum size of a management request. It is decoded in one step, which can take 0.4 s per MiB."""
 MAX_READ_REQUEST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 14)
-"""The same for clients that may only read: requests that change nothing are short."""
+"""The same for clients that may only read: such requests are short."""
 
 
 class OwnMessages:
     """Delivers complete messages to the `subscriber` of an address; they are accepted at once, except by an exchange.
 
-    A subscriber is called with the message and its link; an exchange with the record and the link, and returns whether
-    a copy was sent.
+    A subscriber is called with the message and its link. An exchange is called with the record and the link, and
+    returns whether it sent a copy.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OwnMessages:
         self.annotations: Annotations = local_annotations(router_id, None)
         self.unannotated = Annotations(router_id)  # for messages that are sent unchanged
 
-    # ---- coming in
+    # ---- incoming
     def begin(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Handle the scanned first frame of a message to the router."""
         q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
@@ -92,13 +92,13 @@ class OwnMessages:
         return MAX_REQUEST_BYTES
 
     def refuse(self, lk: RouterLink, q: Queued, more: cython.bint) -> None:
-        """Do not take a message: release it, and ignore its remaining frames."""
+        """Release a message, and ignore its remaining frames."""
         lk.queued = None
         self.sender.budget.give(q)
         self.settlement.refuse(lk, more, RELEASED)
 
     def deliver(self, lk: RouterLink, q: Queued) -> None:
-        """The message is complete: accept it and pass it to the subscriber. An exchange says whether to accept it."""
+        """Accept a complete message and pass it to the subscriber. An exchange decides whether it is accepted."""
         self.sender.budget.give(q)
         if q.address.exchange or q.address.subscriber is None:
             self.to_exchange(lk, q)
@@ -131,9 +131,10 @@ class OwnMessages:
         lk.give_back()
 
     def copy(self, q: Queued, lk: RouterLink, message: bytes, address: Address, annotations: Annotations) -> bool:
-        """Send a pre-settled copy of a `message` (complete, without annotations). False if nobody will take it.
+        """Send a pre-settled copy of a `message` (complete, without annotations). False if there is no consumer.
 
-        Copies that wait count in the budgets of the sender, which is held by them; another router's are dropped then.
+        Waiting copies count in the budgets of the sender, which may be held because of them. Copies of messages from
+        another router are dropped instead.
         """
         choice: ConsumerChoice = self.sender.choice
         if lk.kind == DATA and self.sender.budget.half_used(lk):
@@ -165,13 +166,13 @@ class OwnMessages:
         return True
 
     def grown(self, lk: RouterLink, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
-        """A frame of `size` bytes came. False if the message is too large now, or too much is kept: it was refused."""
+        """A frame of `size` bytes has arrived. False if the message was refused: too large, or over a budget."""
         if self.sender.budget.take_own(q, size) and q.size <= self.most_bytes(lk, q.address):
             return True
         self.refuse(lk, q, not q.complete)
         return False
 
-    # ---- going out
+    # ---- outgoing
     def send(self, to: str, message: bytes) -> bool:
         """Send a message to an address text. False if the address is unknown or has no consumer."""
         address = self.addresses.lookup(to, "0") or self.addresses.beyond

@@ -44,7 +44,7 @@ class PendingDeliveries:
         self.settlement = settlement
         self.counters: Counters = settlement.counters
 
-    # ---- coming in
+    # ---- incoming
     def enqueue(
         self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> None:
@@ -56,13 +56,13 @@ class PendingDeliveries:
         self.sender.budget.take(q, q.size)
         self.wait(address, q)
         if q.settled and q.complete and address.consumers:
-            # Pre-settled deliveries for local consumers are dropped beyond a limit, see `enough_wait`, and do not stop
-            # their sender. Deliveries for another router return their credit when that link has some, which is soon.
+            # Pre-settled deliveries for local consumers do not stop their sender; `enough_wait` limits them. Deliveries
+            # for another router return their credit when the link to it has credit, which is soon.
             q.credited = True
             lk.give_back()
 
     def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
-        """Whether to drop a pre-settled delivery instead of queueing it, because local consumers are too slow."""
+        """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow."""
         pending: PendingQueue | None = address.pending
         if pending is None or not address.consumers:
             return False
@@ -100,7 +100,7 @@ class PendingDeliveries:
             if neighbour is not None:
                 neighbour.connection.waiting[address] = None
 
-    # ---- going out
+    # ---- outgoing
     def drain(self, address: Address) -> None:
         """Send queued deliveries, in order, as far as consumers are ready. Release those without a path."""
         q: Queued
@@ -128,7 +128,7 @@ class PendingDeliveries:
     def drain_to(self, address: Address, out: RouterLink) -> None:
         """Like `drain`, when `out` may have become ready.
 
-        As a rule it is the only one, because deliveries wait: they go to it without a look at all the others each time.
+        Deliveries wait, so it is usually the only ready link: they go to it without examining all others each time.
         """
         if not self.choice.only_ready(address, out):
             self.drain(address)
@@ -136,7 +136,7 @@ class PendingDeliveries:
         q: Queued
         while address.pending is not None and out.ready():
             q = address.pending.first()
-            if q.link is not None and q.link.edge:  # perhaps it may not go to this consumer
+            if q.link is not None and q.link.edge:  # it may be barred from this consumer
                 self.drain(address)
                 return
             self.choice.priority = q.priority
@@ -146,15 +146,15 @@ class PendingDeliveries:
             self.sender.send(q, out, None)
 
     def edge_waits(self, address: Address) -> cython.bint:
-        """Whether the first delivery in the queue came from an edge router: others may pass it by."""
+        """Whether the first delivery in the queue came from an edge router: others may overtake it."""
         if address.pending is None:
             return False
         q: Queued = address.pending.first()
         return q.link is not None and q.link.edge
 
     def pass_by(self, address: Address) -> None:
-        """The first delivery may not go back to its edge router, which perhaps has the only consumer that is ready:
-        send what came from elsewhere. Deliveries of one edge router, and those of all others, keep their order."""
+        """The first delivery must not return to its edge router, which may have the only ready consumer: send
+        deliveries from elsewhere. Those of one edge router stay in order, and so do all others."""
         blocked: list[Any] = []
         for e in list(address.pending or ()):
             q: Queued = e
@@ -184,7 +184,7 @@ class PendingDeliveries:
         self.wait(fallback, q)
         self.drain(fallback)
 
-    # ---- going back
+    # ---- returned to the sender
     def release(self, q: Queued) -> None:
         """Return a queued delivery to its sender: released, or dropped if it is settled."""
         lk: RouterLink | None = q.link
@@ -212,7 +212,7 @@ class PendingDeliveries:
             self.release(q)
 
     def refuse_all(self, address: Address, state: bytes) -> None:
-        """No consumer will come: report this outcome for all queued deliveries."""
+        """No consumer is possible: report this outcome for all queued deliveries."""
         q: Queued
         for e in address.pending or ():
             q = e
@@ -234,7 +234,7 @@ class PendingDeliveries:
             self.release(q)
 
     def withdraw(self, q: Queued) -> None:
-        """The sender of an incomplete delivery is gone, or has aborted it: remove it from the queue."""
+        """Remove an incomplete delivery from the queue: its sender is gone or has aborted it."""
         self.sender.end_sample(q, LOST)
         address: Address = q.address
         if address.pending is not None:

@@ -1,7 +1,8 @@
-"""Whether the sections of a message stand in AMQP's order. Spec: 3.2.
+"""Checks that the sections of a message are in the order of AMQP. Spec: 3.2.
 
-Policy reads user-id and `to` where AMQP puts them. A consumer may read them elsewhere: in properties after the body, in
-the second of two properties, under a symbolic descriptor. So messages that policy checks must have no such sections.
+Policy reads user-id and `to` at their place in AMQP. A consumer may read them elsewhere: in properties after the body,
+in a second properties section, or with a symbolic descriptor. So messages that policy checks must not have such
+sections.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.sections import Sections
 
 SHORT = cython.declare(cython.uint, 0x5300)
-"""What stands before the code in a short descriptor, as a number."""
+"""The octets before the code in a short descriptor, as a number."""
 LIST8 = cython.declare(cython.int, 0xC0)
 FIRST_SECTION = cython.declare(cython.int, 0x70)
 ANNOTATIONS = cython.declare(cython.int, 0x72)
@@ -34,19 +35,19 @@ LAST_SECTION = cython.declare(cython.int, 0x78)
 PROPERTIES = cython.declare(cython.int, 0x73)
 NULL = cython.declare(cython.int, 0x40)
 MAX_VALUES = cython.declare(cython.int, 64)
-"""Descriptors that may enclose a value, and values that still have to begin."""
+"""Limit for the descriptors around a value, and for the values that must still begin."""
 SECTIONS_DENIED = "message refused by local policy: its sections are not in the order of AMQP"
 
 
 class SectionOrder:
-    """Follows one message through its frames, without decoding or keeping it."""
+    """Checks one message over all its frames, without decoding or storing it."""
 
     def __init__(self) -> None:
         self.last = 0  # descriptor code of the section that began last
         self.values = 0  # values that must begin before the next section may
-        self.left = 0  # octets of the present value that are still to come
-        self.part = b""  # of a descriptor or constructor that the last frame ended in
-        self.user = b""  # the encoded user-id that policy allowed last: most messages of a link have the same
+        self.left = 0  # remaining octets of the current value
+        self.part = b""  # start of a descriptor or constructor that was cut by the end of the last frame
+        self.user = b""  # the last encoded user-id that policy allowed: most messages of a link have the same
 
     def begin(self) -> None:
         """A message begins."""
@@ -54,7 +55,7 @@ class SectionOrder:
         self.part = b""
 
     def take(self, transfer: IncomingTransfer) -> cython.bint:
-        """The next frame. False if the sections cannot be told apart, are not in order, or end too early."""
+        """Check the next frame. False if the sections cannot be parsed, are out of order, or end too early."""
         b: Octets
         p: cython.Py_ssize_t
         if self.part:
@@ -72,7 +73,7 @@ class SectionOrder:
         return p >= 0 and (transfer.more or (not self.part and self.values == 0 and self.left == 0))
 
     def walk(self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Position of what goes on in the next frame, `end` if nothing does, -1 for sections that are not in order."""
+        """Position of the part that continues in the next frame, `end` if none, -1 for sections out of order."""
         n: cython.Py_ssize_t
         while True:
             if self.left:
@@ -87,7 +88,7 @@ class SectionOrder:
             p += n
 
     def section(self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Octets of the descriptor at p; 0 if more octets are needed, -1 if it may not stand there."""
+        """Size of the descriptor at p in octets; 0 if more octets are needed, -1 if the section is not allowed here."""
         size: cython.Py_ssize_t
         if b[p] != 0:
             return -1
@@ -121,7 +122,7 @@ class SectionOrder:
         return code > self.last and (self.last < DATA_SECTION or code == LAST_SECTION)
 
     def value(self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Octets of the constructor and size at p; 0 if more octets are needed, -1 for an unknown one. Spec: 1.2."""
+        """Octets of the constructor and size field at p; 0 if more are needed, -1 if unknown. Spec: 1.2."""
         kind: cython.int = b[p] >> 4
         if b[p] == 0:  # a descriptor and a value instead of a value
             self.values += 1
@@ -148,7 +149,7 @@ class SectionOrder:
 
 
 def goes_on_in_order(lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
-    """Whether a further frame of a message that policy checks keeps the order of sections."""
+    """Whether a later frame of a message that policy checks has its sections in order."""
     if lk.section_order is None or lk.discard:
         return True
     order: SectionOrder = lk.section_order
@@ -156,10 +157,10 @@ def goes_on_in_order(lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
 
 
 def is_usual(lk: RouterLink, sections: Sections, transfer: IncomingTransfer) -> cython.bint:
-    """Whether a scanned message in one frame is allowed, as far as it shows at a glance. If not, `SectionOrder` tells.
+    """Fast check of a scanned message in one frame: True if it is allowed. If False, `SectionOrder` decides.
 
-    Most messages have no annotations and no footer, each section once with a short descriptor, and no user-id or that
-    of the last message. For these, checks cost some hundred instructions.
+    Most messages have no annotations and no footer, each section once with a short descriptor, and no user-id or the
+    same as the last message. For these, the check takes a few hundred instructions.
     """
     if transfer.more or lk.section_order is None:
         return False
@@ -194,7 +195,7 @@ def is_usual(lk: RouterLink, sections: Sections, transfer: IncomingTransfer) -> 
 
 @cython.cfunc  # type: ignore[untyped-decorator]  # so that the C compiler inlines it
 def _has_usual_user(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, user: bytes) -> cython.bint:
-    """Whether the properties b[p:end] have no user-id or this encoded one, as far as that shows at a glance."""
+    """Fast check whether the properties b[p:end] have no user-id or this encoded one; may return False for others."""
     count: cython.Py_ssize_t
     if b[p] == LIST8 and end - p > 4:
         count = b[p + 2]

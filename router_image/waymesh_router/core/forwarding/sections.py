@@ -105,7 +105,7 @@ class Sections:
 
     def find_property(self, transfer: IncomingTransfer, index: cython.int) -> cython.Py_ssize_t:
         """Position of the value of a property after a scan, -1 if there is none, -2 if more bytes are needed,
-        UNREADABLE for properties that are no list of values. Spec: 3.2.4.
+        UNREADABLE for properties that are not a list of values. Spec: 3.2.4.
         """
         b: Octets = transfer.data
         p: cython.Py_ssize_t = self.rest

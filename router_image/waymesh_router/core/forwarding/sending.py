@@ -189,14 +189,14 @@ class QueuedSender:
             self.return_credit(q)
 
     def send_parts(self, q: Queued, out: RouterLink) -> None:
-        """Send the later parts of a delivery one by one: joined, a large one would be in memory twice."""
+        """Send the later parts of a delivery one by one: joining them would double the memory of a large one."""
         later: list[bytes] = q.later  # type: ignore[assignment]
         parts: cython.Py_ssize_t = len(later)
         i: cython.Py_ssize_t
         for i in range(parts):
             part: bytes = later[i]
             if q.unstarted == 1:
-                later[i] = b""  # no other branch needs it
+                later[i] = b""  # not needed by another branch
             send_more(out, i + 1 < parts or not q.complete, octets(part), 0, len(part))
 
     def track_outgoing(self, q: Queued, out: RouterLink, oid: cython.uint, branch: Branch | None) -> None:
@@ -227,7 +227,7 @@ class QueuedSender:
             self.settlement.settle_incoming(d, ACCEPTED)
 
     def return_credit(self, q: Queued) -> None:
-        """Return the sender's credit where no outcome does so: the last byte of a delivery was sent."""
+        """Return the sender's credit after the last byte of a delivery was sent, if no outcome returns it."""
         lk: RouterLink | None = q.link
         if lk is None or not q.complete or q.unstarted:
             return

@@ -1,4 +1,4 @@
-"""Attaches that are forwarded, hop by hop, to a container, and the answers.
+"""Forwards attaches, hop by hop, to a container, and returns the answers.
 
 Routing chapter "Configuring Link Routing", inter-router.md "Link routes across routers".
 """
@@ -38,12 +38,12 @@ NO_ROUTE_TEXT = "No route to the destination node"
 LINK_LOST = "qd:routed-link-lost"
 LINK_LOST_TEXT = "Connectivity to the peer container was lost"
 ANSWER_S = 5.0
-"""Maximum time that a client waits for the answer to its detach, end or close while the container answers. After it,
-the client's next attach, perhaps through another router, finds that the container knows of the detach."""
+"""Maximum delay of the answer to a client's detach, end or close while the container answers. The delay ensures that
+the container knows of the detach before the client's next attach, perhaps through another router."""
 
 
 class RoutedAttaches:
-    """Forwards attaches of peers: the partner, a link of this router, leads to the next hop."""
+    """Forwards attaches of peers: the partner of a link is this router's link to the next hop."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class RoutedAttaches:
         link_routes: LinkRoutes,
         interruptions: Interruptions,
     ) -> None:
-        self.resumable = True  # route links whose terminus outlives the connection
+        self.resumable = True  # whether to route links whose terminus outlives the connection
         self._context = context
         self._addresses = addresses
         self._links = links
@@ -62,7 +62,7 @@ class RoutedAttaches:
         self._loads: dict[int, int] = {}  # number of forwarded links, by id of the connection
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
         self._mirrors = MirrorSessions()
-        self._owing: deque[tuple[float, RouterLink]] = deque()  # detached links to answer, and the deadline
+        self._owing: deque[tuple[float, RouterLink]] = deque()  # deadlines, and detached links to answer
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Forward an attach; False if no link route matches. Raises Refusal."""
@@ -113,10 +113,10 @@ class RoutedAttaches:
     def _candidates_for(
         self, conn: RouterConnection, lk: RouterLink, attach: Attach
     ) -> tuple[Iterable[RouteCandidate] | None, str | None]:
-        """Candidates for an attach, None if no link route matches; and the routing address if it has none itself."""
+        """Candidates for an attach, None if no link route matches; and the routing address if the attach has none."""
         text = rewriting.route_address(attach)
         if text is None or ((conn.tenant or lk.edge) and not text):
-            # Without an address nothing keeps a tenant in its space, and an edge router has links of its own.
+            # Without an address, a tenant could leave its address space, and an edge router has links of its own.
             return None, None
         if not text and not to_router(conn) and rewriting.is_dynamic_source(attach) and _manages(lk.session):
             return None, None
@@ -145,12 +145,12 @@ class RoutedAttaches:
         return [key for key in keys if tenants.serves(conn.tenant, key)] or None
 
     def known_to(self, lk: RouterLink, text: str) -> bool:
-        """Whether a link route for an address is for the client of a link: those of other tenants are not."""
+        """Whether the client of a link may use a link route for an address: not those of other tenants."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         return not conn.tenant or self._keys(conn, text, False) is not None
 
     def tick(self) -> None:
-        """To be called several times a second."""
+        """Answer overdue detaches; call it several times a second."""
         self._mirrors.tidy()
         while self._owing and (self._owing[0][0] <= self._context.now or not self._owing[0][1].owing):
             self._owing.popleft()[1].answer_now()
@@ -158,8 +158,8 @@ class RoutedAttaches:
     def _candidates(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
         """Candidates, best first: containers of this router, those with the fewest links first, then other routers.
 
-        The connection of the attach itself is the last choice: a container may attach to an address of its own. Nothing
-        goes back to an edge router.
+        The connection of the attach itself is the last choice: a container may attach to its own address. An attach of
+        an edge router is never returned to it.
         """
         used = self._mirrors.connections(lk.session)
         local: dict[int, RouteCandidate] = {}
@@ -238,7 +238,7 @@ class RoutedAttaches:
             self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)
 
     def lost(self, lk: RouterLink, error: ErrorInfo | None) -> None:
-        """One of two partners is gone: detach the other with the same error."""
+        """One of two partners has ended: detach the other with the same error."""
         other = lk.partner
         self._interruptions.routed_link_lost(lk)
         if lk.route is not None:
@@ -284,14 +284,14 @@ class RoutedAttaches:
         self._made[address] = upstream, entity
 
     def _node_gone(self, upstream: RouterLink) -> None:
-        """The link that created the node is gone, and with it the node."""
+        """The link that created the node has ended, and with it the node."""
         _, entity = self._made.pop(upstream.route.made, (None, None)) if upstream.route.made else (None, None)
         if entity is not None:
             self._link_routes.displace(entity)
 
 
 def _manages(session: Session) -> bool:
-    """Whether the session has a link for management requests: then replies go to an address of this router.
+    """Whether the session has a link for management requests: if so, replies use an address of this router.
 
     A link route for `#` sends all other dynamic sources to the container; replies reach addresses there only while the
     container is connected.

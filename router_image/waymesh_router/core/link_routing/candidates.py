@@ -16,7 +16,7 @@ class UpstreamLink:
 
     entity: LinkRoute | None  # None if the next hop is a router
     key: str | None  # address of the link route in the mesh; None if another link determined the route
-    dynamic: bool  # it requests a dynamic node
+    dynamic: bool  # requests a dynamic node
     made: str = ""  # address of the dynamic node
     taken: dict[Any, Any] | None = None  # filters of the source that this router applies itself
 

@@ -1,7 +1,7 @@
 """Names of routed links on their way to the container.
 
-A container sees all clients behind a router as one peer, so the link names must distinguish the clients: they contain
-the client's container-id. It stays the same for a client, so that the client finds its durable subscriptions again.
+A container sees all clients of a router as one peer, so link names contain the client's container-id to distinguish the
+clients. The names are stable, so that a client finds its durable subscriptions again.
 See docs/decisions/0011.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 GLOBAL = "global"
-"""Capability of a source: the subscription is not bound to a client."""
+"""Capability of a source: the subscription does not belong to a client."""
 SHARED = "shared"
 """Capability of a source: several links share a subscription. Containers use its name up to the first bar."""
 
@@ -25,7 +25,7 @@ def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: At
     """The name on connection `upstream` of a link that `conn` attached. Spec: 2.6.1.
 
     The first router adds the client's container-id and its tenant. The last router adds its own id if other routers
-    share its container-id. All others keep the name unless another link uses it.
+    share its container-id. All other routers keep the name unless another link uses it.
     """
     name = attach.name
     if not to_router(conn):
@@ -58,7 +58,7 @@ def client_name(name: str, container: str, attach: Attach) -> str:
 
 
 def router_name(name: str, router_id: str, attach: Attach) -> str:
-    """The link name with the last router's id added, for a container that knows several routers under one container-id.
+    """The link name with the last router's id added, for a container to which several routers have one container-id.
 
     Names of durable subscriptions stay unchanged: they are the same through any of these routers.
     """

@@ -1,7 +1,7 @@
-"""The no-local filter of JMS on link routes: receivers without the messages of their own client.
+"""The no-local filter of JMS on link routes: a receiver gets no messages from its own client.
 
-A container sees all clients behind a router as one peer and would filter the messages of all of them. So the client's
-router removes the filter and applies it itself: messages from such a client carry its container-id as a router
+A container sees all clients of a router as one peer and would filter the messages of all of them. So the client's
+router removes the filter and applies it itself: messages from such a client have its container-id as a router
 annotation, and the router accepts messages with it on behalf of the receiver.
 """
 

@@ -1,7 +1,7 @@
 """Capabilities that containers offer in their opens, for clients that reach them over link routes.
 
 JMS clients check them before they use shared subscriptions, delayed delivery or anonymous producers. Routers announce
-them to each other together with the addresses of link routes.
+them with the addresses of link routes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def capabilities_of(opened: Open) -> ContainerCapabilities:
 
 
 def read_offer(told: Mapping[str, object]) -> ContainerCapabilities:
-    """The capabilities that another router announced, without invalid values."""
+    """The capabilities announced by another router, without invalid values."""
     capabilities, naming = told.get("capabilities"), told.get("naming")
     texts = capabilities if isinstance(capabilities, list | tuple) else ()
     return _offer([text for text in texts if isinstance(text, str)], naming if isinstance(naming, Mapping) else {})

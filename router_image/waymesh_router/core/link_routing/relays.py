@@ -1,7 +1,7 @@
-"""Messages of anonymous senders to link-routed addresses: the router attaches a link of its own for each address.
+"""Messages of anonymous senders to link-routed addresses: the router attaches its own link for each address.
 
-An anonymous sender names its address in each message, so it has no attach that could be forwarded. Routing chapter
-"Configuring Link Routing" and the ANONYMOUS-RELAY capability.
+The address is in each message of an anonymous sender, so there is no attach to forward. Routing chapter "Configuring
+Link Routing" and the ANONYMOUS-RELAY capability.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 IDLE_S = 60.0
 """Time without messages after which a link is detached."""
 REFUSALS_TOLD = 5
-"""Refusals of one container that are logged in a window: each message of a sender can cause one."""
+"""Maximum number of logged refusals per container and window: each message of a sender can cause one."""
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class Relays:
         self._addresses.refresh(relay.address)
 
     def lost(self, link: RouterLink, error: ErrorInfo | None) -> None:
-        """The link is gone: release its waiting deliveries, or reject them if the container gave an error."""
+        """The link has ended: release its waiting deliveries, or reject them if the container sent an error."""
         relay = self._relays.pop(link.id, None)
         if relay is None:
             return
@@ -125,7 +125,7 @@ class Relays:
         self._addresses.refresh(relay.address)
 
     def tick(self) -> None:
-        """Detach unused links, and tell how many refusals were not logged; to be called regularly."""
+        """Detach unused links, and log the number of refusals that were not logged; call it regularly."""
         now = self._context.now
         for container, count in self._refusals.ended(now):
             text = f"{count} more links for anonymous senders were refused by {container} within {WINDOW_S:g} s"

@@ -1,6 +1,6 @@
-"""Rewrites attaches of routed links, in both directions. Termini keep their bytes.
+"""Rewrites attaches of routed links in both directions. Termini are forwarded as bytes.
 
-Only if an entity adds or removes a prefix, the address in one terminus is changed toward the container.
+Exception: if an entity adds or removes a prefix, the address in one terminus changes toward the container.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def is_dynamic_source(attach: Attach) -> bool:
 
 
 def told_address(attach: Attach) -> str | None:
-    """The routing address that the previous router gave for an attach without an address."""
+    """The routing address that the previous router added to an attach without an address."""
     text = attach.properties.get(ROUTE_ADDRESS) if isinstance(attach.properties, dict) else None
     return text if isinstance(text, str) else None
 
@@ -80,7 +80,7 @@ def outlives_connection(attach: Attach) -> bool:
 
 
 def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:
-    """The attach to the next hop. `told`: the routing address to give a router for an attach without an address."""
+    """The attach to the next hop. `told`: the routing address to add, toward a router, if the attach has no address."""
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
         if attach.role:
@@ -94,7 +94,7 @@ def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, told: s
 
 
 def _properties_that_tell(attach: Attach, told: str | None) -> Raw | None:
-    """The link's properties with (or without) the routing address for the next router. All others keep their bytes."""
+    """The link properties, with or without the routing address for the next router. Other properties stay as bytes."""
     given = attach.raw.get("properties")
     pairs = [] if given is None else [pair for key, _, pair in split_map(bytes(given), 0)[0] if key != ROUTE_ADDRESS]
     if told is not None:
@@ -112,8 +112,8 @@ def made_address(attach: Attach) -> str:
 def backward_attach(attach: Attach, name: str, entity: LinkRoute | None) -> Attach:
     """The answer to the previous hop, from the answer of the next hop, whose role is the opposite.
 
-    The prefix that the entity removes is put before every address, also that of a node that the container made: a link
-    to the node then goes by the same entity, which removes it again. qdrouterd does the same.
+    The prefix that the entity removes is added to every address, also to that of a node that the container created: a
+    link to the node then uses the same entity, which removes the prefix again. qdrouterd does the same.
     """
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
@@ -140,8 +140,8 @@ def _copy(attach: Attach, name: str, source: Terminus | None, target: Terminus |
 
 
 def _readdressed(terminus: Terminus | None, without: str, with_: str) -> Terminus | None:
-    """The terminus with one prefix removed from its address and another one added. An address that is the prefix alone
-    is kept: without it the link would be one of an anonymous terminus."""
+    """The terminus with one prefix removed from its address and another one added. If the address equals the prefix, it
+    stays: otherwise the terminus would become anonymous."""
     if terminus is None or terminus.kind == "coordinator" or not isinstance(terminus.address, str):
         return terminus
     address = with_ + terminus.address.removeprefix(without)

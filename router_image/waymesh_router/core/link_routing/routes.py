@@ -30,7 +30,7 @@ ACTIVE, INACTIVE = "active", "inactive"
 
 
 class LinkRoute:
-    """One linkRoute entity, or a link route that belongs to a connection: `place` is this connection then."""
+    """One linkRoute entity, or a link route that belongs to a connection; if so, `place` is this connection."""
 
     def __init__(self, attrs: Mapping[str, Any], place: Place | None = None) -> None:
         self.attrs = attrs
@@ -55,7 +55,7 @@ class LinkRoutes:
         self._own: dict[str, list[LinkRoute]] = {}
         self._advertised: set[str] = set()
         self.ended: Callable[[str], None] = self.remove
-        """Called with the identity of a link route whose connection is gone; removes it."""
+        """Called with the identity of a link route whose connection is closed; removes it."""
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -166,7 +166,7 @@ class LinkRoutes:
         return common_capabilities([capabilities_of(conn.remote) for conn in conns if conn.remote is not None])
 
     def offer_for(self, address: str) -> ContainerCapabilities | None:
-        """The capabilities of the containers, here and at other routers, for the link routes that match an address."""
+        """The capabilities of the containers, of this and other routers, for the link routes that match an address."""
         found: list[ContainerCapabilities | None] = []
         for key in self._addresses.link_routes.match_any(address):
             found.append(self.offer(key))

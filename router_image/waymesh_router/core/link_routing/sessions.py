@@ -72,9 +72,9 @@ class MirrorSessions:
                 self._idle.add(session)
 
     def tidy(self) -> None:
-        """End sessions without links; to be called regularly, but not from within their events.
+        """End sessions without links; call it regularly, but not from within their events.
 
-        A session whose link still waits for a detach stays: ending it would make the detach superfluous.
+        A session whose link still waits for a detach stays: after an end, the peer would not send the detach.
         """
         resting = [session for session in self._idle if not session.handles.used]
         for session in resting:

@@ -1,4 +1,4 @@
-"""Transfers and credit of routed links: transfers are forwarded unchanged, credit and drain are returned.
+"""Transfers and credit of routed links: forwards transfers unchanged, and credit and drain in the other direction.
 
 Delivery-tags, delivery states (also transactional ones) and messages are copied as bytes. `Settlement` returns the
 outcomes. Routing chapter "Link Route Flow Control", inter-router.md "Link routes across routers".
@@ -127,7 +127,7 @@ class RoutedLinks:
         self.hold(q, lk, out, transfer.payload())
 
     def keep_back(self, q: Queued, out: RouterLink) -> None:
-        """The receiver requested no messages of its own client: accept this one on its behalf."""
+        """The receiver requested no messages from its own client: accept this one on its behalf."""
         if q.delivery is not None:
             self.settlement.settle_incoming(q.delivery, ACCEPTED)
         self.pass_credit(out)
@@ -231,7 +231,7 @@ class RoutedLinks:
 
     # ---- credit
     def pass_credit(self, out: RouterLink) -> None:
-        """Give the sender the receiver's credit, less the deliveries that wait here."""
+        """Issue the receiver's credit to the sender, less the deliveries that wait here."""
         lk: RouterLink = out.partner
         if not out.attached or not lk.attached:
             return
@@ -268,7 +268,7 @@ class RoutedLinks:
         out: RouterLink | None = link.partner
         available, echo, properties = flow_details(fields, count)
         if link.is_sender:
-            available = None  # only senders know it
+            available = None  # only valid from senders
         if out is None or (available, echo, properties) == (None, False, None):
             return
         if out.told is not None:
@@ -287,7 +287,7 @@ class RoutedLinks:
 
     # ---- links that are lost
     def release_held(self, out: RouterLink) -> None:
-        """The link is gone: release the deliveries that wait for it."""
+        """The link has ended: release the deliveries that wait for it."""
         q: Queued
         queue = out.queue
         out.queue = None
@@ -304,7 +304,7 @@ class RoutedLinks:
                 self.budget.release(q.link)
 
     def forget_all(self, out: RouterLink) -> None:
-        """A client's receiver is gone: the container decides what happens to deliveries without an outcome."""
+        """A client's receiver has ended: the container decides about deliveries without an outcome."""
         d: Delivery
         for e in out.session.unsettled_out.of(out):
             d = e
@@ -340,7 +340,7 @@ def transfer_header(
 def flow_details(fields: bytes, count: cython.int) -> tuple[int | None, bool, Raw | None]:
     """`available`, `echo` and the encoded properties of a flow; `fields` begins at the first of them. Spec: 2.7.4.
 
-    Raises DecodeError for properties that the next reader could not decode.
+    Raises DecodeError for properties that the next peer could not decode.
     """
     view: Octets = octets(fields)
     end: cython.Py_ssize_t = len(fields)

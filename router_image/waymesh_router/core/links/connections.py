@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Connections:
-    """The connections of a router by id; notifies the parts that depend on them."""
+    """The connections of a router by id; notifies the parts of the core that depend on them."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Connections:
         self.by_id: dict[int, RouterConnection] = {}
         self.closing: dict[int, RouterConnection] = {}  # closed, with bytes still to send
         self.next_id = 1
-        self.uplink: Uplink | None = None  # of an edge router
+        self.uplink: Uplink | None = None  # only at an edge router
         self.on_opened: Callable[[RouterConnection], None] | None = None
         """Called when a peer's open has arrived, before it is answered."""
         self._context = context
@@ -98,12 +98,12 @@ class Connections:
 
 
 def default_management(conn: RouterConnection) -> int:
-    """The right of a peer at a listener that does not say which it gives."""
+    """The default right to management of a peer, if its listener does not set one."""
     return WRITE_MANAGEMENT if _is_trusted(conn) else READ_MANAGEMENT
 
 
 def _is_trusted(conn: RouterConnection) -> bool:
-    """Whether the peer has authenticated itself, or is a program of this machine."""
+    """Whether the peer is authenticated, or runs on this machine."""
     if conn.user is not None and conn.mechanism not in (None, "ANONYMOUS"):
         return True
     host = numeric_address(conn.peer.address)

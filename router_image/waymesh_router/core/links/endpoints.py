@@ -37,7 +37,7 @@ class EndpointLinks:
 
     def __init__(self, context: Context, addresses: AddressTable, pending: PendingDeliveries) -> None:
         self.turned_away: list[RouterConnection] = []  # connections that opened while the router drains
-        self.withheld: dict[RouterLink, None] = {}  # incoming links without credit for want of memory
+        self.withheld: dict[RouterLink, None] = {}  # incoming links that get no credit because memory is short
         self._memory = NORMAL
         self._context = context
         self._addresses = addresses
@@ -47,7 +47,8 @@ class EndpointLinks:
     # ---- attach
     def refuse_while_draining(self, conn: RouterConnection) -> None:
         """Refuse a link that a client attaches while the router drains. Raises Refusal.
-         A connection that opened after the drain began is not refused; the next tick of the drain ends it, so that the
+
+        A connection that opened after the drain began is not refused; the next tick of the drain ends it, so that the
         client reconnects at once.
         """
         if conn.id < self._context.drain_from or conn.settings.client:
@@ -105,8 +106,8 @@ class EndpointLinks:
             lk.annotations = self._anonymous
             lk.grant()
             return
-        # This router's agent checks what a peer asks of other routers, and encodes it anew, if the peer may only read,
-        # or may only do so from the next change of its user group on.
+        # This router's agent checks and re-encodes requests to other routers if the peer may only read, or may be
+        # restricted to that by the next change of its user group.
         in_group = conn.access is not None and conn.access.in_group()
         checked = (in_group or conn.management == READ_MANAGEMENT) and names_management(text)
         address = self._address_for(OWN_MANAGEMENT if checked else text, place)
@@ -134,7 +135,7 @@ class EndpointLinks:
 
     def consumer_joined(self, address: Address) -> None:
         """An attached outgoing link was added to the consumers of an address."""
-        if address.consumers and address.consumers[-1].consumer_priority:  # there is none if the link has ended already
+        if address.consumers and address.consumers[-1].consumer_priority:  # empty if the link has ended already
             address.prioritized = True
         if len(address.consumers) == 1 and not address.exchange and address.key.startswith(ANNOUNCED):
             self._context.control_plane.local_added(address.key, address.treatment)
@@ -157,7 +158,7 @@ class EndpointLinks:
             raise Refusal(RESOURCE_LIMIT_EXCEEDED, "the router is short of memory (maxMemory)")
 
     def set_memory(self, level: int) -> None:
-        """Memory has this level now, see memory_watermark.py: from NORMAL on, all links get their credit."""
+        """Set the level of memory use, see memory_watermark.py: at NORMAL, all links get their credit."""
         self._memory = level
         if level != NORMAL:
             return
@@ -170,7 +171,7 @@ class EndpointLinks:
 
     # ---- leaving
     def retire(self, lk: RouterLink) -> None:
-        """Take no more messages on a link. An incoming link stays at its address until it is detached."""
+        """Stop messages on a link. An incoming link stays at its address until it is detached."""
         lk.retiring = True
         address = lk.address
         if not lk.is_sender:
@@ -199,7 +200,7 @@ class EndpointLinks:
                 self._context.control_plane.local_removed(address.key)
 
     def left(self, address: Address, lk: RouterLink) -> None:
-        """A link that has left its address is gone.
+        """A link that has left its address has ended.
 
         Nothing changes while other links of its kind remain: thousands of links of one address can end at once.
         """
@@ -208,5 +209,5 @@ class EndpointLinks:
             return
         if lk.is_sender and address.tracked is not None:
             self._addresses.on_tracked(address)
-        if self._pending.edge_waits(address):  # perhaps only for its own edge router, now
+        if self._pending.edge_waits(address):  # now perhaps without a consumer but the delivery's own edge router
             self._pending.drain(address)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 INTER_ROUTER = "inter-router"
 MESH_FRAME_BYTES = 8192
-"""Maximum frame size toward another router: a second at 64 kbit/s; control messages are sent between frames."""
+"""Maximum frame size toward another router. Control messages wait for one frame: a second at 64 kbit/s."""
 
 
 def to_router(conn: RouterConnection) -> bool:
-    """Whether the peer is another router of the mesh, seen from an interior router, or the uplink of an edge router."""
+    """Whether the connection is an interior router's to another router of the mesh, or an edge router's uplink."""
     return conn.role == INTER_ROUTER or conn.uplink
 
 
@@ -74,7 +74,7 @@ class MeshLinks:
             self._context.control_plane.control_up(conn)
 
     def lost(self, conn: RouterConnection, lk: RouterLink) -> None:
-        """A link is gone; does nothing for other links."""
+        """A link has ended; does nothing for other kinds of links."""
         if lk in conn.data_out:
             conn.data_out.remove(lk)
         elif lk in conn.data_in:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 DENIALS = (UNAUTHORIZED_ACCESS, RESOURCE_LIMIT_EXCEEDED)
-"""Error conditions of policy refusals; others mean that the request cannot be fulfilled."""
+"""Error conditions of policy refusals; with others, the request cannot be fulfilled."""
 
 
 class Refusals:

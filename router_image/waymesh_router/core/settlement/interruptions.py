@@ -1,4 +1,4 @@
-"""Deliveries that end early: aborted, refused while they arrive, or without their sender or consumer."""
+"""Deliveries that end early: aborted, refused while they arrive, or because their sender or consumer is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Interruptions:
-    """Ends the deliveries of a lost link, and those that their sender or consumer gives up."""
+    """Ends the deliveries of a lost link, and those that their sender aborts or their consumer refuses."""
 
     def __init__(self, credit: CreditEvents, settlement: Settlement, budget: Budget) -> None:
         self.credit = credit
@@ -43,7 +43,7 @@ class Interruptions:
 
     # ---- while a delivery arrives
     def on_abort(self, lk: RouterLink) -> None:
-        """The sender aborted the delivery: abort it toward its consumers as well. It is settled. Spec: 2.7.5."""
+        """The sender aborted the delivery: abort it toward its consumers too. It is settled. Spec: 2.7.5."""
         self.drop_arriving(lk)
         lk.drop_head()
         lk.discard = False
@@ -51,7 +51,7 @@ class Interruptions:
             lk.give_back()
 
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
-        """The consumer settled a delivery that still arrives, without accepting it: send it no more frames of it."""
+        """The consumer settled a delivery that still arrives, without accepting it: send no more frames of it."""
         if lk.stream_delivery is d:
             out: RouterLink = lk.stream
             self.leave_stream(lk, out)
@@ -115,7 +115,7 @@ class Interruptions:
 
     # ---- links that are lost
     def consumer_lost(self, out: RouterLink) -> None:
-        """An outgoing link is gone: sent deliveries are modified (they may have been seen), the others released."""
+        """An outgoing link has ended: report modified for sent deliveries, which may have been seen, else released."""
         d: Delivery
         feeder: RouterLink | None = out.feeder
         out.feeder = None
@@ -131,7 +131,7 @@ class Interruptions:
         self.multicast.drop_waiting(out)
 
     def on_consumer_lost(self, feeder: RouterLink, out: RouterLink) -> None:
-        """The consumer of a delivery that still arrives is gone: report an outcome if no delivery record did."""
+        """The consumer of a delivery that still arrives is lost: report an outcome if no delivery record did."""
         if feeder.stream is out:
             if feeder.stream_delivery is None and not feeder.transfer_settled:
                 self.settlement.counters.count_outcome(feeder, RELEASED_CODE)
@@ -143,7 +143,7 @@ class Interruptions:
             self.settlement.settle_incoming(feeder.queued.delivery, RELEASED)
 
     def producer_lost(self, lk: RouterLink) -> None:
-        """An incoming link is gone: abort its incomplete delivery; complete ones continue without a sender."""
+        """An incoming link has ended: abort its incomplete delivery; complete ones continue without a sender."""
         d: Delivery
         self.drop_arriving(lk)
         lk.drop_head()
@@ -160,7 +160,7 @@ class Interruptions:
         self.budget.forget(lk)
 
     def routed_link_lost(self, lk: RouterLink) -> None:
-        """One of two link-route partners is gone: end its deliveries and remove it from the other."""
+        """One of two link-route partners has ended: end its deliveries and remove it from the other."""
         other: RouterLink | None = lk.partner
         if lk.is_sender:
             self.routed.release_held(lk)
@@ -179,7 +179,7 @@ class Interruptions:
 
     # ---- sessions
     def needs_frames(self, session: Session) -> cython.bint:
-        """Whether a delivery of the session is partly sent to consumers, which cannot receive others before its end."""
+        """Whether a delivery of the session is partly sent to consumers: they cannot receive others before its end."""
         lk: RouterLink | None
         for e in session.links:
             lk = e  # type: ignore[assignment]

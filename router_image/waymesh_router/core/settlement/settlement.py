@@ -67,7 +67,7 @@ class Settlement:
         lk.give_back()
 
     def refuse(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
-        """Do not forward the delivery that begins: report the outcome now, ignore its remaining frames."""
+        """Refuse a new delivery: report the outcome now, ignore its remaining frames."""
         lk.drop_head()
         sample: Sample | None = self.sampling.current
         if sample is not None:
@@ -107,7 +107,8 @@ class Settlement:
         return lk
 
     def unsettled_outcome(self, d: Delivery, state: bytes) -> None:
-        """The receiver has a state but waits for the sender to settle (rcv-settle-mode second, or two steps)."""
+        """The receiver reported a state but did not settle: it waits for the sender (rcv-settle-mode second, or two
+        steps)."""
         if not state:
             return
         d.state = state
