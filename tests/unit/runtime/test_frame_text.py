@@ -100,5 +100,5 @@ def test_the_parts_that_an_expression_names(text: str, parts: int) -> None:
 
 @pytest.mark.parametrize("kind", ["listener", "connector"])
 def test_an_unknown_part_is_refused(kind: str) -> None:
-    with pytest.raises(SchemaError, match="'body' is no part"):
+    with pytest.raises(SchemaError, match="'body' is not a part"):
         validate_create(entity_type(kind), {"port": "5672", "messageLoggingComponents": "to,body"})
