@@ -140,7 +140,7 @@ class Mill:
         place = f"delivery/{run}-{hour}/part={hour}/part-0.parquet"
         for area in ("curated", "rollups"):
             store.put(f"{area}/{place}", text)
-        paths = {"flow": (f"rollups/{place}",)}
+        paths: dict[str, tuple[str, ...]] = {"flow": (f"rollups/{place}",)}
         catalog.commit_hours("delivery", {hour: Hour(text, 1, len(routers), 1, 0, (), (f"curated/{place}",), paths)})
 
     def found(self) -> dict[str, str]:

@@ -68,7 +68,7 @@ def colours(png: bytes) -> Counter[tuple[int, int, int]]:
 
     image = Image.open(BytesIO(png)).convert("RGB")
     found = image.getcolors(image.width * image.height) or []
-    return Counter({colour: count for count, colour in found})  # type: ignore[misc]
+    return Counter({colour: count for count, colour in found})
 
 
 def shows_the_mesh(page: Page, scheme: str) -> None:

@@ -14,8 +14,10 @@ from waymesh_analytics.cli.main import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.engine_independent, pytest.mark.timeout(900)]
 BUCKET = f"s3a://{S3Server.bucket}"
-FEW_TRIES = ("--conf=spark.hadoop.fs.s3a.attempts.maximum=1", "--conf=spark.hadoop.fs.s3a.retry.limit=1")
-FEW_TRIES += ("--conf=spark.hadoop.fs.s3a.retry.throttle.limit=1", "--conf=spark.task.maxFailures=1")
+FEW_TRIES = (
+    "--conf=spark.hadoop.fs.s3a.attempts.maximum=1", "--conf=spark.hadoop.fs.s3a.retry.limit=1",
+    "--conf=spark.hadoop.fs.s3a.retry.throttle.limit=1", "--conf=spark.task.maxFailures=1",
+)  # fmt: skip
 Command = Callable[..., tuple[int, str]]
 
 

@@ -206,7 +206,7 @@ def old_store(mill: Mill, name: str) -> None:
     for area in ("curated", "rollups"):
         mill.store.put(f"{area}/{place}", "A")
         mill.store.put(f"{area}/delivery/dead/part=2026-01-01T01/part-0.parquet", "half")
-    entry = asdict(Hour("A", 1, 1, 1, 0, (), f"curated/{place}", {"flow": f"rollups/{place}"}))
+    entry = asdict(Hour("A", 1, 1, 1, 0, (), (f"curated/{place}",), {"flow": (f"rollups/{place}",)}))
     data = {"version": 3, "hours": {"delivery": {"2026-01-01T00": entry}}, "late": []}
     mill.store.put(name, json.dumps(data))
 

@@ -79,7 +79,7 @@ def test_the_findings_in_a_file(
     monkeypatch.setattr(launch, "run", lambda *arguments: report)
     file = tmp_path / "termination-log"
     assert main(["none", "--out", "out", "--quiet", "--findings-file", str(file)]) == 0
-    (found,) = parse_findings(file.read_text()) or ()
+    (found,) = parse_findings(file.read_text()) or []
     assert (found.kind, found.count) == (stuck, 2)
     assert found.text.endswith("c at router B: 1 delivery; d at router B: 2 deliveries")
     assert main(["none", "--out", "out", "--quiet", "--findings-file", str(tmp_path / "no/file")]) == 1

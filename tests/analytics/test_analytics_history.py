@@ -52,5 +52,5 @@ def test_the_one_unusual_hour_is_found() -> None:
     assert anomalies(made).rows == []
     made.settle_us["orders", 0]["2026-01-05T07"] = 90_000.0
     del made.deliveries["orders", 0]["2026-01-05T09"]
-    found = [(row["hour"].hour, row["measure"]) for row in anomalies(made).dicts()]  # type: ignore[union-attr]
+    found = [(row["hour"].hour, row["measure"]) for row in anomalies(made).dicts()]
     assert sorted(found) == [(7, "settle_mean_us"), (9, "deliveries")]

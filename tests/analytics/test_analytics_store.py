@@ -129,11 +129,12 @@ def test_a_late_file_has_its_hour_done_again(store: Store) -> None:
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from waymesh_analytics.rollups import compaction
+    from waymesh_analytics.rollups import compaction, tasks
 
     monkeypatch.setattr(compaction, "BATCH_BYTES", 1)
     deliveries(store.export, hours=3)
-    rolled, work = [], compaction.work
+    rolled: list[Any] = []
+    work = tasks.work
 
     def killed(shard: Any) -> Any:
         made = work(shard)

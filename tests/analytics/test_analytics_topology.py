@@ -19,8 +19,8 @@ def link(one: int | str, other: int | str, deliveries: int = 10, **values: int) 
     from waymesh_analytics.report.tables.mesh import MeshLink
 
     losses = {"dropped": 0, "broken": 0} | values
-    names = (name if isinstance(name, str) else f"mesh-{name}" for name in (one, other))
-    return MeshLink(*names, cost=1, forth=deliveries, back=0, **losses)
+    first, second = (name if isinstance(name, str) else f"mesh-{name}" for name in (one, other))
+    return MeshLink(first, second, cost=1, forth=deliveries, back=0, **losses)
 
 
 def tree(count: int) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.analytics.export import HOUR_US, RouterExport
 from waymesh_schema.telemetry import ORDERLY_STOP
@@ -77,7 +78,8 @@ def _news(a: RouterExport, c: RouterExport) -> None:
 
 
 def _link(router: RouterExport, at: int, number: int, event: str = "interval", **values: object) -> None:
-    base = {"type": "endpoint", "role": "normal", "dir": "out", "address": "orders", "phase": 0, "stuck": 0}
+    base: dict[str, object] = {"type": "endpoint", "role": "normal", "dir": "out", "address": "orders", "phase": 0}
+    base["stuck"] = 0
     base |= {"deliveries": 0, "accepted": 0, "zero_credit_s": 0, "undelivered": 0, "unsettled": 0, "conn_id": number}
     router.put("link", at, event=event, link_id=number, **{**base, **values})
 
@@ -98,7 +100,7 @@ def _links(a: RouterExport, b: RouterExport, c: RouterExport) -> None:
     # Attached before the first record that is left of it: what it carried until then is not of these hours.
     _link(a, 5 * MINUTE_US, 2, container="p2", dir="in", address="news", deliveries=1000)
     _link(a, 65 * MINUTE_US, 2, "detach", container="p2", dir="in", address="news", deliveries=1020)
-    between = {"type": "inter-router", "role": "inter-router", "address": None}
+    between: dict[str, Any] = {"type": "inter-router", "role": "inter-router", "address": None}
     _link(a, MINUTE_US, 3, "attach", container="B", **between)
     _link(a, 150 * MINUTE_US, 3, container="B", deliveries=70, **between)
     # B counts ten more, which A recorded before its records were lost.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import proton
 import pytest
@@ -81,7 +82,8 @@ def assert_same(message: proton.Message, wanted: proton.Message) -> None:
     """A broker may add annotations and a time; what the client said stays."""
     for name in ("body", "id", "durable", "priority", "subject", "correlation_id", "content_type", "properties"):
         assert getattr(message, name) == getattr(wanted, name), name
-    assert {key: value for key, value in message.annotations.items() if key in wanted.annotations} == wanted.annotations
+    annotations: dict[Any, Any] = wanted.annotations or {}
+    assert {key: value for key, value in (message.annotations or {}).items() if key in annotations} == annotations
 
 
 def check_large(scene: Scene, queue: str) -> None:

@@ -64,14 +64,14 @@ def test_plain(brokerj: BrokerJ, start_router: StartRouter) -> None:
 
 
 def test_scram(brokerj: BrokerJ, start_router: StartRouter) -> None:
-    changes = {"port": brokerj.ports.scram, "saslMechanisms": "SCRAM-SHA-256"}
+    changes: dict[str, Any] = {"port": brokerj.ports.scram, "saslMechanisms": "SCRAM-SHA-256"}
     router = start_router(extra=connector(brokerj, **changes) + link_routes("routed"))
     wait_connected(router)
     check_carries(router, brokerj)
 
 
 def test_anonymous(brokerj: BrokerJ, start_router: StartRouter) -> None:
-    changes = {"port": brokerj.ports.anonymous, "saslMechanisms": "ANONYMOUS"}
+    changes: dict[str, Any] = {"port": brokerj.ports.anonymous, "saslMechanisms": "ANONYMOUS"}
     router = start_router(extra=connector(brokerj, **changes) + link_routes("routed"))
     wait_connected(router)
     check_carries(router, brokerj)
@@ -132,7 +132,7 @@ def test_open_hostname(brokerj: BrokerJ, start_router: StartRouter) -> None:
 
 # ---- where else to go
 def test_failover_urls(brokerj: BrokerJ, start_router: StartRouter) -> None:
-    changes = {"port": free_port(), "failoverUrls": f"amqp://127.0.0.1:{brokerj.port}"}
+    changes: dict[str, Any] = {"port": free_port(), "failoverUrls": f"amqp://127.0.0.1:{brokerj.port}"}
     router = start_router(extra=connector(brokerj, **changes) + link_routes("routed"))
     wait_connected(router)
     check_carries(router, brokerj)
@@ -140,7 +140,7 @@ def test_failover_urls(brokerj: BrokerJ, start_router: StartRouter) -> None:
 
 def test_failover_from_a_broker_that_refuses_us(brokerj: BrokerJ, start_router: StartRouter) -> None:
     """The first one answers, but takes no mechanism of ours."""
-    changes = {
+    changes: dict[str, Any] = {
         "port": brokerj.ports.scram,
         "saslMechanisms": "PLAIN",
         "failoverUrls": f"amqp://127.0.0.1:{brokerj.port}",
@@ -195,9 +195,9 @@ def test_access_denied(brokerj: BrokerJ, start_router: StartRouter, provide: Pro
     router = start_router(extra=connector(brokerj, **user) + link_routes("routed") + auto)
     wait_connected(router)
     with Client(router.url) as client:
-        error = client.receiver(queue).wait_detached()
-        assert error is not None
-        assert error.startswith("amqp:unauthorized-access"), error
+        refused = client.receiver(queue).wait_detached()
+        assert refused is not None
+        assert refused.startswith("amqp:unauthorized-access"), refused
     with ManagementClient(router.url) as management:
 
         def error() -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import proton
 import pytest
 from proton.reactor import LinkOption, Selector
@@ -130,8 +132,9 @@ class AllOutcomes(LinkOption):
     """Without it Broker-J does not know that the client understands `rejected`."""
 
     def apply(self, link: proton.Link) -> None:
+        undescribed: Any = proton.UNDESCRIBED  # which proton types as another class
         outcomes = [proton.symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
-        link.source.outcomes.put_object(proton.Array(proton.UNDESCRIBED, proton.Data.SYMBOL, *outcomes))
+        link.source.outcomes.put_object(proton.Array(undescribed, proton.Data.SYMBOL, *outcomes))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -172,7 +175,7 @@ def test_a_full_queue_that_stalls_its_senders(scene: Scene, way: str) -> None:
         del left[: len(sent)]
         assert left
         receiver = client.receiver(queue, credit=50)
-        got = []
+        got: list[Any] = []
 
         def go_on() -> bool:
             """Send as far as there is credit, which may come when the queue is empty; whether something has arrived."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.brokers.behind import WAYPOINTS, auto_links, connected, connector, link_routes, wait_active
@@ -33,7 +35,7 @@ def router(brokers: dict[str, BrokerJ], start_router: StartRouter) -> RouterProc
     routes = "".join(link_routes("routed", connection=name) for name in brokers)
     made = start_router(extra=WAYPOINTS + CHAIN + text + routes)
     for name in brokers:
-        wait_until(lambda name=name: connected(made, name))
+        wait_until(partial(connected, made, name))
     return made
 
 

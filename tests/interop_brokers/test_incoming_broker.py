@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import proton
 import pytest
@@ -92,5 +93,6 @@ def test_an_artemis_that_connects_serves_clients_of_all_routers(up: Up, broker: 
                 sent = [sender.send(proton.Message(body=number, durable=True)) for number in range(COUNT)]
                 assert {one.outcome() for one in sent} == {"accepted"}
                 received = consumer.receiver(address, credit=COUNT).take(COUNT)
-                assert sorted(one.message.body for one in received) == list(range(COUNT))
+                bodies: list[Any] = [one.message.body for one in received]
+                assert sorted(bodies) == list(range(COUNT))
         wait_until(lambda: not any(map(broker.depth, QUEUES)), 60, "the queues are empty")

@@ -13,7 +13,6 @@ import argparse
 import gc
 import random
 import resource
-import sys
 import time
 
 import waymesh_amqp
@@ -91,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -302,4 +302,5 @@ def test_two_engines_open_begin_and_close(chunk: int) -> None:
     hub.turn()
     assert server.conn.done
     assert caller.conn.done
+    assert server.conn.error is not None
     assert server.conn.error.condition == "amqp:connection:forced"

@@ -54,7 +54,7 @@ def sending(pair: Pair, credit: int = 10) -> Pair:
 
 
 def test_all_of_an_attach(pair: Pair) -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "snd_settle_mode": 1, "rcv_settle_mode": 1, "unsettled": UNSETTLED, "incomplete_unsettled": True,
         "max_message_size": 1 << 33, "offered_capabilities": SYMBOLS, "desired_capabilities": SYMBOLS,
         "properties": PROPERTIES,
@@ -190,7 +190,7 @@ def test_an_error_keeps_its_bytes_both_ways(pair: Pair) -> None:
 def test_a_resumed_delivery_and_all_of_a_transfer(pair: Pair) -> None:
     sending(pair)
     tag = bytes(range(32))
-    given = {
+    given: dict[str, Any] = {
         "delivery_tag": tag, "message_format": 0xFFFFFFFE, "rcv_settle_mode": 1, "state": Raw(STATE), "resume": True,
         "batchable": True,
     }  # fmt: skip

@@ -311,9 +311,10 @@ def test_empty_last_fragment_waits_for_the_session_window(core: Hub, window: int
 
 
 def test_2_5_6_copies_on_one_session_share_its_window(core: Hub) -> None:
-    core.handler.address_table.add_pattern(
+    handler: Any = core.handler
+    handler.address_table.add_pattern(
         {"pattern": None, "prefix": "m", "distribution": "multicast", "ingressPhase": 0, "egressPhase": 0}
-    )  # type: ignore[attr-defined]
+    )
     consumer = core.peer().open().begin(incoming_window=1)
     consumer.send(*[frames.attach_receiver(f"l{i}", i, address="m") for i in range(3)])
     consumer.send(*[frames.credit(5, i, incoming_window=1) for i in range(3)])

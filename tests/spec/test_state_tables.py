@@ -131,7 +131,7 @@ def after(peer: Peer, *data: bytes) -> Peer:
     return peer
 
 
-CONNECTIONS: dict[int, Callable[[], Peer]] = {
+CONNECTIONS: dict[ConnectionState, Callable[[], Peer]] = {
     START: server,
     HDR_EXCH: lambda: after(server(), AMQP),
     OPENED: lambda: server().open(),
@@ -148,7 +148,7 @@ ANSWERED = {HDR_RCVD: HDR_EXCH, OPEN_RCVD: OPENED, CLOSE_RCVD: END}
 
 @pytest.mark.parametrize("event", ARRIVING)
 @pytest.mark.parametrize("state", CONNECTIONS, ids=name_of)
-def test_connection_event_on_the_wire(state: int, event: str) -> None:
+def test_connection_event_on_the_wire(state: ConnectionState, event: Event) -> None:
     peer = CONNECTIONS[state]()
     assert peer.conn.state == state
     peer.take()
@@ -181,7 +181,7 @@ def ended(peer: Peer) -> Peer:
     return peer
 
 
-SESSIONS: dict[int, Callable[[], Peer]] = {
+SESSIONS: dict[SessionState, Callable[[], Peer]] = {
     UNMAPPED: lambda: server().open(),
     MAPPED: lambda: server().open().begin(),
     END_SENT: lambda: ended(server().open().begin()),
@@ -192,7 +192,7 @@ SESSIONS: dict[int, Callable[[], Peer]] = {
 
 @pytest.mark.parametrize("event", ["begin<", "end<"])
 @pytest.mark.parametrize("state", SESSIONS, ids=name_of)
-def test_session_event_on_the_wire(state: int, event: str) -> None:
+def test_session_event_on_the_wire(state: SessionState, event: Event) -> None:
     peer = SESSIONS[state]()
     session = peer.conn.sessions.get(0)
     assert (session.state if session is not None else UNMAPPED) == state
@@ -233,7 +233,7 @@ def pending() -> Peer:
     return after(peer, frames.attach_sender("n"))
 
 
-LINKS: dict[int, Callable[[], Peer]] = {
+LINKS: dict[LinkState, Callable[[], Peer]] = {
     DETACHED: lambda: server().open().begin(),
     ATTACH_RCVD: pending,
     ATTACH_SENT: lambda: our_link(server().open().begin()),
@@ -245,7 +245,7 @@ LINKS: dict[int, Callable[[], Peer]] = {
 
 @pytest.mark.parametrize("event", ["attach<", "detach<"])
 @pytest.mark.parametrize("state", LINKS, ids=name_of)
-def test_link_event_on_the_wire(state: int, event: str) -> None:
+def test_link_event_on_the_wire(state: LinkState, event: Event) -> None:
     peer = LINKS[state]()
     link = peer.handler.links[0] if peer.handler.links else None
     assert (link.state if link is not None else DETACHED) == state
@@ -267,7 +267,7 @@ def test_link_event_on_the_wire(state: int, event: str) -> None:
 
 # ---- walks
 @given(st.lists(st.sampled_from(["header<", "open<", "close<", "close>"]), max_size=6), st.booleans())
-def test_walks_of_a_connection_follow_the_table(events: list[str], as_client: bool) -> None:
+def test_walks_of_a_connection_follow_the_table(events: list[Event], as_client: bool) -> None:
     peer = client() if as_client else server()
     for event in events:
         if peer.conn.done:
@@ -309,7 +309,7 @@ def test_walks_of_sessions_and_links_stay_within_the_tables(events: list[str]) -
             peer.send(
                 frames.attach_sender(f"n{number}", number % 2) if event == "attach<" else frames.detach(number % 2)
             )
-        elif event == "attach>" and usable:
+        elif event == "attach>" and usable and session is not None:
             link = Link(session)
             open_link(session, link, Attach(f"o{number}", 0, RECEIVER, source=Terminus("source")))
             peer.handler.links.append(link)

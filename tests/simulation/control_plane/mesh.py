@@ -8,8 +8,9 @@ import heapq
 import itertools
 import math
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from waymesh_router.routing.effects import (
     Effect,
@@ -102,6 +103,7 @@ class Router:
             entry.link_id
             for router_id, entry in self.neighbours.items()
             if entry.next_hop is None
+            and entry.link_id is not None
             and entry.link_id != came_by
             and router_id != ingress
             and (ingress == self.id or ingress in entry.origins)
@@ -191,7 +193,7 @@ class Mesh:
             self._handle(event)
         self.now = end
 
-    def run_until(self, condition, limit: float) -> float:
+    def run_until(self, condition: Callable[[], bool], limit: float) -> float:
         """Run until the condition holds after an event; returns the time it took. Fails after `limit` seconds."""
         start = self.now
         while not condition():
@@ -209,7 +211,7 @@ class Mesh:
             router.wakes.add(at)
             self._push(at, "tick", router)
 
-    def _handle(self, event: tuple[object, ...]) -> None:
+    def _handle(self, event: tuple[Any, ...]) -> None:
         if event[0] == "tick":
             router = event[1]
             router.wakes.discard(self.now)
@@ -291,21 +293,23 @@ class Mesh:
             case _:
                 raise AssertionError(effect)
 
-    def _unicast(self, router: Router, envelope: tuple[object, ...]) -> None:
+    def _unicast(self, router: Router, envelope: tuple[Any, ...]) -> None:
         link_id = router.toward(envelope[3])
         if link_id is None:
             self.unroutable += 1
         else:
             self._transmit(router, link_id, envelope)
 
-    def _transmit(self, router: Router, link_id: int, envelope: tuple[object, ...], hops: int = 0) -> None:
+    def _transmit(self, router: Router, link_id: int, envelope: tuple[Any, ...], hops: int = 0) -> None:
         cable = router.links.get(link_id)
         assert cable is not None, "sent on a connection that is gone"
         self.sent[envelope[0]] += 1
         far_id, far_link = cable.far(router.id)
         self._push(self.now + cable.latency, "arrive", cable, far_id, far_link, (*envelope, hops + 1))
 
-    def _receive(self, router, link_id, opcode, body, ingress, target, hops) -> None:
+    def _receive(
+        self, router: Router, link_id: int, opcode: str, body: Any, ingress: str, target: str | None, hops: int
+    ) -> None:
         if hops > 400:
             self.unroutable += 1  # A trace list would have stopped it where it came by twice.
             return

@@ -30,7 +30,9 @@ def random_mesh(count: int, extra: int, rng: random.Random) -> Mesh:
     ids = [f"r{number:03d}" for number in range(count)]
     mesh.add(*ids)
     pairs = [(ids[number], ids[rng.randrange(number)]) for number in range(1, count)]
-    pairs += [tuple(rng.sample(ids, 2)) for _ in range(extra)]
+    for _ in range(extra):
+        one, other = rng.sample(ids, 2)
+        pairs.append((one, other))
     for one, other in pairs:
         mesh.connect(one, other, rng.choice([1, 1, 1, 3]), rng.uniform(0.0005, 0.003))
     for number in range(0, count, 3):

@@ -42,7 +42,8 @@ def test_addresses_are_known_whatever_the_order_of_messages(seed: int) -> None:
     for number in range(1, len(ids)):
         mesh.connect(ids[number], ids[rng.randrange(number)])
     for _ in range(rng.randrange(3)):
-        mesh.connect(*rng.sample(ids, 2))
+        one, other = rng.sample(ids, 2)
+        mesh.connect(one, other)
     for _ in range(60):
         router = rng.choice(list(mesh.routers.values()))
         key = f"M0a{rng.randrange(6)}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from tests.simulation.control_plane.mesh import Mesh
+from tests.simulation.control_plane.mesh import Cable, Mesh
 
 pytestmark = pytest.mark.engine_independent
 
@@ -36,11 +38,15 @@ def test_a_router_with_the_id_of_another_is_refused(place: str, instance: int, p
     for _ in range(5):
         changes = {name: router.engine.local.last_topo_change for name, router in mesh.routers.items()}
         cable = mesh.connect("twin", place)
-        mesh.run_until(lambda cable=cable: not cable.up, 1.5)
+        mesh.run_until(partial(is_down, cable), 1.5)
         mesh.run(0.7)
         assert {name: router.engine.local.last_topo_change for name, router in mesh.routers.items()} == changes
         assert mesh.routers["A"].table["C"].mobiles == {"M0c": 3}
     assert not critical(mesh)
+
+
+def is_down(cable: Cable) -> bool:
+    return not cable.up
 
 
 @pytest.mark.parametrize("away", [0.0, 0.4])
@@ -53,7 +59,8 @@ def test_a_restart_is_not_refused_while_the_old_connections_hang(away: float) ->
     mesh.add("C", instance=2)
     mesh.mobile("C", "M0c", 3)
     cables = [mesh.connect(other, "C") for other in "BD"]
-    mesh.run_until(lambda: mesh.routers["A"].table.get("D") and mesh.routers["A"].engine.nodes["C"].instance == 2, 1.5)
+    a = mesh.routers["A"]
+    mesh.run_until(lambda: "D" in a.table and a.engine.nodes["C"].instance == 2, 1.5)
     mesh.run(5.0)
     assert all(cable.up for cable in cables)
     assert mesh.routers["A"].table["C"].mobiles == {"M0c": 3}

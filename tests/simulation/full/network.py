@@ -226,7 +226,8 @@ class SimRouter(Station):
         self._waiting.clear()
         self._alarm = math.inf
         now = self.world.now
-        self.router = Router(config, self, now, self.world.rng, "test", int(now))
+        host: Any = self  # has the methods of Host that are called without sockets, files and threads
+        self.router = Router(config, host, now, self.world.rng, "test", int(now))
         self.router.start()
         self.wake()
 

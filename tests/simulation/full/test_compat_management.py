@@ -54,8 +54,7 @@ class Mesh:
         answer = self[router].router.agent.handle(request, self.network.now)
         assert answer is not None
         told = decode_message(encode_message(answer))
-        properties = told.application_properties or {}
-        return int(properties["statusCode"]), told.body
+        return int((told.application_properties or {})["statusCode"]), told.body
 
     def rows(self, router: str, kind: str, *names: str) -> list[dict[str, Any]]:
         status, body = self.ask(router, "QUERY", {"attributeNames": list(names)}, entityType=kind)

@@ -53,7 +53,7 @@ class Book:
         """What `qdstat --autolinks` shows: address, direction, phase, status, last error."""
         rows = self[router].router.agent.adapters["router.config.autoLink"].rows(self.network.now)
         names = ("address", "direction", "phase", "operStatus", "lastError")
-        return [tuple(row[name] for name in names) for row in rows]  # type: ignore[misc]
+        return [tuple(row[name] for name in names) for row in rows]
 
     def address(self, router: str, key: str) -> tuple[int, int, int]:
         """What `qdstat -a` shows: local, in, out."""

@@ -109,7 +109,7 @@ def test_others_pass_where_somebody_has_used_up_the_routers_budget() -> None:
     client = place.crowd.client(place.router)
     client.sender("orders", SenderPlan(50, settled=0.0, size=1000.0))
     client.sender("orders", SenderPlan(80, settled=0.0, size=SIZE))
-    place.network.until(lambda: client.links and client.idle, 60.0, 0.5)
+    place.network.until(lambda: bool(client.links) and client.idle, 60.0, 0.5)
     place.give_credit(stuck, 5)
     place.finish()
 

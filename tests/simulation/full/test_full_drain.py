@@ -18,8 +18,8 @@ def meshed(*pairs: str, seed: int = 1) -> Network:
     network = Network(seed)
     for name in sorted({letter for pair in pairs for letter in pair}):
         network.router(name)
-    for one, other in pairs:
-        network.cable(one, other, 0.001)
+    for pair in pairs:
+        network.cable(pair[0], pair[1], 0.001)
     network.start()
     network.until(lambda: not faults(network), 5.0)
     return network

@@ -180,7 +180,7 @@ CONSUMERS = {
     "C": {"M0news": (1, ["A"]), "M0orders": (1, []), "M0queue": (1, []), "M1queue": (0, ["B"]), "MFspare": (1, [])},
 }
 OUTCOMES = ("accepted", "rejected", "released", "modified", "presettled", "droppedPresettled")
-CLIENT_LINKS = {
+CLIENT_LINKS: dict[str, dict[str, tuple[str, int, tuple[int, ...] | None]]] = {
     "A": {
         "M0orders": ("in", 20, (5, 4, 3, 2, 6, 0)),
         "M0queue": ("in", 3, (3, 0, 0, 0, 0, 0)),

@@ -37,4 +37,5 @@ def test_other_sessions_get_their_dynamic_addresses_from_the_container(scene: Sc
     scene.client, scene.session = scene.connect("other")
     scene.sender("jobs")
     scene.receiver(source=DYNAMIC)
-    assert [link.attach.source.dynamic for link in scene.broker.links if link.attach and link.attach.role] == [True]
+    attaches = [link.attach for link in scene.broker.links if link.attach and link.attach.role]
+    assert [attach.source is not None and attach.source.dynamic for attach in attaches] == [True]

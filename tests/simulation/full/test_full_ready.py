@@ -29,7 +29,7 @@ def test_when_it_knows_the_mesh_and_from_then_on() -> None:
     network.until(lambda: all(not reason(network.routers[name]) for name in names[:-1]), 5.0, 0.01)
     late = network.routers[names[-1]]
     late.start()
-    reasons = []
+    reasons: list[str] = []
 
     def ready() -> bool:
         if not reasons or reasons[-1] != reason(late):

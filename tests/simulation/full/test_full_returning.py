@@ -18,8 +18,8 @@ def converged(seed: int, *pairs: str) -> Network:
     network = Network(seed)
     for name in sorted({letter for pair in pairs for letter in pair}):
         network.router(name)
-    for one, other in pairs:
-        network.cable(one, other, LINK_S)
+    for pair in pairs:
+        network.cable(pair[0], pair[1], LINK_S)
     network.start()
     network.until(lambda: not faults(network), 5.0)
     network.run(2.0)

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.full.clients import Crowd, ReceiverPlan, SenderPlan
 from tests.simulation.full.ledger import Ledger
 from tests.simulation.full.network import Network, SimRouter
-from waymesh_router.core import link_health
+from waymesh_router.core import link_health, unsettled
 
 
 def alone() -> tuple[Network, SimRouter, Crowd]:
@@ -145,7 +145,7 @@ def test_a_round_looks_at_no_more_than_its_budget_in_one_tick(monkeypatch: pytes
     network.run(5.0)
     monkeypatch.setattr(link_health, "BUDGET", 30)
     looked: list[int] = []
-    counted = link_health.of_client
+    counted = unsettled.of_client
 
     def counting(delivery: Any, incoming: bool) -> bool:
         looked[-1] += 1
@@ -172,8 +172,13 @@ def test_the_slices_of_a_round_are_apart(monkeypatch: pytest.MonkeyPatch) -> Non
     begun = now = sampler.tick(router.world.now + 100)  # the round that was under way is over
     monkeypatch.setattr(link_health, "BUDGET", 30)
     looked: list[float] = []
-    counted = link_health.presettled_on
-    monkeypatch.setattr(link_health, "presettled_on", lambda link: looked.append(now) or counted(link))
+    counted = unsettled.presettled_on
+
+    def counting(link: Any) -> int:
+        looked.append(now)
+        return counted(link)
+
+    monkeypatch.setattr(link_health, "presettled_on", counting)
     due = sampler.tick(now)
     assert due == begun + link_health.PAUSE_S
     first = len(looked)
@@ -204,7 +209,12 @@ def test_what_ends_during_a_round_is_not_kept_by_it(monkeypatch: pytest.MonkeyPa
     network.run(0.01)
     assert len(router.router.core.connections) == 1
     examined: list[Any] = []
-    monkeypatch.setattr(link_health, "presettled_on", lambda link: examined.append(link) or 0)
+
+    def examine(link: Any) -> int:
+        examined.append(link)
+        return 0
+
+    monkeypatch.setattr(link_health, "presettled_on", examine)
     while due < begun + link_health.EVERY_S:
         due = sampler.tick(due)
     assert len(examined) == 1

@@ -216,7 +216,7 @@ def test_connections_that_the_mesh_depends_on_are_events() -> None:
     assert (up["object"], up["severity"], up["detail"]["role"]) == ("B", "info", "inter-router")
     Pair(network)
     network.routers["B"].crash()
-    network.until(lambda: rows(a, "event", event="connection.down"), 5.0)
+    network.until(lambda: bool(rows(a, "event", event="connection.down")), 5.0)
     (down,) = rows(a, "event", event="connection.down")
     assert (down["object"], down["severity"]) == ("B", "warning")
     assert len(rows(a, "event", event="connection.up")) == 1, "a client's are records of connections alone"
@@ -230,7 +230,7 @@ def test_refusals_and_warnings_are_events() -> None:
     connection = party.dial(a)
     network.until(lambda: connection.state == OPENED, 1.0)
     party.receiver(connection.open_session(), "closed")
-    network.until(lambda: rows(a, "event", event="link.refused"), 1.0)
+    network.until(lambda: bool(rows(a, "event", event="link.refused")), 1.0)
     (refused,) = rows(a, "event", event="link.refused")
     assert (refused["severity"], refused["detail"]["condition"]) == ("warning", "amqp:not-found")
     assert not any(a.core.denied.values()), "that is no denial"
@@ -265,7 +265,7 @@ def test_an_autolink_goes_through_its_states() -> None:
     steps = [(row["from"], row["to"]) for row in rows(a, "autolink", name="jobs")]
     assert steps[-2:] == [("inactive", "attaching"), ("attaching", "active")]
     broker.drop()
-    network.until(lambda: rows(a, "autolink", name="jobs", to="inactive", **{"from": "active"}), 1.0)
+    network.until(lambda: bool(rows(a, "autolink", name="jobs", to="inactive", **{"from": "active"})), 1.0)
     steps = [(row["from"], row["to"]) for row in rows(a, "autolink", name="jobs")]
     assert ("active", "inactive") in steps
     routed = [(row["from"], row["to"]) for row in rows(a, "linkroute")]

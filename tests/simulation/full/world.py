@@ -167,14 +167,18 @@ class End:
             self.peer.feed(data)
 
     def feed(self, data: bytes) -> None:
-        if not self.open or self.conn.done:
+        if not self.takes_input():
             return
         data = self.tail + data
         used = self.conn.receive(memoryview(data + SLACK), len(data))
         self.tail = data[used:]
-        if self.conn.done:
+        if not self.takes_input():
             self.write()
         self.station.wake()
+
+    def takes_input(self) -> bool:
+        """Whether both our side and the connection are open."""
+        return self.open and not self.conn.done
 
     def close(self) -> None:
         """All is said: our side ends, the peer learns of it behind the last byte."""
