@@ -51,10 +51,18 @@ class Relay(MessagingHandler):
             link.target.address = link.remote_target.address
 
     def on_link_closing(self, event: Any) -> None:
-        for consumers in self.consumers.values():
-            if event.link in consumers:
-                consumers.remove(event.link)
+        self._forget(event.link)
         event.link.close()
+
+    def on_link_remote_detach(self, event: Any) -> None:
+        """A router that has routed the link waits for the answer before it answers its client's close."""
+        self._forget(event.link)
+        event.link.detach()
+
+    def _forget(self, link: Any) -> None:
+        for consumers in self.consumers.values():
+            if link in consumers:
+                consumers.remove(link)
 
     def on_sendable(self, event: Any) -> None:
         self._forward(event.link.source.address)
