@@ -16,7 +16,7 @@ from tests.e2e_cluster.own_operator import own_operator
 from tests.e2e_cluster.scene import COMMAND_S, Mesh, resource, waymesh
 
 
-def test_command_line_on_a_mesh(namespace: Namespace, crds: list[str], router_image: str, tmp_path: Path) -> None:
+def test_command_line_on_a_mesh(namespace: Namespace, alone: None, router_image: str, tmp_path: Path) -> None:
     inside = ("-n", namespace.name)
     mesh = Mesh(namespace)
     with own_operator(namespace, router_image):

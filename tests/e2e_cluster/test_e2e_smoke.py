@@ -175,7 +175,7 @@ REFUSED = {
     ),
     "users in their former shape": (
         resource("Router", listeners=[{"name": "a", "port": 5672, "auth": "scram", "users": {"name": "u"}}]),
-        "users: {secretRef: {name: ...}}",
+        "write users as {secretRef: {name: ...}}",
     ),
     "a certificate without TLS": (
         resource("Router", listeners=[{"name": "a", "port": 5672, "certificate": {"secretRef": {"name": "s"}}}]),
