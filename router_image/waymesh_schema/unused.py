@@ -10,8 +10,8 @@ from .model import EntityType
 Values = Mapping[str, Any]
 
 _CONDITIONS: tuple[tuple[str, str, Callable[[Values], bool], str], ...] = (
-    ("listener", "cost", lambda values: values["role"] == "inter-router", "role: inter-router"),
-    ("connector", "cost", lambda values: values["role"] == "inter-router", "role: inter-router"),
+    ("listener", "cost", lambda values: values["role"] == "inter-router" or values["cost"] == 1, "role: inter-router"),
+    ("connector", "cost", lambda values: values["role"] == "inter-router" or values["cost"] == 1, "role: inter-router"),
     ("connector", "verifyHostname", lambda values: bool(values["sslProfile"]), "an sslProfile"),
     ("sslProfile", "privateKeyFile", lambda values: bool(values["certFile"]), "a certFile"),
     ("sslProfile", "password", lambda values: bool(values["certFile"]), "a certFile"),

@@ -135,7 +135,7 @@ def test_attributes_without_effect_are_warnings(tmp_path: Path, capsys: pytest.C
         "connector verifyHostname: has no effect without an sslProfile",
     ]
     text = section("router", id="A", mode="interior") + section("listener", **listener, role="inter-router", cost=2)
-    text += section("listener", name="w", host="127.0.0.1", port=2, http="yes", healthz="no", metrics="no")
+    text += section("listener", name="w", host="127.0.0.1", port=2, http="yes", healthz="no", metrics="no", cost=1)
     assert check(capsys, tmp_path, text)[::2] == (0, [])
 
 
