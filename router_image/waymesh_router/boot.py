@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from waymesh_router.management.agent import Agent
 from waymesh_router.management.closed_vhosts import deny_all, of_operator
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.policy.settings import alias_names, host_names
 from waymesh_schema.config import ConfigEntry
+from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.errors import ConfigError, Problem, SchemaError
 
-USUAL_DEFAULT = "$default"
-"""Default of defaultVhost: no vhost of this name means that unknown clients are denied on purpose."""
 _IGNORED = (
     "vhosts are ignored ({}): all clients may use all addresses until the section policy has enableVhostPolicy: yes"
 )
@@ -56,10 +56,14 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
         log("ROUTER_CORE", "warning", warning)
 
 
+def _policy(config: Iterable[ConfigEntry]) -> Mapping[str, Any] | None:
+    return next((entry.attributes for entry in config if entry.type.name == "policy"), None)
+
+
 def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     """Warnings about vhosts that have no effect, as in Qpid Dispatch; not about those of the operator."""
     config = [entry for entry in config if not of_operator(entry.attributes)]
-    policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
+    policy = _policy(config)
     if policy is None:
         return []
     hostnames = [str(entry.attributes["hostname"]) for entry in config if entry.type.name == "vhost"]
@@ -76,7 +80,7 @@ def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
 
 def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
     """Settings with the name of a vhost that does not exist. Not checked if names are patterns: one may match."""
-    policy = next((entry.attributes for entry in config if entry.type.name == "policy"), None)
+    policy = _policy(config)
     if policy is None or not policy["enableVhostPolicy"] or policy["enableVhostNamePatterns"]:
         return
     known: set[str] = set()
@@ -84,7 +88,7 @@ def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
         if entry.type.name == "vhost":
             known |= {entry.attributes["hostname"], *alias_names(entry.attributes["aliases"] or "")}
     default = policy["defaultVhost"]
-    if default and default not in (*known, USUAL_DEFAULT):
+    if default and default not in (*known, ENTITY_TYPES["policy"].attributes["defaultVhost"].default):
         yield f"policy defaultVhost: there is no vhost {default}: clients that match no other vhost are denied"
     for entry in config:
         vhost = entry.attributes["policyVhost"] if entry.type.name == "listener" else None

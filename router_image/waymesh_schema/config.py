@@ -195,8 +195,8 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
         places = [(_line_of(error.attribute, entity, section), error) for error in errors]
         raise ConfigError(*(Problem(filename, line, str(error)) for line, error in places))
     written = section.attributes
-    warnings = (*former, *renamed(entity, written), *clamped(entity, written, attributes))
-    warnings += (*unused(entity, written, attributes),)
+    deprecated, beyond = renamed(entity, written), clamped(entity, written, attributes)
+    warnings = (*former, *deprecated, *beyond, *unused(entity, written, attributes))
     return ConfigEntry(entity, attributes, section.line, filename, warnings)
 
 

@@ -9,9 +9,15 @@ from .model import EntityType
 
 Values = Mapping[str, Any]
 
+
+def _cost_acts(values: Values) -> bool:
+    """Whether the cost has an effect, or is the default."""
+    return bool(values["role"] == "inter-router" or values["cost"] == 1)
+
+
 _CONDITIONS: tuple[tuple[str, str, Callable[[Values], bool], str], ...] = (
-    ("listener", "cost", lambda values: values["role"] == "inter-router" or values["cost"] == 1, "role: inter-router"),
-    ("connector", "cost", lambda values: values["role"] == "inter-router" or values["cost"] == 1, "role: inter-router"),
+    ("listener", "cost", _cost_acts, "role: inter-router"),
+    ("connector", "cost", _cost_acts, "role: inter-router"),
     ("connector", "verifyHostname", lambda values: bool(values["sslProfile"]), "an sslProfile"),
     ("sslProfile", "privateKeyFile", lambda values: bool(values["certFile"]), "a certFile"),
     ("sslProfile", "password", lambda values: bool(values["certFile"]), "a certFile"),

@@ -6,7 +6,6 @@ The ping-pong client and the meaning of the figures are those of `floods`.
 from __future__ import annotations
 
 import contextlib
-import resource
 import socket
 import ssl
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.bench.floods import SETTLE_S, Span, flooded, portion, ratios
+from tests.bench.machine import raise_file_limit
 from tests.bench.rawclient import ATTACH, DETACH, DISPOSITION, FLOW, RawClient
 from tests.bench.routers import RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
@@ -60,12 +60,6 @@ SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 
 Attack = Callable[[int, int], Span]
 """On the router with this port; divided by the second number."""
-
-
-def allow_descriptors() -> None:
-    """Allow this process as many open sockets as its user may have."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @contextlib.contextmanager
@@ -272,7 +266,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
 
 def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
     need_start(bench)
-    allow_descriptors()
+    raise_file_limit()
     part = portion(bench)
     tls, passwords = free_port(), free_port()
     attacks: dict[str, Attack] = {

@@ -62,7 +62,12 @@ class Workers:
             if start:
                 self._running += 1
         if start:
-            threading.Thread(target=self._run, name="sasl", daemon=True).start()
+            try:
+                threading.Thread(target=self._run, name="sasl", daemon=True).start()
+            except RuntimeError:  # the limit of threads: the next task starts one, which runs this task first
+                with self._lock:
+                    self._running -= 1
+                raise
         return True
 
     def _run(self) -> None:

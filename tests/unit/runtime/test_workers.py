@@ -102,6 +102,19 @@ def test_one_source_and_all_together_have_bounds(bench: Bench) -> None:
     assert len(bench.done) == 1 + WAITING
 
 
+def test_a_thread_that_cannot_start_does_not_count_as_running(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            bench.submit("a", "first")
+    assert bench.submit("a", "second")
+    bench.run_until(2)
+    assert bench.done == [b"first", b"second"]
+
+
 @contextmanager
 def serving(folder: Path, users: str) -> Iterator[tuple[Running, int, threading.Thread]]:
     """A router in this process whose loop runs in a thread, and its port for clients with a password."""
