@@ -322,9 +322,11 @@ class _Handler(MessagingHandler):
         self.client.ended.set()
 
     def on_transport_error(self, event: Any) -> None:
-        self.client.error = self.client.error or _text(event.transport.condition)
+        """Not logged: `on_transport_closed` takes the error."""
 
     def on_transport_closed(self, event: Any) -> None:
+        """Of a connection that is cut, proton tells the end before the error; the condition is there already."""
+        self.client.error = self.client.error or _text(event.transport.condition)
         self.client.ended.set()
 
     def on_link_remote_open(self, event: Any) -> None:
