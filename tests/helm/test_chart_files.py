@@ -166,7 +166,8 @@ def test_the_operator_may_delete_and_write_what_it_does_delete_and_write() -> No
     host = {("route.openshift.io", "routes/custom-host")}
     assert {resource for resource, verbs in rights.items() if "create" in verbs} == applied | host
     statuses = {(kind.group, f"{kind.plural}/status") for kind in RESOURCES}
-    assert {resource for resource, verbs in rights.items() if "patch" in verbs} == applied | statuses
+    annotated = {("", "pods")}
+    assert {resource for resource, verbs in rights.items() if "patch" in verbs} == applied | statuses | annotated
     watched = {(kind.group, kind.plural) for kind in (*RESOURCES, *OWNED)}
     assert {resource for resource, verbs in rights.items() if "watch" in verbs} == watched
 

@@ -333,11 +333,10 @@ class _Handler(MessagingHandler):
         self._tell(event.link, lambda link: link.attached.set())
 
     def on_link_remote_close(self, event: Any) -> None:
-        error = _text(event.link.remote_condition) if event.link.remote_condition else None
+        error = _text(event.link.remote_condition)
         self._tell(event.link, lambda link: _detached(link, error))
 
-    def on_link_remote_detach(self, event: Any) -> None:
-        self.on_link_remote_close(event)
+    on_link_remote_detach = on_link_remote_close
 
     def on_link_error(self, event: Any) -> None:
         event.link.close()
@@ -363,7 +362,7 @@ class _Handler(MessagingHandler):
             return
         remote = delivery.remote
         sent.state = STATES.get(delivery.remote_state, sent.state)
-        sent.condition = _text(remote.condition) if remote.condition else None
+        sent.condition = _text(remote.condition)
         if sent.state == "modified":
             sent.failed, sent.undeliverable = bool(remote.failed), bool(remote.undeliverable)
             sent.annotations = remote.annotations

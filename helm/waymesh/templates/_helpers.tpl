@@ -26,7 +26,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{/* Permissions of the operator in a watched namespace, the minimum for each resource: it creates and changes objects
-     that a Router owns and reads pods, but does not exec into pods or change roles. */}}
+     that a Router owns, reads pods and sets an annotation of them, but does not exec into pods or change roles. */}}
 {{- define "waymesh.rules" -}}
 - apiGroups: [waymesh.io]
   resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies, routerlinks]
@@ -58,7 +58,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, watch]
+  verbs: [list, watch, patch] # an annotation, after a Secret has changed
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get]

@@ -122,7 +122,20 @@ class Scale:
         return f"scale {self.manifest['metadata']['name']} to {self.replicas}"
 
 
-ObjectAction = ApplyObject | DeleteObject | Scale
+@dataclass(frozen=True)
+class UpdateFiles:
+    """Make the kubelet update a pod's files from its Secrets now. `manifest` is the pod's new annotation."""
+
+    sign: ClassVar[str] = "~"
+    router_id: ClassVar[str] = ""
+    manifest: Manifest
+
+    def describe(self) -> str:
+        """The action in words."""
+        return f"update the files of Pod {self.manifest['metadata']['name']}"
+
+
+ObjectAction = ApplyObject | DeleteObject | Scale | UpdateFiles
 """An action on objects of a cluster."""
 ProcessAction = CreateRouter | RestartRouter | StopRouter | WriteSeed
 """An action on the processes of local mode. In a cluster Kubernetes starts and stops pods as the StatefulSet says."""

@@ -13,7 +13,7 @@ from waymesh_operator.kube.api import SECRET, Kind, KubeClient, kind_of
 from waymesh_operator.router_entities.actions import RouterAction
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 
-from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale
+from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale, UpdateFiles
 from .exposure import opens
 
 
@@ -37,6 +37,16 @@ class ObjectWriter:
                 self.see(None, await self.kube.apply(action.manifest))
             case DeleteObject():
                 await self.kube.delete(kind_of(action.kind, action.api_version), self.namespace, action.name)
+            case UpdateFiles():
+                await self._update_files(action.manifest)
+
+    async def _update_files(self, manifest: Mapping[str, Any]) -> None:
+        try:
+            self.see(None, await self.kube.apply(manifest))
+        except KubeError as error:
+            if not error.missing and not error.conflict:
+                raise
+            # The pod is gone, or another one has its name. That one mounts the present files when it starts.
 
     async def _refuse_foreign(self, manifest: Mapping[str, Any]) -> None:
         """Refuse to change an object of this name that this Router does not own."""

@@ -1,7 +1,8 @@
 """The plan of a mesh: from the desired and the observed state to actions. Pure; the same for a cluster and local mode.
 
 Invariants of a plan:
-- the same desired and observed state give the same plan, and after a plan has been applied the next one is empty;
+- the same desired and observed state give the same plan, and after a plan has been applied the next one is empty, but
+for pods that are told to update their files when a Secret was written;
 - any action may fail, or the operator stop after any action: the next plan continues from the observed state;
 - running routers are changed before their boot configuration, so that a change counts as delivered only when both
 are done; both come before any router is started or stopped;
@@ -39,12 +40,14 @@ from .actions import (
     RestartRouter,
     Scale,
     StopRouter,
+    UpdateFiles,
     WriteSeed,
 )
 from .balance import moves
 from .desired import DesiredState
 from .exposure import is_door, opens
 from .objects import LEAVING_ANNOTATION, Manifest, needs_apply, with_replicas
+from .pod_files import outdated_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
         *_leaving(desired, observed),
         *(step for step in removed if step not in closing),
         *moves(desired.mesh, observed),
+        *(UpdateFiles(pod) for pod in outdated_pods(desired.mesh.ref.name, observed.objects, observed.mesh)),
     )
 
 

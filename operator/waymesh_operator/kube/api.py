@@ -63,7 +63,7 @@ OWNED = (
     Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
     Kind("Pod", "", "v1", "pods"),
 )
-"""Watched objects that result from the resources. Pods belong to the StatefulSet; they are only read."""
+"""Watched objects that result from the resources. Pods belong to the StatefulSet: the operator only annotates them."""
 JOB, CRON_JOB = Kind("Job", "batch", "v1", "jobs"), Kind("CronJob", "batch", "v1", "cronjobs")
 """The objects of analytics, which are only read."""
 LEASE = Kind("Lease", "coordination.k8s.io", "v1", "leases")

@@ -13,6 +13,7 @@ from waymesh_operator.cluster.actions import (
     RestartRouter,
     Scale,
     StopRouter,
+    UpdateFiles,
     WriteSeed,
 )
 from waymesh_operator.cluster.plan import ObservedState
@@ -185,7 +186,7 @@ class LocalMesh:
                 self._stop(self.routers[action.router_id], now)
             case WriteSeed():
                 self.folder.write_seed(action.router_id, action.seed)
-            case ApplyObject() | DeleteObject() | Scale():
+            case ApplyObject() | DeleteObject() | Scale() | UpdateFiles():
                 raise AssertionError("local mode has no objects")
             case _:
                 return self._apply_to_router(action, now)

@@ -136,7 +136,8 @@ class MeshWorker:
         if result.errors:
             raise WaymeshError("; ".join(result.errors))
         settled = bool(this_pass.desired.stalled) or _settled(status)
-        return "busy" if busy or not settled or _is_moving(this_pass.observed.mesh) else "done"
+        busy = busy or not settled or self._refusals.soon or _is_moving(this_pass.observed.mesh)
+        return "busy" if busy else "done"
 
     async def _pass(
         self, resources: Resources, objects: dict[Key, Object], body: Object
