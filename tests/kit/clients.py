@@ -303,8 +303,7 @@ class _Handler(MessagingHandler):
         if wait:
             wait_until(
                 lambda: link.attached.is_set() or link.detached.is_set() or self.client.ended.is_set(),
-                DEADLINE_S,
-                "attach",
+                DEADLINE_S, "attach",
             )
         return link
 
