@@ -11,7 +11,7 @@ from proton.reactor import Container
 PORT = 5672
 
 
-class Accepting(MessagingHandler):  # type: ignore[misc]
+class Accepting(MessagingHandler):
     """Answers each attach with what was asked for."""
 
     def __init__(self) -> None:

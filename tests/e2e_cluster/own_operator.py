@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from tests.cluster.install import OPERATOR_NAMESPACE
@@ -212,22 +213,25 @@ class MinedKube:
     async def apply(
         self, manifest: Mapping[str, Any], *, manager: str = FIELD_MANAGER, force: bool = True
     ) -> dict[str, Any]:
-        work = lambda: self._kube.apply(manifest, manager=manager, force=force)  # noqa: E731
+        work = partial(self._kube.apply, manifest, manager=manager, force=force)
         if self._bomb is None or manifest["kind"] == "Event":
             return await work()
         done: dict[str, Any] = await self._bomb.around(f"apply {manifest['kind']} {manifest['metadata']['name']}", work)
         return done
 
     async def patch_status(self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]) -> dict[str, Any]:
-        work = lambda: self._kube.patch_status(kind, namespace, name, status)  # noqa: E731
+        work = partial(self._kube.patch_status, kind, namespace, name, status)
         if self._bomb is None:
             return await work()
         done: dict[str, Any] = await self._bomb.around(f"status of {kind.kind} {name}", work)
         return done
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        work = lambda: self._kube.delete(kind, namespace, name)  # noqa: E731
+        work = partial(self._kube.delete, kind, namespace, name)
         await (work() if self._bomb is None else self._bomb.around(f"delete {kind.kind} {name}", work))
+
+    async def document(self, path: str) -> dict[str, Any]:
+        return await self._kube.document(path)
 
 
 class MinedRouter:

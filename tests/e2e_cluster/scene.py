@@ -124,7 +124,8 @@ class Outcome:
     @property
     def duplicates(self) -> int:
         """Messages that arrived more than once, at one receiver or at several."""
-        return sum(report["received"] + report["duplicates"] for report in self.receivers.values()) - len(self.received)
+        arrived: int = sum(report["received"] + report["duplicates"] for report in self.receivers.values())
+        return arrived - len(self.received)
 
     @property
     def resent(self) -> int:

@@ -248,7 +248,7 @@ def test_analytics_with_executors_may_make_pods_and_executors_nothing() -> None:
 
 
 def test_executors_as_they_are_needed() -> None:
-    settings = ("--set", "analytics.job=true", "--set", "analytics.dynamicAllocation=true")
+    settings: tuple[str, ...] = ("--set", "analytics.job=true", "--set", "analytics.dynamicAllocation=true")
     with pytest.raises(CommandError, match="the maximum number of executors"):
         rendered(*PLACES, *settings)
     documents = of_analytics(rendered(*PLACES, *settings, "--set", "analytics.executors=9"))

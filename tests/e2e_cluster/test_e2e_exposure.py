@@ -56,8 +56,10 @@ def connect(address: str, trusted: Path) -> Client:
     domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
     domain.set_trusted_ca_db(str(trusted))
     domain.set_peer_authentication(proton.SSLDomain.VERIFY_PEER_NAME)
-    login = {"user": "alice", "password": "a long password", "allowed_mechs": "PLAIN"}
-    return Client(f"amqps://{address}", ssl_domain=domain, virtual_host=HOST, **login)
+    return Client(
+        f"amqps://{address}",
+        ssl_domain=domain, virtual_host=HOST, user="alice", password="a long password", allowed_mechs="PLAIN",
+    )  # fmt: skip
 
 
 def told(address: str, trusted: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.cluster.api import Object
 from tests.cluster.install import install_chart
 from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.scene import Mesh, Traffic
@@ -94,5 +95,9 @@ def test_what_is_changed_or_deleted_behind_the_operator_comes_back(operator: Nam
     ):
         uid = (namespace.get(kind, name) or {})["metadata"]["uid"]
         namespace.delete(kind, name)
-        namespace.wait(kind, name, lambda found, uid=uid: found["metadata"]["uid"] != uid, 180, "made again")
+
+        def again(found: Object, uid: str = uid) -> bool:
+            return bool(found["metadata"]["uid"] != uid)
+
+        namespace.wait(kind, name, again, 180, "made again")
     mesh.converged(1)

@@ -61,8 +61,8 @@ def link(name: str, role: str, **spec: Any) -> Object:
 
 def across(space: Namespace, sender: str, receiver: str, address: str) -> None:
     """One message from a client of one pod to a client of another."""
-    pods = [space.wait("Pod", name, lambda found: "podIP" in found["status"]) for name in (sender, receiver)]
-    exchange(*(f"amqp://{pod['status']['podIP']}:5672" for pod in pods), address)
+    one, other = (space.wait("Pod", name, lambda found: "podIP" in found["status"]) for name in (sender, receiver))
+    exchange(f"amqp://{one['status']['podIP']}:5672", f"amqp://{other['status']['podIP']}:5672", address)
 
 
 def test_a_token_joins_two_meshes_until_it_is_revoked(

@@ -66,7 +66,7 @@ def test_the_report_says_what_the_producer_says(
 
 def test_the_schedule_of_the_example_is_the_chart_s() -> None:
     values = REPO / "examples/quickstart/analytics-values.yaml"
-    words = ["--namespace", "quickstart", "--values", values, "--show-only", "templates/analytics.yaml"]
+    words = ["--namespace", "quickstart", "--values", str(values), "--show-only", "templates/analytics.yaml"]
     rendered = run(binaries.helm(), "template", "quickstart", CHART, *words)
     assert (REPO / "examples/quickstart/analytics.yaml").read_text() == rendered, "run `make quickstart`"
 

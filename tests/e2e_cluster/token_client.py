@@ -15,9 +15,9 @@ from __future__ import annotations
 import os
 import ssl
 import sys
+from collections.abc import Callable
 from pathlib import Path
-
-from raw_client import AMQP, SASL, Ended, RawClient  # type: ignore[import-not-found]
+from typing import TYPE_CHECKING
 
 from waymesh_amqp.performatives import (
     Attach,
@@ -30,6 +30,11 @@ from waymesh_amqp.performatives import (
     SaslOutcome,
     Terminus,
 )
+
+if TYPE_CHECKING:
+    from tests.interop.raw_client import AMQP, SASL, Ended, RawClient
+else:
+    from raw_client import AMQP, SASL, Ended, RawClient
 
 HOST, PORT = os.environ.get("HOST", ""), 5671
 BODY = b"\x00\x53\x75\xa0\x05hello"
@@ -66,10 +71,10 @@ def opened() -> RawClient:
 
 def attached(raw: RawClient, address: str, handle: int, receiver: bool) -> None:
     """A link, or Refused."""
-    here, there = ("target", "source") if receiver else ("source", "target")
-    ends = {here: Terminus(kind=here), there: Terminus(kind=there, address=address)}
-    count = {} if receiver else {"initial_delivery_count": 0}
-    raw.put(Attach(name=f"link-{handle}", handle=handle, role=receiver, **ends, **count))
+    source = Terminus(kind="source", address=address if receiver else None)
+    target = Terminus(kind="target", address=None if receiver else address)
+    count = None if receiver else 0
+    raw.put(Attach(f"link-{handle}", handle, receiver, source=source, target=target, initial_delivery_count=count))
     while True:
         answer, _ = raw.frame()
         if isinstance(answer, Close | Detach) and answer.error is not None:
@@ -125,8 +130,10 @@ def anonymous() -> str:
 
 if __name__ == "__main__":
     command, *words = sys.argv[1:]
-    commands = {"exchange": exchange, "attach": attach, "hold": hold, "anonymous": anonymous}
+    commands: dict[str, Callable[..., str]] = {
+        "exchange": exchange, "attach": attach, "hold": hold, "anonymous": anonymous,
+    }  # fmt: skip
     try:
-        print(commands[command](*words))  # type: ignore[operator]
+        print(commands[command](*words))
     except Refused as error:
         print(error)

@@ -32,7 +32,7 @@ GIVE_UP_S = 60.0
 """How long a sender that was told to stop waits for outcomes."""
 
 
-class Client(MessagingHandler):  # type: ignore[misc]
+class Client(MessagingHandler):
     """What both sides share: the connection, the clock, the end."""
 
     def __init__(self, options: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ from waymesh_operator.router_entities.actions import (
     QuiesceEntity,
     UpdateEntity,
 )
+from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import (
     ADDRESS,
     AUTOLINK,
@@ -27,6 +28,8 @@ from waymesh_operator.router_entities.names import (
     SSL_PROFILE,
     Entity,
 )
+from waymesh_schema.entities import entity_type
+from waymesh_schema.model import BOOLEAN, INTEGER, MAP, Attribute
 
 from .cluster_model import MESH, SETTINGS, ModelCluster, router
 
@@ -216,6 +219,23 @@ def test_a_selector_that_changes_or_goes_is_a_new_link_beside_the_old_one() -> N
         (entity,) = [e for e in model.entities("mesh-0").values() if e.type == AUTOLINK]
         assert entity.attributes.get("selector") == link.selector
         assert {"CreateEntity", "QuiesceEntity"} <= set(kinds(model.log))
+
+
+AT_CREATE = [
+    attribute
+    for attribute in entity_type(AUTOLINK).attributes.values()
+    if attribute.create and not attribute.update and attribute.name not in ("name", "type")
+]
+
+
+@pytest.mark.parametrize("attribute", AT_CREATE, ids=lambda attribute: attribute.name)
+def test_whatever_changes_of_an_autolink_the_new_one_comes_before_the_old_one_goes(attribute: Attribute) -> None:
+    values = {BOOLEAN: (False, True), INTEGER: (1, 2), MAP: ({"a": 1}, {"a": 2})}
+    before, after = attribute.values[:2] if attribute.values else values.get(attribute.type, ("a", "b"))
+    old, new = (Entity(AUTOLINK, "k8s/ns/AutoLink/l", {attribute.name: value}) for value in (before, after))
+    create, quiesce = plan_entities("mesh-0", [new], [old])
+    assert isinstance(create, CreateEntity)
+    assert isinstance(quiesce, QuiesceEntity)
 
 
 def test_another_authority_of_a_broker_is_a_profile_beside_the_old_one() -> None:

@@ -87,11 +87,12 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
     return (entity.type, entity.name)
 
 
-_OF_AUTOLINK = (
-    "address", "direction", "phase", "externalAddress", "fallback", "selector", "noLocal", "distributionMode",
-    "capabilities", "linkProperties", "connection", "containerId",
-)  # fmt: skip
-"""Attributes whose change makes it a different link, which can exist beside the old one."""
+_OF_AUTOLINK = tuple(
+    name
+    for name, attribute in entity_type(AUTOLINK).attributes.items()
+    if attribute.create and not attribute.update and name not in ("name", "type")
+)
+"""Attributes that only CREATE sets. If one changes, it is a different link, which can exist beside the old one."""
 
 
 def _target(entity: Entity) -> str:

@@ -3,6 +3,8 @@
 import json
 import sys
 import threading
+from collections.abc import Iterable
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
@@ -15,25 +17,28 @@ CODES = {403: "AccessDenied", 503: "SlowDown"}
 class Switch:
     """Passes requests on; what it does to those for objects it is told by JSON at /_control."""
 
-    def __init__(self, app):
+    def __init__(self, app: WSGIApplication) -> None:
         self.app = app
         self.lock = threading.Lock()
         self.reset()
 
-    def reset(self):
-        self.method, self.status, self.count, self.hold, self.puts = "PUT", 0, 0, 0, []
+    def reset(self) -> None:
+        self.method, self.status, self.count, self.hold = "PUT", 0, 0, 0
+        self.puts: list[str] = []
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = Request(environ)
         if request.path == "/_control":
-            return self.control(request)(environ, start_response)
+            told: Iterable[bytes] = self.control(request)(environ, start_response)
+            return told
         key = request.path.strip("/").partition("/")[2]
         with self.lock:
             if key and request.method == self.method and self.count > 0 and self.status:
                 self.count -= 1
                 body = REFUSAL.format(code=CODES[self.status])
                 request.get_data()
-                return Response(body, self.status, content_type="application/xml")(environ, start_response)
+                refusal: WSGIApplication = Response(body, self.status, content_type="application/xml")
+                return refusal(environ, start_response)
         if request.method != "PUT" or not key:
             return self.app(environ, start_response)
         with self.lock:
@@ -45,7 +50,7 @@ class Switch:
             threading.Event().wait(300)
         return answer
 
-    def control(self, request):
+    def control(self, request: Request) -> Response:
         wish = json.loads(request.get_data())
         with self.lock:
             if wish.pop("reset", False):
