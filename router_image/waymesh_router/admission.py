@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
+from waymesh_router.buffers import buffer_limits
 from waymesh_router.connection_uniqueness import FAILED, UniqueConnections
 from waymesh_router.core.core import Core
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.events import Event
 from waymesh_router.host import Host
+from waymesh_router.memory_relief import MemoryRelief
 from waymesh_router.memory_watermark import FULL, HIGH, NAMES, NORMAL, level_of
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.limit_warnings import Level, LimitWarnings
@@ -35,6 +37,8 @@ class Admission:
         self.limit = 0
         self.default = 0
         """The limit where `maxMemory` is not set, in bytes."""
+        self.available = 0
+        """Bytes that the process may use, 0 if unknown."""
         self._core = core
         self._host = host
         self._listeners = listeners
@@ -42,6 +46,7 @@ class Admission:
         self._open: dict[str, set[RouterConnection]] = {}
         self._policy = policy
         self._warnings = LimitWarnings()
+        self.relief = MemoryRelief(core, host.log)
 
     @property
     def memory_state(self) -> str:
@@ -113,15 +118,20 @@ class Admission:
 
     # ---- memory
     def configure(self, attrs: Mapping[str, Any]) -> None:
-        """Apply `maxMemory` of the entity `router`, at the next tick."""
+        """Apply `maxMemory` of the entity `router`, at the next tick, and the limits for waiting messages, which are
+        parts of it."""
         configured = attrs.get("maxMemory")
         self.limit = self.default if configured is None else int(configured)
+        known = [size for size in (configured, self.available) if size]
+        self._core.budget.set_limits(*buffer_limits(attrs, min(known, default=0)))
 
     def tick(self, now: float) -> None:
         """Check the memory of the process. Must be called several times a second: one client that attaches links in a
         loop takes 25 MiB per second, and the default limit is only 10 MiB below that of a small container."""
         used = self._host.memory_usage() if self.limit else None
         level = level_of(used, self.limit, self.level)
+        if level != NORMAL:
+            self.relief.when_short(full=level == FULL)
         if level == self.level:
             return
         self._log_level(level, used)

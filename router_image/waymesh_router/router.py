@@ -195,6 +195,8 @@ class Router:
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
             self._ticks.run(now)
+        if self.core.budget.excess:
+            self.admission.relief.end_excess(now)
         if self.core.ending:
             following = min(following, end_links(self.core, self.host, now))
         if self._management.busy:

@@ -79,7 +79,10 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.POLICY_WOULD_DENY: "a dry run allows what policy would deny",
     LogEvent.POLICY_LIMIT: "`warnAtPercent` of a maximum number of connections is reached",
     LogEvent.POLICY_FILES: "files of `policyDir` were read, or cannot be read",
-    LogEvent.LIMIT_REACHED: "a limit of a listener (`limit`) is reached, or no longer reached",
+    LogEvent.LIMIT_REACHED: (
+        "a limit (`limit`) is reached, or no longer reached: "
+        "`maxConnections` of a listener, `maxBufferedBytes` of the router"
+    ),
     LogEvent.LIMIT_MEMORY: "memory is `high`, `full` or `normal`, see `maxMemory`",
     LogEvent.MANAGEMENT_CREATE: "a management request has created an entity",
     LogEvent.MANAGEMENT_UPDATE: "a management request has changed attributes of an entity",

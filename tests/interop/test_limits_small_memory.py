@@ -81,14 +81,6 @@ def small(tmp_path: Path) -> Iterator[RouterProcess]:
         group.remove()
 
 
-def peak(router: RouterProcess) -> int:
-    """The most memory that the process has had, in bytes."""
-    for line in Path(f"/proc/{router.pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) << 10
-    raise AssertionError("no VmHWM")
-
-
 def test_500_clients_with_links_and_messages_fit_into_64_mib(small: RouterProcess) -> None:
     before = small.resident_bytes()
     with ExitStack() as stack:
@@ -115,7 +107,7 @@ def test_500_clients_with_links_and_messages_fit_into_64_mib(small: RouterProces
             row = management.read("router")
         assert row["connectionCount"] >= CLIENTS
         assert row["memoryState"] != "full"
-        assert peak(small) <= LIMIT
+        assert small.peak_bytes() <= LIMIT
         assert (small.resident_bytes() - before) / CLIENTS <= 48 << 10
 
 
@@ -142,7 +134,7 @@ def test_what_does_not_fit_into_64_mib_is_refused_before_the_limit(small: Router
         assert refused == "amqp:resource-limit-exceeded"
         there.transfer(sender, BODY, settled=True)
         assert there.delivery()[1] == BODY
-        assert peak(small) <= LIMIT
+        assert small.peak_bytes() <= LIMIT
     wait_until(lambda: "memory is full" in small.log, 60)
 
 

@@ -136,6 +136,11 @@ class RouterProcess:
         pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def peak_bytes(self) -> int:
+        """The largest resident set so far."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) << 10
+
     def cpu_s(self) -> float:
         """CPU seconds used so far, user and system."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from waymesh_router.buffers import buffer_limits
 from waymesh_router.events import Event
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.memory_watermark import default_limit
@@ -123,7 +122,7 @@ class Running:
         now = self.loop.now()  # seconds since the epoch: peers recognize a restart by the boot time
         entries, unusable = without_unusable(entries)
         self.router = Router(entries, self.host, now, rng, VERSION, int(now))
-        self.router.core.budget.set_limits(*buffer_limits(self.router.attrs, memory_limit()))
+        self.router.admission.available = memory_limit()
         self.router.admission.default = default_limit(control_group_limit())
         self.router.admission.configure(self.router.attrs)
         self.host.users.configure(self._router_attrs)

@@ -5,6 +5,8 @@ from waymesh_router.core.model cimport Queued, RouterConnection, RouterLink
 cdef class Budget:
     cdef public long long kept
     cdef public bint full
+    cdef public bint excess
+    cdef public long long most
     cdef public long long per_router
     cdef public long long per_connection
     cdef public long long per_link

@@ -5,6 +5,9 @@ is dropped. From half of a budget on, windows are narrow, so that only little mo
 close. A held session still gets a few frames at a time while one of its deliveries is partly sent to a consumer, which
 cannot receive anything else before its end: see `Session.admit_few` and `Settlement.on_held_window`.
 
+A client may open many sessions and links, and each may exceed the budgets a little. If all together exceed the limit of
+the router by far, `excess` is set, and the router disconnects the client with the most waiting bytes: memory_relief.py.
+
 Links of other routers are counted but never held: two routers that wait for each other would deadlock. Their credit
 limits the bytes that they send.
 """
@@ -23,6 +26,8 @@ REPLIES_PART = cython.declare(cython.longlong, 8)
 """Messages of the router itself may use 1/REPLIES_PART of the router's budget; the last one may exceed it."""
 NARROW_FRAMES = cython.declare(cython.uint, 32)
 UNLIMITED = 1 << 62
+TOLERANCE = cython.declare(cython.longlong, 16 << 20)
+"""`excess` is set at twice the router's limit and these bytes: what a few sessions may send before they are held."""
 
 
 class Budget:
@@ -31,6 +36,8 @@ class Budget:
     def __init__(self) -> None:
         self.kept = 0  # bytes that wait now
         self.full = False  # `kept` has exceeded `per_router` and has not fallen to half of it yet
+        self.excess = False  # `kept` has exceeded `most`; the router resets it
+        self.most = UNLIMITED
         self.per_router = UNLIMITED  # limits in bytes
         self.per_connection = UNLIMITED
         self.per_link = UNLIMITED
@@ -41,6 +48,7 @@ class Budget:
     def set_limits(self, router: cython.longlong, connection: cython.longlong, link: cython.longlong) -> None:
         """Set the limits, in bytes. Held sessions stay held until they have room within the new limits."""
         self.per_router = router
+        self.most = UNLIMITED if router > UNLIMITED // 4 else 2 * router + TOLERANCE
         self.per_connection = connection
         self.per_link = link
         self.small = min(SMALL_BYTES, link // 2)
@@ -57,6 +65,8 @@ class Budget:
         self.kept += size
         if self.kept > self.per_router:
             self.full = True
+            if self.kept > self.most:
+                self.excess = True
         if conn.kept > self.per_connection:
             conn.full = True
         if lk.kept > self.per_link:

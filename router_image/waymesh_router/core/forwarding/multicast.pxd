@@ -4,7 +4,7 @@ from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.sending cimport QueuedSender
 from waymesh_router.core.forwarding.sections cimport Sections
-from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterLink
+from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 cdef list elsewhere(list links, RouterLink lk)
@@ -23,3 +23,5 @@ cdef class Multicast:
     cpdef branch_out(self, Queued q, list outs)
     cdef send_waiting(self, RouterLink out)
     cdef drop_waiting(self, RouterLink out)
+    cdef drop_of(self, RouterLink out, RouterConnection connection)
+    cdef drop_branch(self, RouterLink out, Branch branch)

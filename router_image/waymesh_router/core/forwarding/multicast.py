@@ -11,7 +11,7 @@ from waymesh_router.core.attaching import UNSETTLED_MULTICAST_REJECTED
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.model import Address, Branch, Group, Queued, RouterLink
+from waymesh_router.core.model import Address, Branch, Group, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -154,16 +154,27 @@ class Multicast:
 
     def drop_waiting(self, out: RouterLink) -> None:
         """The link is gone: drop the copies that wait for it."""
-        branch: Branch
         queue = out.queue
         out.queue = None
         for e in queue or ():
-            branch = e
-            q: Queued = branch.queued
-            q.unstarted -= 1
-            if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
-                self.settlement.branch_done(q.group, RELEASED)
-            if q.unstarted == 0:
-                q.drop_data()
-                self.sender.all_started(q)
-                self.sender.return_credit(q)
+            self.drop_branch(out, e)
+
+    def drop_of(self, out: RouterLink, connection: RouterConnection) -> None:
+        """Drop the copies of messages of a connection that wait for this link."""
+        dropped = [b for b in out.queue or () if b.queued.link is not None and b.queued.link.connection is connection]
+        for e in dropped:
+            out.queue.remove(e)  # type: ignore[union-attr]
+            self.drop_branch(out, e)
+        if dropped and not out.queue:
+            out.queue = None
+
+    def drop_branch(self, out: RouterLink, branch: Branch) -> None:
+        """A copy is not sent on this link."""
+        q: Queued = branch.queued
+        q.unstarted -= 1
+        if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
+            self.settlement.branch_done(q.group, RELEASED)
+        if q.unstarted == 0:
+            q.drop_data()
+            self.sender.all_started(q)
+            self.sender.return_credit(q)

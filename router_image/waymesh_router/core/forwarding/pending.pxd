@@ -4,7 +4,7 @@ from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.sending cimport QueuedSender
-from waymesh_router.core.model cimport Address, PendingQueue, Queued, RouterLink
+from waymesh_router.core.model cimport Address, PendingQueue, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
@@ -29,5 +29,7 @@ cdef class PendingDeliveries:
     cpdef release_all(self, Address address)
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)
+    cdef drop_of(self, Address address, RouterConnection connection)
+    cdef take_out(self, Address address, list back)
     cdef withdraw(self, Queued q)
     cdef forget_empty(self, Address address)

@@ -11,7 +11,7 @@ from waymesh_router.core.delivery_sampling import DROPPED, LOST
 from waymesh_router.core.forwarding.annotations import Annotations, redirected
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.model import Address, PendingQueue, Queued, RouterLink
+from waymesh_router.core.model import Address, PendingQueue, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -223,13 +223,29 @@ class PendingDeliveries:
     def release_from(self, lk: RouterLink) -> None:
         """Return the unsettled deliveries that arrived on a link and wait for a consumer."""
         address = lk.address
-        waiting = address.pending if address is not None else None
-        if address is None or waiting is None:
+        if address is not None and address.pending is not None:
+            self.take_out(address, [q for q in address.pending if q.link is lk and q.delivery is not None])
+
+    def drop_of(self, address: Address, connection: RouterConnection | None) -> None:
+        """Return all deliveries that arrived on a connection and wait here, and drop those that are settled.
+
+        None: those of all connections that have ended.
+        """
+        if address.pending is None:
             return
-        back = [q for q in waiting if q.link is lk and q.delivery is not None]
-        if back:
-            address.pending = PendingQueue([q for q in waiting if q.link is not lk or q.delivery is None])
-            self.forget_empty(address)
+        links = [(q, q.link) for q in address.pending if q.link is not None]
+        if connection is None:
+            self.take_out(address, [q for q, lk in links if lk.connection.over])
+        else:
+            self.take_out(address, [q for q, lk in links if lk.connection is connection])
+
+    def take_out(self, address: Address, back: list[Any]) -> None:
+        """Remove deliveries from the queue of an address and return them."""
+        if not back:
+            return
+        gone = {id(q) for q in back}
+        address.pending = PendingQueue([q for q in address.pending or () if id(q) not in gone])
+        self.forget_empty(address)
         for q in back:
             self.release(q)
 

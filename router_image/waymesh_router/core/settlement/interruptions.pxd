@@ -6,7 +6,7 @@ from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
-from waymesh_router.core.model cimport Branch, Queued, RouterLink
+from waymesh_router.core.model cimport Branch, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
@@ -27,4 +27,6 @@ cdef class Interruptions:
     cdef on_consumer_lost(self, RouterLink feeder, RouterLink out)
     cpdef producer_lost(self, RouterLink lk)
     cpdef routed_link_lost(self, RouterLink lk)
+    cpdef drop_waiting(self, RouterConnection connection, list links, list addresses)
+    cpdef drop_abandoned(self, list addresses)
     cdef bint needs_frames(self, Session session) except -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -11,7 +11,7 @@ from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_routing.transfers import RoutedLinks
-from waymesh_router.core.model import Branch, Queued, RouterLink
+from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -176,6 +176,29 @@ class Interruptions:
         lk.partner = None
         if other is not None:
             other.partner = None
+
+    # ---- memory
+    def drop_waiting(self, connection: RouterConnection, links: list[Any], addresses: list[Any]) -> None:
+        """Free the memory of the messages of a client that is about to be disconnected: release those that wait, and
+        drop those that still arrive. `links` and `addresses`: all of the router."""
+        lk: RouterLink
+        for e in links:
+            lk = e
+            if lk.is_sender:
+                if lk.partner is None and lk.queue is not None:
+                    self.multicast.drop_of(lk, connection)
+            elif lk.connection is connection:
+                self.drop_arriving(lk)
+                lk.drop_head()
+                if lk.partner is not None:
+                    self.routed.release_held(lk.partner)
+        for e in addresses:
+            self.pending.drop_of(e, connection)
+
+    def drop_abandoned(self, addresses: list[Any]) -> None:
+        """Drop the waiting messages of connections that have ended. Their senders never received an outcome."""
+        for e in addresses:
+            self.pending.drop_of(e, None)
 
     # ---- sessions
     def needs_frames(self, session: Session) -> cython.bint:

@@ -1,0 +1,199 @@
+"""Memory of messages that wait: the client with the most is disconnected, and gone clients leave nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.answering import Container
+from tests.kit.frames import Seen
+from tests.kit.pump import Hub, Peer, core_hub, core_of
+from waymesh_amqp.outcomes import RELEASED
+from waymesh_amqp.performatives import Close, Disposition, Transfer
+from waymesh_router.memory_relief import AGAIN_S, MemoryRelief
+
+KIB = b"x" * 1024
+LARGE = 1 << 40
+TOLERANCE = 16 << 20
+SIZE = len(frames.message(KIB))
+
+
+class Scene:
+    """A router in which all messages wait, and its log."""
+
+    def __init__(self, router: int = LARGE, connection: int = LARGE) -> None:
+        self.hub: Hub = core_hub()
+        self.core = core_of(self.hub)
+        self.core.budget.set_limits(router, connection, LARGE)
+        self.log: list[str] = []
+        self.relief = MemoryRelief(self.core, lambda module, level, text, event=None: self.log.append(text))
+
+    def consumer(self, address: str = "q") -> Peer:
+        """One without credit."""
+        peer = self.hub.peer().open().begin()
+        peer.send(frames.attach_receiver(address=address))
+        return peer
+
+    def producer(self, count: int, address: str = "q", **over: Any) -> Peer:
+        """One whose messages of 1 KiB wait."""
+        peer = self.hub.peer().open().begin()
+        peer.send(frames.attach_sender(address=address))
+        peer.send(*[frames.transfer(number, frames.message(KIB), **over) for number in range(count)])
+        return peer
+
+
+def end_of(peer: Peer) -> tuple[list[Any], str]:
+    """The outcomes that a peer was told of, and the condition with which its connection was closed."""
+    states: list[Any] = []
+    condition = ""
+    for found in peer.take():
+        if isinstance(found, Disposition):
+            states += [found.state] * ((found.first if found.last is None else found.last) - found.first + 1)
+        if isinstance(found, Close) and found.error is not None:
+            condition = found.error.condition
+    return states, condition
+
+
+def transfers(peer: Peer) -> list[Transfer]:
+    return [f.performative for f in peer.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
+
+
+def bodies(peer: Peer, credit: int) -> int:
+    peer.end.feed(frames.credit(credit))
+    return len(transfers(peer))
+
+
+@pytest.mark.parametrize("router", [10_000, LARGE])
+def test_an_excess_is_twice_the_limit_of_the_router_and_a_tolerance(router: int) -> None:
+    scene = Scene(router)
+    budget = scene.core.budget
+    assert budget.most == 2 * router + TOLERANCE
+    budget.most = 10 * SIZE
+    scene.consumer()
+    scene.producer(10)
+    assert not budget.excess
+    scene.producer(1)
+    assert budget.excess == (budget.kept > budget.per_router)
+
+
+def test_the_client_with_the_most_bytes_is_disconnected_and_its_messages_are_released() -> None:
+    scene = Scene(4 * SIZE)
+    budget = scene.core.budget
+    budget.most = 12 * SIZE
+    consumer = scene.consumer()
+    modest, greedy = scene.producer(3), scene.producer(10)
+    assert budget.excess
+    scene.relief.end_excess(100.0)
+    scene.hub.turn()
+    assert end_of(greedy) == ([RELEASED] * 10, "amqp:resource-limit-exceeded")
+    assert end_of(modest) == ([], "")
+    assert (budget.kept, budget.excess) == (3 * SIZE, False)
+    assert bodies(consumer, 20) == 3
+    (line,) = scene.log
+    assert "disconnected" in line
+
+
+def test_it_looks_for_a_client_only_from_time_to_time() -> None:
+    scene = Scene(4 * SIZE)
+    scene.core.budget.most = 8 * SIZE
+    scene.consumer()
+    first, second = scene.producer(9), scene.producer(10)
+    scene.relief.end_excess(100.0)
+    assert (first.end.conn.done, second.end.conn.done) == (False, True)
+    scene.relief.end_excess(100.0 + AGAIN_S / 2)
+    left = scene.core.budget.kept
+    scene.relief.end_excess(100.0 + 2 * AGAIN_S)
+    assert (left, scene.core.budget.kept) == (9 * SIZE, 0)
+
+
+def test_messages_of_clients_that_are_gone_are_dropped_first() -> None:
+    scene = Scene(4 * SIZE)
+    scene.core.budget.most = 8 * SIZE
+    consumer = scene.consumer()
+    for settled in (False, True):
+        scene.producer(3, settled=settled).kill()
+    there = scene.producer(4)
+    assert scene.core.budget.kept == 10 * SIZE
+    scene.relief.end_excess(100.0)
+    assert (scene.core.budget.kept, there.end.conn.done) == (4 * SIZE, False)
+    assert bodies(consumer, 20) == 4
+    assert "senders are gone" in scene.log[0]
+
+
+def test_all_kinds_of_waiting_messages_are_freed() -> None:
+    """Complete, incomplete, settled, to several consumers, partly sent, and for a link route."""
+    scene = Scene(SIZE)
+    scene.core.budget.most = 2 * SIZE
+    phases = {"waypoint": False, "ingressPhase": None, "egressPhase": None}
+    pattern = {"pattern": None, "prefix": "many", "distribution": "multicast", **phases}
+    scene.core.address_table.add_pattern(pattern)
+    several = [scene.consumer("many") for _ in range(2)]
+    scene.core.linkroutes.add({"identity": "1", "direction": "both", "prefix": "b2", "connection": "broker"})
+    container = Container(scene.hub, credit=10)
+    scene.consumer()
+    begun = scene.consumer("begun")
+    begun.send(frames.credit(1))
+    peer = scene.producer(2)
+    peer.send(frames.transfer(2, frames.message(KIB), settled=True), frames.transfer(3, frames.message(KIB), more=True))
+    peer.send(frames.attach_sender("begun", 1, address="begun"), frames.attach_sender("routed", 2, address="b2.q"))
+    peer.send(frames.attach_sender("many", 3, address="many"))
+    peer.send(frames.transfer(4, frames.message(KIB), handle=1, more=True))
+    peer.send(frames.transfer(5, frames.message(KIB), handle=2, more=True))
+    for number, more in ((6, False), (7, True)):
+        peer.send(frames.transfer(number, frames.message(KIB), handle=3, more=more))
+    kept_by_another = scene.producer(1, "many")
+    assert scene.core.budget.kept >= 6 * SIZE
+    scene.relief.end_excess(100.0)
+    scene.hub.turn()
+    assert scene.core.budget.kept == SIZE
+    assert [bodies(one, 5) for one in several] == [1, 1]
+    assert not kept_by_another.end.conn.done
+    assert scene.core.budget.kept == 0
+    assert end_of(peer)[1] == "amqp:resource-limit-exceeded"
+    assert transfers(begun)[-1].aborted
+    assert container.links
+    peer.kill()
+    assert scene.core.budget.kept == 0
+    assert not scene.core.addresses["M0q"].pending
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_while_memory_is_full_a_client_beyond_its_budget_is_disconnected(full: bool) -> None:
+    scene = Scene(connection=4 * SIZE)
+    scene.consumer()
+    within, beyond = scene.producer(3), scene.producer(5)
+    for _ in range(2):
+        scene.relief.when_short(full)
+    assert [peer.end.conn.done for peer in (within, beyond)] == [False, full]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_while_memory_is_short_clients_beyond_the_budget_of_the_router_are_disconnected(full: bool) -> None:
+    scene = Scene(8 * SIZE)
+    scene.consumer()
+    peers = [scene.producer(count) for count in (2, 4, 6)]
+    for _ in range(2):
+        scene.relief.when_short(full)
+    assert [peer.end.conn.done for peer in peers] == [False, False, True]
+
+
+def test_while_memory_is_short_clients_within_their_budgets_stay() -> None:
+    scene = Scene(4 * SIZE, 4 * SIZE)
+    scene.consumer()
+    peers = [scene.producer(2), scene.producer(2)]
+    scene.relief.when_short(full=True)
+    assert [peer.end.conn.done for peer in peers] == [False, False]
+    assert scene.log == []
+
+
+def test_bytes_from_routers_do_not_count_for_clients() -> None:
+    scene = Scene(4 * SIZE)
+    scene.core.budget.most = 4 * SIZE
+    scene.consumer()
+    other, client = scene.producer(6), scene.producer(1)
+    other.end.conn.role = "inter-router"  # type: ignore[attr-defined]
+    scene.relief.end_excess(100.0)
+    scene.relief.when_short(full=True)
+    assert [peer.end.conn.done for peer in (other, client)] == [False, False]
