@@ -127,8 +127,8 @@ ROUTER = configuration(
         "maxBufferedBytes",
         INTEGER,
         "Maximum size of all waiting messages, in bytes. Above it, the session windows of clients stay closed until "
-        "half of it is free. Far above it, the client with the most bytes is disconnected. 0: a quarter of maxMemory, if "
-        "set, else of the memory that the process may use; at least 16 MiB and at most 1 GiB.",
+        "half of it is free. Far above it, the client with the most bytes is disconnected. 0: a quarter of maxMemory, "
+        "if set, else of the memory that the process may use; at least 16 MiB and at most 1 GiB.",
         default=0,
         minimum=0,
         maximum=MOST_BYTES,
