@@ -82,6 +82,7 @@ def test_a_name_is_looked_up_at_each_try(
     host.connect(1, host="pod.example")
     wait_until(lambda: host.router.failures, DEADLINE_S)
     assert host.router.failures[0] == ("C", "pod.example:1: connecting took too long")
+    never(monkeypatch)
     names.addresses = [local(host.listen())]
     wait_until(lambda: connected(host), DEADLINE_S)
 
