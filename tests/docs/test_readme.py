@@ -109,11 +109,11 @@ def test_python_example_sends_to_a_consumer_on_another_router(mesh: list[int]) -
         try:
             receiver = consumer.create_receiver("orders/eu", credit=1)
             sending = pool.submit(run, [sys.executable, "-c", example])
-            assert receiver.receive(20).body == "an order"
+            assert receiver.receive(DEADLINE_S).body == "an order"
             receiver.accept()
         finally:
             consumer.close()  # which also writes the outcome that the sender waits for
-        sending.result(20)
+        sending.result(DEADLINE_S)
 
 
 def test_router_configuration_example(tmp_path: Path) -> None:
